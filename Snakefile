@@ -1,0 +1,26 @@
+"""Maieutic: how good is a language model as a tutor? Data flows in the order of the includes."""
+
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+configfile: "config/models.yaml"
+configfile: "config/datasets.yaml"
+configfile: "config/config.yaml"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/datasets.smk"
+include: "workflow/rules/weights.smk"
+include: "workflow/rules/items.smk"
+include: "workflow/rules/replies.smk"
+include: "workflow/rules/grades.smk"
+include: "workflow/rules/scores.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        "results/report/index.html",

@@ -1,0 +1,155 @@
+"""Task cards: the one place that says what a task asks, of which data, and how the answers are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field, ValidationError
+
+from maieutic.errors import UserError
+from maieutic.models import Endpoint, Entry
+from maieutic.prompts import variables_of
+
+CARDS = Path("resources/benchmarks")
+RELEASED = "released"
+
+
+class Metric(Entry):
+    """How one number is made from the grades of one grader."""
+
+    headline: bool = Field(False, description="The number of the leaderboard; one for each task")
+    grader: str | None = Field(None, description="Whose grades; default: the card's first grader")
+    function: str | None = Field(None, description="Name in metrics.py; default: the metric's own name")
+    higher_is_better: bool | None = Field(True, description="null: neither is better")
+
+
+class Baselines(Entry):
+    """The trivial tutors between which a useful score lies."""
+
+    floor: list[str] = Field(min_length=1, description="Tutors that know nothing; the best of them is the floor")
+    ceiling: str = Field("reference", description="Tutor that knows the reference")
+
+
+class Variant(Entry):
+    """A named other reading of what is asked; what it leaves out stays as on the card."""
+
+    note: str = Field(description="What differs, and where it is printed")
+    turns: list[str] | None = None
+    shots: str | None = None
+    stop: list[str] | None = None
+    endpoint: Endpoint | None = None
+
+
+class Card(Entry):
+    """One task. Prompt and few-shot files lie beside the card and are named relative to it."""
+
+    task: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    benchmark: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    version: int = Field(ge=1, description="Raised whenever results change meaning")
+    title: str
+    skill: str = Field(description="Group of tasks in the report")
+    source: str = Field(description="Paper, section, figure; released file and commit")
+    dataset: str = Field(description="Entry of the dataset registry")
+    loader: str = Field(description="Name in datasets/")
+    items: int = Field(description="Published number of items")
+    turns: list[str] = Field(min_length=1, description="One prompt template for each turn of the conversation")
+    shots: str | None = Field(None, description="Few-shot text, rendered as {{ shots }}")
+    stop: list[str] = []
+    endpoint: Endpoint = "completions"
+    temperature: float = Field(0.0, ge=0)
+    max_tokens: int = Field(2048, ge=1)
+    graders: list[str] = Field(min_length=1)
+    metrics: dict[str, Metric] = Field(min_length=1)
+    baselines: Baselines
+    variants: dict[str, Variant] = {}
+    help: str = Field(description="How to read this task's number, in one or two sentences")
+
+    @property
+    def headline(self) -> str:
+        """The name of the metric that stands in the leaderboard."""
+        return next(name for name, metric in self.metrics.items() if metric.headline)
+
+    def under(self, protocol: str) -> Card:
+        """The card as read under a named protocol; a card without that variant stays as released."""
+        variant = self.variants.get(protocol)
+        if variant is None:
+            return self
+        changes = {key: value for key, value in variant.model_dump(exclude={"note"}).items() if value is not None}
+        return self.model_copy(update=changes)
+
+
+class LoadedCard(Entry):
+    """A card with the texts of its files."""
+
+    card: Card
+    templates: list[str]
+    shots: str
+
+
+def card_path(benchmark: str, task: str) -> Path:
+    """Where a task's card lies."""
+    return CARDS / benchmark / f"{task}.yaml"
+
+
+def parse(place: str, content: Any, kind: type[Card]) -> Card:
+    """Validate, with the first error as one line."""
+    try:
+        return kind.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        raise UserError(place, f"{key}: {first['msg']}", "see workflow/schemas/card.schema.json") from None
+
+
+def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
+    """Read and check a card: its name, its files, its headline metric. Raises UserError naming the key."""
+    if not path.is_file():
+        known = sorted(other.stem for other in path.parent.glob("*.yaml"))
+        raise UserError(str(path), f"there is no such card; {path.parent.name} has {', '.join(known)}", "name one of these")
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise UserError(str(path), f"not YAML that can be read safely: {error}", "mend the file") from None
+    card = parse(str(path), content, Card)
+    if (card.task, card.benchmark) != (path.stem, path.parent.name):
+        raise UserError(str(path), f"task and benchmark say {card.benchmark}/{card.task}", "name the file as the task")
+    if sum(metric.headline for metric in card.metrics.values()) != 1:
+        raise UserError(f"{path}: metrics", "exactly one metric is the headline", "set headline: true on one of them")
+    asked = card.under(protocol)
+    if asked.endpoint == "completions" and len(asked.turns) > 1:
+        raise UserError(f"{path}: turns", "several turns need the chat endpoint", "set endpoint: chat")
+    templates = [read_text(path, "turns", name) for name in asked.turns]
+    return LoadedCard(card=asked, templates=templates, shots=read_text(path, "shots", asked.shots))
+
+
+def read_text(card: Path, key: str, name: str | None) -> str:
+    """The text of a file beside the card."""
+    if name is None:
+        return ""
+    path = card.parent / name
+    if path.parent != card.parent or not path.is_file():
+        raise UserError(f"{card}: {key}", f"there is no file {name} beside the card", "add it, or mend the name")
+    return path.read_text(encoding="utf-8")
+
+
+def check_variables(path: Path, loaded: LoadedCard, offered: set[str]) -> None:
+    """Refuse a prompt that asks for a variable which its loader does not give."""
+    for name, template in zip(loaded.card.turns, loaded.templates, strict=True):
+        try:
+            needed = variables_of(template)
+        except ValueError as error:
+            raise UserError(str(path.parent / name), f"not a template: {error}", "mend the template") from None
+        if unknown := needed - offered - {"shots", "answers"}:
+            raise UserError(
+                str(path.parent / name),
+                f"undefined prompt variable {', '.join(sorted(unknown))}",
+                f"loader {loaded.card.loader} gives {', '.join(sorted(offered))}",
+            )
+
+
+def files_of(path: Path, loaded: LoadedCard) -> list[Path]:
+    """The card and every file that it is read with: the inputs of a rule that uses it."""
+    names = [*loaded.card.turns, *([loaded.card.shots] if loaded.card.shots else [])]
+    return [path, *(path.parent / name for name in names)]

@@ -1,0 +1,226 @@
+"""One client for every OpenAI-compatible server: ours on a unix socket, or somebody else's at an address."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import logging
+import random
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+import openai
+from openai import AsyncOpenAI
+from openai.types import Completion
+from openai.types.chat import ChatCompletion
+
+from maieutic.errors import UserError
+from maieutic.thinking import cut_at_stop, split_thinking
+
+log = logging.getLogger(__name__)
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 60.0
+LONGEST_RETRY_AFTER = 3600.0
+PASSING = frozenset({408, 409, 425, 429})  # asking again may help
+ANSWERS = frozenset({400, 413, 422})  # this one request is refused for good (context too long, filtered): recorded
+
+
+@dataclass(frozen=True)
+class Server:
+    """Where a model answers, and what it may be asked."""
+
+    base_url: str
+    model: str
+    socket: str | None = None
+    api_key: str = "none"  # never logged, never in a key
+    timeout: float = 600.0
+    attempts: int = 8
+    concurrency: int = 256
+    omit: tuple[str, ...] = ()
+    extra_body: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back for one request; `error` is a permanent refusal, which is an answer too. Times in seconds."""
+
+    text: str
+    reasoning: str | None
+    finish: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    seconds: float
+    attempts: int
+    error: str | None = None
+
+
+class Unanswered(Exception):
+    """Every attempt failed for a passing reason; a later run may ask again."""
+
+
+class Gate:
+    """Holds every request back until the time that the server's last Retry-After named."""
+
+    def __init__(self) -> None:
+        self.opens = 0.0
+
+    def close_for(self, seconds: float) -> None:
+        self.opens = max(self.opens, time.monotonic() + seconds)
+
+    async def passed(self) -> None:
+        while (wait := self.opens - time.monotonic()) > 0:
+            await asyncio.sleep(wait + random.uniform(0, 0.05))
+
+
+class Client:
+    """Asks one server, at most `concurrency` requests at once, and tries again what failed for a passing reason."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.slots = asyncio.Semaphore(server.concurrency)
+        self.gate = Gate()
+        self.retries: dict[str, int] = {}
+        self.in_flight = 0
+        self.api = AsyncOpenAI(
+            base_url=server.base_url,
+            api_key=server.api_key,
+            max_retries=0,  # ours, below: they are counted, shared between requests, and not capped at a minute
+            timeout=server.timeout,
+            http_client=http_client(server),
+        )
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self.api.close()
+
+    async def ask(self, request: dict[str, Any]) -> Answer:
+        """Send one request until it is answered. Raises Unanswered after the last attempt, UserError for a bad key."""
+        for attempt in range(1, self.server.attempts + 1):
+            async with self.slots:
+                await self.gate.passed()
+                self.in_flight += 1
+                try:
+                    return await self._once(request, attempt)
+                except Exception as error:
+                    if (refused := self._refusal(error, attempt)) is not None:
+                        return refused
+                    wait = self._note(error, attempt)
+                finally:
+                    self.in_flight -= 1
+            if attempt < self.server.attempts:
+                await asyncio.sleep(wait)
+        raise Unanswered(f"no answer after {self.server.attempts} attempts")
+
+    async def _once(self, request: dict[str, Any], attempt: int) -> Answer:
+        """One attempt."""
+        began = time.monotonic()
+        body = {key: value for key, value in request.items() if key not in {"endpoint", *self.server.omit}}
+        if not body.get("stop"):
+            body.pop("stop", None)
+        body |= {"model": self.server.model, "extra_body": self.server.extra_body}
+        # The SDK's own limit does not cover a body that trickles in.
+        async with asyncio.timeout(self.server.timeout):
+            if request["endpoint"] == "chat":
+                reply: Any = await self.api.chat.completions.create(**body)
+            else:
+                prompt = body.pop("messages")[0]["content"]
+                reply = await self.api.completions.create(prompt=prompt, **body)
+        return read_answer(reply, request["stop"], time.monotonic() - began, attempt)
+
+    def _refusal(self, error: Exception, attempt: int) -> Answer | None:
+        """The answer to record where the server refuses for good; raises UserError where it would refuse every request."""
+        if not isinstance(error, openai.APIStatusError) or not 400 <= error.status_code < 500:
+            return None
+        if error.status_code in PASSING:
+            return None
+        said = message_of(error)
+        if error.status_code not in ANSWERS:
+            raise UserError(
+                self.server.base_url,
+                f"the server answers {error.status_code} ({said})",
+                "check base_url, the model's name and the key variable",
+            ) from None
+        return Answer("", None, "error", None, None, 0.0, attempt, error=f"{error.status_code}: {said}")
+
+    def _note(self, error: Exception, attempt: int) -> float:
+        """Count a passing failure and return the seconds to wait before the next attempt. Raises what is not passing."""
+        if isinstance(error, openai.APIStatusError):
+            kind = str(error.status_code)
+            if (asked := retry_after(error)) is not None:
+                self.gate.close_for(asked)
+        elif isinstance(error, openai.OpenAIError | MalformedAnswer | TimeoutError | ValueError):
+            kind = type(error).__name__
+        else:
+            raise error
+        self.retries[kind] = self.retries.get(kind, 0) + 1
+        if self.retries[kind] in {1, 10, 100, 1000}:
+            log.warning("%s: %s, try %d (%d so far)", self.server.base_url, kind, attempt, self.retries[kind])
+        return float(min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.5, 1.0))
+
+
+class MalformedAnswer(Exception):
+    """The server said 200 and sent something that is no answer."""
+
+
+def http_client(server: Server) -> httpx2.AsyncClient:
+    """Connections enough for every slot, over the socket where there is one; a redirect never carries the key away."""
+    limits = httpx2.Limits(max_connections=server.concurrency + 8, max_keepalive_connections=server.concurrency + 8)
+    transport = httpx2.AsyncHTTPTransport(uds=server.socket, limits=limits) if server.socket else None
+    return httpx2.AsyncClient(transport=transport, limits=limits, timeout=server.timeout, follow_redirects=False)
+
+
+def message_of(error: openai.APIStatusError) -> str:
+    """The server's own words, short and on one line."""
+    body = error.body
+    said = body.get("message") if isinstance(body, dict) else None
+    return " ".join(str(said or error.message).split())[:300]
+
+
+def retry_after(error: openai.APIStatusError) -> float | None:
+    """Seconds that the server asks to wait, given as a number or as a date."""
+    value = error.response.headers.get("retry-after")
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        when = email.utils.parsedate_tz(value)
+        if when is None:
+            return None
+        seconds = email.utils.mktime_tz(when) - time.time()
+    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER) if seconds == seconds else None
+
+
+def clean(text: str) -> str:
+    """Lone surrogates cannot be stored as UTF-8; they become replacement characters."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def read_answer(reply: Any, stops: list[str], seconds: float, attempt: int) -> Answer:
+    """Read a completion of either endpoint. Raises MalformedAnswer for a body without an answer."""
+    if not isinstance(reply, Completion | ChatCompletion) or not reply.choices:
+        raise MalformedAnswer("no choices")
+    choice = reply.choices[0]
+    if isinstance(reply, ChatCompletion):
+        message: Any = getattr(choice, "message", None)
+        if message is None:
+            raise MalformedAnswer("no message")
+        content = message.content if isinstance(message.content, str) else ""
+        given = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
+    else:
+        content, given = getattr(choice, "text", None), None
+        if not isinstance(content, str):
+            raise MalformedAnswer("no text")
+    text, thought = split_thinking(clean(content))
+    usage = reply.usage
+    return Answer(
+        text=cut_at_stop(text, stops),
+        reasoning=clean(given) if isinstance(given, str) else thought,
+        finish=choice.finish_reason,
+        prompt_tokens=usage.prompt_tokens if usage else None,
+        completion_tokens=usage.completion_tokens if usage else None,
+        seconds=round(seconds, 4),
+        attempts=attempt,
+    )

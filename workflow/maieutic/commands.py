@@ -1,0 +1,102 @@
+"""The verbs that rules run, as functions with plain arguments. Only `cli.py` knows the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from maieutic.cards import LoadedCard, card_path, read_card
+from maieutic.datasets import LOADERS, select
+from maieutic.datasets.sources import Dataset, read_source
+from maieutic.errors import UserError
+from maieutic.generate import Limits, generate_replies
+from maieutic.graders import GRADERS
+from maieutic.models import BaselineModel, HostedModel, ModelEntry, VllmModel
+from maieutic.records import SCORINGS, Grade, Item, Reply, read_records, write_records
+
+
+def model_of(settings: str) -> VllmModel | HostedModel | BaselineModel:
+    """A registry entry from its JSON."""
+    return TypeAdapter(ModelEntry).validate_json(settings)
+
+
+def cards_of(benchmark: str, tasks: list[str], protocol: str) -> list[LoadedCard]:
+    """The cards of some tasks of one benchmark."""
+    return [read_card(card_path(benchmark, task), protocol) for task in tasks]
+
+
+def make_items(benchmark: str, task: str, dataset: str, source: Path, out: Path, limit: int | None, seed: int) -> None:
+    """Turn a source file into the items of one task, or into a random sample of them."""
+    card = read_card(card_path(benchmark, task)).card
+    records = read_source(source, Dataset.model_validate_json(dataset).format)
+    try:
+        items = LOADERS[card.loader].load(records, task)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, StopIteration) as error:
+        raise UserError(
+            str(source), f"loader {card.loader} cannot read it: {type(error).__name__}: {error}", "check the file's fields"
+        ) from error
+    if len({item.id for item in items}) != len(items):
+        raise UserError(f"loader {card.loader}", "two items share an id", "mend the loader")
+    write_records(out, select(items, limit, seed))
+
+
+def generate(
+    benchmark: str,
+    tasks: list[str],
+    protocol: str,
+    model: str,
+    settings: str,
+    items_dir: Path,
+    weights: Path | None,
+    journal: Path,
+    server_log: Path,
+    out: Path,
+    prompts_out: Path,
+    limits: Limits,
+) -> None:
+    """Every selected task of a benchmark, asked of one model in one job."""
+    work = [
+        (loaded, item)
+        for loaded in cards_of(benchmark, tasks, protocol)
+        for item in read_records(items_dir / f"{loaded.card.task}.jsonl", Item)
+    ]
+    generate_replies(model, model_of(settings), work, limits, weights, journal, server_log, out, prompts_out)
+
+
+def parse_replies(benchmark: str, tasks: list[str], items_dir: Path, replies: Path, out: Path) -> None:
+    """Read every reply of one model by its cards' graders, under both scorings."""
+    said = {(reply.task, reply.id): reply for reply in read_records(replies, Reply)}
+    grades: list[Grade] = []
+    for loaded in cards_of(benchmark, tasks, "released"):
+        for item in read_records(items_dir / f"{loaded.card.task}.jsonl", Item):
+            reply = said.get((item.task, item.id))
+            if reply is None:
+                raise UserError(str(replies), f"no reply to {item.task}/{item.id}", "delete this file and run again")
+            for grader in loaded.card.graders:
+                grades += grades_of(grader, item, reply)
+    write_records(out, grades)
+
+
+def grades_of(grader: str, item: Item, reply: Reply) -> list[Grade]:
+    """One grader's reading of one reply, under both scorings. A reply that the server refused has no reading."""
+    grades = []
+    for scoring in SCORINGS:
+        name = f"{grader}/{scoring}"
+        common = {"id": item.id, "task": item.task, "grader": name}
+        if reply.error:
+            grades.append(Grade(**common, value=None, correct=None, raw="", why_none=f"refused: {reply.error}"))
+            continue
+        grades += [Grade(**common, **reading._asdict()) for reading in GRADERS[grader](item, reply.text, scoring)]
+    return grades
+
+
+def save_config(config: str, out: Path) -> None:
+    """Write the effective configuration beside the results."""
+    import yaml
+
+    from maieutic.files import whole_file
+
+    with whole_file(out) as handle:
+        yaml.safe_dump(json.loads(config), handle, sort_keys=False, allow_unicode=True)

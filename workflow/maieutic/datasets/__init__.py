@@ -1,0 +1,37 @@
+"""From source files to items: one module a source, one function a task."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+from maieutic.datasets import gsm8k, mathdial_bridge, stepverify
+from maieutic.datasets.sources import Source
+from maieutic.records import Item
+
+
+class Loader(NamedTuple):
+    """A function from source records and a task's name to items, and the prompt variables that it gives."""
+
+    load: Callable[[list[Source], str], list[Item]]
+    variables: set[str]
+
+
+LOADERS = {
+    "gsm8k_solving": Loader(gsm8k.solving, gsm8k.VARIABLES),
+    "gsm8k_socratic": Loader(gsm8k.socratic, gsm8k.VARIABLES),
+    "stepverify_correctness": Loader(stepverify.correctness, stepverify.CHAT_VARIABLES),
+    "stepverify_location": Loader(stepverify.location, stepverify.LOCATION_VARIABLES),
+    "stepverify_correction": Loader(stepverify.correction, stepverify.CHAT_VARIABLES),
+    "mathdial_bridge": Loader(mathdial_bridge.next_turn, mathdial_bridge.VARIABLES),
+}
+
+
+def select(items: list[Item], limit: int | None, seed: int) -> list[Item]:
+    """A random sample of `limit` items in source order. A larger limit contains every smaller one's items."""
+    if limit is None or limit >= len(items):
+        return items
+    ranked = sorted(items, key=lambda item: hashlib.sha256(f"{seed}:{item.id}".encode()).digest())
+    chosen = {item.id for item in ranked[:limit]}
+    return [item for item in items if item.id in chosen]

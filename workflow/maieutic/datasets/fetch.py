@@ -1,0 +1,114 @@
+"""Bring a dataset's file into the results folder: from its pinned address, or from files that are already there."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import time
+from pathlib import Path
+
+import requests
+
+from maieutic.datasets.sources import Dataset, Edition, check_source
+from maieutic.errors import UserError
+
+log = logging.getLogger(__name__)
+BLOCK = 1 << 16
+TRIES = 5
+CONNECT_SECONDS = 20.0
+READ_SECONDS = 60.0
+REPORT_BYTES = 32 << 20
+
+
+def fetch_dataset(
+    name: str,
+    dataset: Dataset,
+    edition: Edition,
+    data_dir: Path | None,
+    demo_dir: Path,
+    out: Path,
+    read_seconds: float = READ_SECONDS,
+) -> None:
+    """Write the verified bytes of one dataset to `out`.
+
+    `out` appears only after checksum, count and fields were found right. An interrupted download leaves a hidden
+    `.part` file that the next try continues.
+    """
+    copy = dataset.copy_of(name, edition)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_name(f".{out.name}.{str(copy.sha256)[:12]}.part")
+    if edition == "demo" or data_dir is not None:
+        source = (demo_dir if edition == "demo" else Path(str(data_dir))) / copy.path
+        if not source.is_file():
+            raise UserError(str(source), "the file is not there", "mend data_dir, or set it to null to download")
+        shutil.copyfile(source, part)
+        shown = str(source)
+    else:
+        if copy.url is None:
+            raise UserError(f"datasets.{name}.published.url", "no address is known", "set data_dir to a folder that has it")
+        download(copy.url, part, read_seconds)
+        shown = copy.url
+    try:
+        check_source(part, dataset, copy, shown)
+    except UserError:
+        part.unlink()  # whole but wrong: a later try must not continue it
+        raise
+    part.replace(out)
+    log.info("%s: %d records, sha256 as pinned", shown, copy.records)
+
+
+def download(url: str, part: Path, read_seconds: float) -> None:
+    """Download to `part`, going on where an earlier try stopped. Raises UserError when it cannot be finished."""
+    problem = ""
+    for attempt in range(TRIES):
+        if attempt:
+            time.sleep(min(2.0**attempt / 4, 10.0))
+        try:
+            if transfer(url, part, read_seconds):
+                return
+            problem = "the connection ended early"
+        except requests.HTTPError as error:
+            status = error.response.status_code
+            if status < 500 and status != 429:
+                raise UserError(url, f"the server answers {status}", "check the address, or set data_dir") from None
+            problem = f"the server answers {status}"
+        except (requests.ConnectionError, requests.Timeout) as error:
+            problem = f"{type(error).__name__}"
+        log.warning("%s: %s, try %d of %d", url, problem, attempt + 1, TRIES)
+    raise UserError(
+        url,
+        f"not finished after {TRIES} tries ({problem}); {part.stat().st_size if part.exists() else 0} bytes are kept",
+        "run again to go on from there, or set data_dir",
+    )
+
+
+def transfer(url: str, part: Path, read_seconds: float) -> bool:
+    """One try. Returns whether the file is whole by the server's own length."""
+    have = part.stat().st_size if part.exists() else 0
+    # Identity: a byte range of a compressed body could not be joined to what is there.
+    headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
+    with requests.get(url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, read_seconds)) as answer:
+        if answer.status_code == requests.codes.requested_range_not_satisfiable:
+            part.unlink(missing_ok=True)
+            return transfer(url, part, read_seconds) if have else False
+        answer.raise_for_status()
+        resumed = answer.status_code == requests.codes.partial_content and starts_at(answer, have)
+        length = answer.headers.get("Content-Length")
+        total = int(length) + (have if resumed else 0) if length else None
+        written, reported = (have if resumed else 0), 0
+        with open(part, "ab" if resumed else "wb") as handle:
+            try:
+                for block in answer.iter_content(BLOCK):
+                    handle.write(block)
+                    written += len(block)
+                    if written - reported >= REPORT_BYTES:
+                        log.info("%s: %.0f MB%s", url, written / 1e6, f" of {total / 1e6:.0f}" if total else "")
+                        reported = written
+            except requests.exceptions.ChunkedEncodingError:
+                return False
+    return total is None or written == total
+
+
+def starts_at(answer: requests.Response, have: int) -> bool:
+    """Whether a partial answer begins where the part file ends."""
+    return answer.headers.get("Content-Range", "").startswith(f"bytes {have}-")

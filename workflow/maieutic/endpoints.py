@@ -1,0 +1,53 @@
+"""Before any work: is every hosted endpoint there, and is its key set?"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import yaml
+
+from maieutic.errors import UserError
+from maieutic.generate import hosted_key
+from maieutic.models import HostedModel
+from maieutic.settings import Config, benchmarks_of, check_config
+
+log = logging.getLogger(__name__)
+SECONDS = 15.0
+
+
+def check_endpoints(path: Path) -> None:
+    """Check the hosted tutors whose replies are not there yet. Raises UserError for the first that would fail."""
+    config = check_config(yaml.safe_load(path.read_text(encoding="utf-8")))
+    for name in unfinished(config):
+        model = config.models[name]
+        if isinstance(model, HostedModel):
+            check_endpoint(name, model)
+
+
+def unfinished(config: Config) -> list[str]:
+    """The tutors that some benchmark has no replies of."""
+    wanted = benchmarks_of(config)
+    return [
+        name
+        for name in config.run.tutors
+        if any(not Path(f"results/replies/{benchmark}/{name}.jsonl").exists() for benchmark in wanted)
+    ]
+
+
+def check_endpoint(name: str, model: HostedModel) -> None:
+    """One request for the list of models: any answer but a refusal of the key will do."""
+    import httpx2
+
+    key = hosted_key(name, model)
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        status = httpx2.get(f"{model.base_url.rstrip('/')}/models", headers=headers, timeout=SECONDS).status_code
+    except (httpx2.TransportError, httpx2.InvalidURL) as error:
+        raise UserError(
+            f"models.{name}.base_url",
+            f"{model.base_url} does not answer ({type(error).__name__})",
+            "start the server, or mend the address",
+        ) from None
+    if status in {401, 403}:
+        raise UserError(f"models.{name}.key_env", f"{model.base_url} refuses the key ({status})", f"check {model.key_env}")

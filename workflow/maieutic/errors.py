@@ -1,0 +1,11 @@
+"""Errors that a user can mend: one line that says where, what was expected, what was found, and what to do."""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """One line for a person: place, expectation, finding, mend. Shown without a traceback."""
+
+    def __init__(self, place: str, problem: str, mend: str) -> None:
+        one_line = " ".join(f"{place}: {problem}. Mend: {mend}".split())
+        super().__init__(one_line)

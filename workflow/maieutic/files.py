@@ -1,0 +1,40 @@
+"""Files that are either whole or absent: atomic writing and checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+BLOCK = 1 << 20
+
+
+@contextmanager
+def whole_file(path: Path, mode: str = "w") -> Iterator[IO]:
+    """Open a temporary neighbour of `path` and rename it to `path` when the block ends well.
+
+    A reader therefore never meets half a file under its final name, and an error leaves what was there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    options = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
+    try:
+        with open(temporary, mode, **options) as handle:
+            yield handle
+            handle.flush()
+            os.fsync(handle.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def sha256_of(path: Path) -> str:
+    """The file's SHA-256 as 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as handle:
+        while block := handle.read(BLOCK):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,295 @@
+"""What every tutor says to every item: all items of a benchmark in flight at once against one server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from maieutic.baselines import TUTORS
+from maieutic.cards import LoadedCard
+from maieutic.errors import UserError
+from maieutic.journal import Entry, Journal, digest, request_key
+from maieutic.models import BaselineModel, HostedModel, ServedModel, VllmModel
+from maieutic.progress import Progress
+from maieutic.prompts import Messages, render
+from maieutic.records import Item, Prompt, Reply, Turn, write_records
+
+log = logging.getLogger(__name__)
+Ask = Callable[[dict[str, Any]], Awaitable[Entry]]
+Work = list[tuple[LoadedCard, Item]]
+
+
+class Job:
+    """One model on one benchmark: asks what the journal lacks, starting the server on the first miss."""
+
+    def __init__(self, name: str, model: ServedModel, identity: dict[str, Any], journal: Journal, backend: Backend) -> None:
+        self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
+        self.asked = 0
+        self.waiting: dict[str, asyncio.Future[Entry]] = {}
+
+    async def ask(self, request: dict[str, Any]) -> Entry:
+        """The answer to a request: from the journal, or from the server and then in the journal."""
+        key = request_key(request, self.identity)
+        if known := self.journal.answers.get(key):
+            return known
+        if key in self.waiting:  # two items with the same prompt are one request
+            return await asyncio.shield(self.waiting[key])
+        future = self.waiting[key] = asyncio.get_running_loop().create_future()
+        try:
+            client = await self.backend.client()
+            answer = await client.ask(request)
+            entry = Entry(key=key, **vars(answer))
+            self.journal.append(entry)
+            self.asked += 1
+            future.set_result(entry)
+            return entry
+        except BaseException as error:
+            future.set_exception(error)
+            future.exception()  # nobody else may be waiting for it
+            raise
+        finally:
+            del self.waiting[key]
+
+
+class Backend:
+    """The server behind a job: nothing until the first request needs it."""
+
+    def __init__(self, start: Callable[[], Awaitable[Any]], stop: Callable[[], None]) -> None:
+        self._start, self._stop = start, stop
+        self._lock = asyncio.Lock()
+        self._client: Any = None
+        self.busy_from = 0.0
+
+    async def client(self) -> Any:
+        """The client, its server started if it was not."""
+        async with self._lock:
+            if self._client is None:
+                self._client = await self._start()
+                self.busy_from = time.monotonic()
+            return self._client
+
+    async def close(self) -> None:
+        """Close the connections and end the server."""
+        if self._client is not None:
+            log.info("retries: %s", self._client.retries or "none")
+            await self._client.close()
+        self._stop()
+
+
+def first_request(loaded: LoadedCard, item: Item, model: ServedModel, limits: Limits) -> dict[str, Any]:
+    """The request of an item's first turn."""
+    content = render(loaded.templates[0], item.vars, loaded.shots)
+    return request_of(loaded, [{"role": model.prompt_role, "content": content}], model, limits)
+
+
+class Limits:
+    """What a run may change of every request."""
+
+    def __init__(self, max_tokens: int | None, seed: int) -> None:
+        self.max_tokens, self.seed = max_tokens, seed
+
+
+def request_of(loaded: LoadedCard, messages: Messages, model: ServedModel, limits: Limits) -> dict[str, Any]:
+    """Everything that is asked, in the SDK's own names; `endpoint` says how."""
+    card = loaded.card
+    return {
+        "endpoint": model.endpoint or card.endpoint,
+        "messages": messages,
+        "temperature": card.temperature,
+        "max_tokens": min(card.max_tokens, limits.max_tokens or card.max_tokens),
+        "stop": card.stop,
+        **({"seed": limits.seed} if card.temperature else {}),  # greedy answers do not depend on it
+    }
+
+
+async def converse(loaded: LoadedCard, item: Item, job: Job, limits: Limits, prompts: dict[str, Prompt]) -> Reply:
+    """One item from its first turn to its last; later turns see the tutor's own answers."""
+    turns: list[Turn] = []
+    request = first_request(loaded, item, job.model, limits)
+    error = None
+    for number in range(len(loaded.templates)):
+        if number:
+            said = {**item.vars, "answers": [turn.text for turn in turns]}
+            content = render(loaded.templates[number], said, loaded.shots)
+            messages = [*request["messages"], {"role": "assistant", "content": turns[-1].text}, {"role": "user", "content": content}]
+            request = request_of(loaded, messages, job.model, limits)
+        sent = digest(request["messages"])
+        prompts.setdefault(sent, Prompt(messages=sent, content=request["messages"]))
+        entry = await job.ask(request)
+        fields = {name: getattr(entry, name) for name in Turn.model_fields if name != "messages"}
+        turns.append(Turn(messages=sent, **fields))
+        if error := entry.error:
+            break
+    return Reply(
+        id=item.id, task=item.task, model=job.name, key=request_key(request, job.identity), turns=turns, error=error
+    )
+
+
+async def converse_all(work: Work, job: Job, limits: Limits, watch: Callable[[], None]) -> tuple[list[Reply], list[Prompt]]:
+    """Every item at once. Raises UserError when some stayed unanswered, after all others were heard."""
+    from maieutic.client import Unanswered
+
+    progress = Progress(f"{job.name}", len(work))
+    prompts: dict[str, Prompt] = {}
+    replies: dict[tuple[str, str], Reply] = {}
+
+    async def one(loaded: LoadedCard, item: Item) -> None:
+        asked = job.asked
+        try:
+            reply = await converse(loaded, item, job, limits, prompts)
+        except Unanswered:
+            progress.step(failed=True)
+            return
+        replies[item.task, item.id] = reply
+        tokens = sum(turn.completion_tokens or 0 for turn in reply.turns)
+        fresh = job.asked > asked
+        progress.step(known=not fresh, tokens=tokens if fresh else 0)
+
+    await watched([one(loaded, item) for loaded, item in work], watch)
+    progress.say()
+    if progress.failed:
+        raise UserError(
+            job.name, f"{progress.failed} of {len(work)} items stayed unanswered", "run again: only these are asked"
+        )
+    return [replies[item.task, item.id] for _, item in work], [prompts[sent] for sent in sorted(prompts)]
+
+
+async def watched(coroutines: list[Any], watch: Callable[[], None]) -> None:
+    """Run coroutines together, with a regular look at the server; the first error that matters ends them all."""
+
+    async def look() -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            watch()
+
+    guard = asyncio.create_task(look())
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+    everything = asyncio.gather(*tasks)
+    try:
+        done, _ = await asyncio.wait({everything, guard}, return_when=asyncio.FIRST_COMPLETED)
+        for finished in done:
+            finished.result()
+    finally:
+        for task in [guard, *tasks]:
+            task.cancel()
+        with suppress(BaseException):
+            await asyncio.gather(guard, *tasks, return_exceptions=True)
+
+
+def hosted_backend(name: str, model: HostedModel) -> tuple[Backend, dict[str, Any]]:
+    """A client of somebody else's endpoint. The key comes from the environment and goes nowhere else."""
+    from maieutic.client import Client, Server
+
+    key = hosted_key(name, model)
+    server = Server(
+        base_url=model.base_url,
+        model=model.model,
+        api_key=key or "none",
+        timeout=model.request_timeout,
+        attempts=model.attempts,
+        concurrency=model.concurrency,
+        omit=tuple(model.omit),
+        extra_body=model.extra_body,
+    )
+
+    async def start() -> Client:
+        return Client(server)
+
+    identity = {
+        "engine": "hosted",
+        "base_url": model.base_url,
+        "model": model.model,
+        "extra_body": model.extra_body,
+        "omit": sorted(model.omit),
+    }
+    return Backend(start, lambda: None), identity
+
+
+def hosted_key(name: str, model: HostedModel) -> str | None:
+    """The key from the environment variable that the entry names. Raises UserError where it is not set."""
+    if model.key_env is None:
+        return None
+    key = os.environ.get(model.key_env, "").strip()
+    if not key:
+        raise UserError(
+            f"models.{name}.key_env", f"the environment variable {model.key_env} is not set", f"export {model.key_env}=..."
+        )
+    return key
+
+
+def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -> tuple[Backend, dict[str, Any], Any]:
+    """A vLLM server of our own."""
+    from maieutic.client import Client, Server
+    from maieutic.serving import VllmServer, identity
+
+    process = VllmServer(name, model, weights, server_log)
+
+    async def start() -> Client:
+        process.start()
+        await process.ready()
+        return Client(
+            Server(
+                base_url="http://server/v1",
+                model=name,
+                socket=process.socket,
+                timeout=model.request_timeout,
+                attempts=model.attempts,
+                concurrency=model.concurrency,
+                omit=tuple(model.omit),
+                extra_body=model.extra_body,
+            )
+        )
+
+    return Backend(start, process.stop), identity(model, weights), process.check_alive
+
+
+def generate_replies(
+    name: str,
+    model: VllmModel | HostedModel | BaselineModel,
+    work: Work,
+    limits: Limits,
+    weights: Path | None,
+    journal_path: Path,
+    server_log: Path,
+    out: Path,
+    prompts_out: Path,
+) -> None:
+    """Write one Reply per item, and the prompts that were sent; nothing is asked that the journal holds."""
+    if isinstance(model, BaselineModel):
+        write_records(out, [baseline_reply(name, model, item) for _, item in work])
+        write_records(prompts_out, [])
+        return
+    with Journal(journal_path) as journal:
+        watch: Callable[[], None] = lambda: None  # noqa: E731
+        if isinstance(model, HostedModel):
+            backend, identity = hosted_backend(name, model)
+        else:
+            assert weights is not None, "a served model has weights"
+            backend, identity, watch = vllm_backend(name, model, weights, server_log)
+        job = Job(name, model, identity, journal, backend)
+        replies, prompts = asyncio.run(run_job(work, job, limits, watch))
+    write_records(prompts_out, prompts)
+    write_records(out, replies)
+
+
+async def run_job(work: Work, job: Job, limits: Limits, watch: Callable[[], None]) -> tuple[list[Reply], list[Prompt]]:
+    """Converse, and end the server whatever happens."""
+    try:
+        return await converse_all(work, job, limits, watch)
+    finally:
+        if job.backend.busy_from:
+            log.info("%d requests in %.1f s with the server up", job.asked, time.monotonic() - job.backend.busy_from)
+        await job.backend.close()
+
+
+def baseline_reply(name: str, model: BaselineModel, item: Item) -> Reply:
+    """A trivial tutor's reply."""
+    text = TUTORS[model.tutor](item)
+    turn = Turn(messages="none", text=text, finish="stop", prompt_tokens=0, completion_tokens=0, seconds=0.0)
+    return Reply(id=item.id, task=item.task, model=name, key="none", turns=[turn])

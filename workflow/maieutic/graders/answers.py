@@ -1,0 +1,133 @@
+"""The final number of a worked solution (MathTutorBench problem solving and mistake correction)."""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+
+from maieutic.graders.reading import Reading, plain, unread
+from maieutic.records import Item, Scoring
+
+TOLERANCE = 1e-6
+
+RELEASED_NUMBER = re.compile(r"-?\d*\.?\d+")
+RELEASED_FINAL = re.compile(r"Final Answer:\s*\$?([-,\d]*\.?\d+)")
+RELEASED_AMOUNT = re.compile(r"\$?([-,\d]*\.?\d+)")
+
+# A minus belongs to the number unless it stands between two operands, as in 16-3.
+SIGN = r"(?<![\w.)\]%])[-\u2212\u2013]\s?"
+DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
+NUMBER = re.compile(
+    rf"(?P<sign>{SIGN})?(?:\$\s?)?(?P<minus>-)?(?:(?P<whole>\d+)\s+)?"
+    rf"(?:(?P<over>\d+)\s?/\s?(?P<under>\d+)(?![\d/])|(?P<number>{DIGITS})(?P<power>[eE][+-]?\d{{1,2}}\b)?)"
+)
+MARKERS = (
+    re.compile(r"####"),
+    re.compile(r"final\s+answer(?:\s+is)?\s*[:=]?", re.IGNORECASE),
+    re.compile(r"^[ \t]*A:", re.MULTILINE),
+    re.compile(r"\banswer(?:\s+is\b|\s*[:=])\s*[:=]?", re.IGNORECASE),
+)
+LATEX = (
+    (re.compile(r"\\d?frac\s*\{(\d+)\}\s*\{(\d+)\}"), r"\1/\2"),
+    (re.compile(r"\\(?:text|mathrm|mathbf)\s*\{([^{}]*)\}"), r" \1 "),
+    (re.compile(r"\{,\}"), ","),
+    (re.compile(r"\\[,;!: ]"), ""),
+    (re.compile(r"\\([$%])"), r"\1"),
+)
+BOXED = re.compile(r"\\boxed\s*\{([^{}]*)\}")
+BRACKETED = re.compile(r"\([^()]*\)")
+TAIL = 400  # characters after a marker in which its number must stand
+
+
+def released_last_number(text: str) -> float | None:
+    """Q1: the last match of the released pattern, which reads 1,000 as 000 and 3 hours (180 minutes) as 180."""
+    numbers = RELEASED_NUMBER.findall(text)
+    return float(numbers[-1]) if numbers else None
+
+
+def released_corrected_number(text: str) -> float | None:
+    """The number after a case-sensitive `Final Answer:`, else the last number, commas allowed."""
+    found = RELEASED_FINAL.search(text)
+    numbers = [found.group(1)] if found else RELEASED_AMOUNT.findall(text)
+    if not numbers:
+        return None
+    try:
+        return float(numbers[-1].replace(",", ""))
+    except ValueError:
+        return None
+
+
+def number_of(found: re.Match[str]) -> float | None:
+    """The value of one match: thousands commas, mixed numbers and fractions understood."""
+    if found["over"]:
+        if int(found["under"]) == 0:
+            return None
+        value = float(Fraction(int(found["whole"] or 0)) + Fraction(int(found["over"]), int(found["under"])))
+    else:
+        value = float(found["number"].replace(",", "") + (found["power"] or ""))
+    return -value if found["sign"] or found["minus"] else value
+
+
+def numbers_in(text: str) -> list[tuple[float, str]]:
+    """Every finite number of a text in order, with the characters it was read from."""
+    numbers = []
+    for found in NUMBER.finditer(text):
+        if found["number"] and found["whole"]:  # two numbers side by side are two numbers
+            numbers.append((float(found["whole"]), found["whole"]))
+        value = number_of(found)
+        if value is not None and math.isfinite(value):
+            numbers.append((value, found[0].strip()))
+    return numbers
+
+
+def after_marker(text: str) -> str | None:
+    """The first line with a number after the last marker of a final answer, or None."""
+    ends = [found.end() for marker in MARKERS for found in marker.finditer(text)]
+    if not ends:
+        return None
+    for line in text[max(ends) : max(ends) + TAIL].split("\n"):
+        if NUMBER.search(line):
+            return line
+    return None
+
+
+def final_number(text: str) -> tuple[float, str] | None:
+    """The final answer and what it was read from: after a marker where there is one, else the text's last number."""
+    for pattern, replacement in LATEX:
+        text = pattern.sub(replacement, text)
+    if boxed := BOXED.findall(text):
+        return next(iter(numbers_in(boxed[-1])), None)
+    text = plain(text)
+    marked = after_marker(text)
+    if marked is not None:
+        result = marked.rpartition("=")[2]
+        numbers = numbers_in(result) or numbers_in(marked)
+        return numbers[0] if numbers else None
+    # A conversion in brackets repeats the answer in another unit.
+    numbers = numbers_in(BRACKETED.sub(" ", text)) or numbers_in(text)
+    return numbers[-1] if numbers else None
+
+
+def grade_number(item: Item, text: str, scoring: Scoring, corrected: bool) -> Reading:
+    """Compare the reply's final number with the reference. paper_compat counts an unreadable reply as wrong."""
+    gold = float(item.reference["answer"])
+    if scoring == "paper_compat":
+        value = (released_corrected_number if corrected else released_last_number)(text.strip())
+        if value is None or not math.isfinite(value):
+            return Reading(None, False, "", "no number")
+        return Reading(value, abs(value - gold) < TOLERANCE, str(value))
+    read = final_number(text)
+    if read is None:
+        return unread(text, "no number")
+    return Reading(read[0], math.isclose(read[0], gold, rel_tol=1e-9, abs_tol=TOLERANCE), read[1])
+
+
+def answer(item: Item, text: str, scoring: Scoring) -> list[Reading]:
+    """Problem solving (MathTutorBench task 1)."""
+    return [grade_number(item, text, scoring, corrected=False)]
+
+
+def corrected_answer(item: Item, text: str, scoring: Scoring) -> list[Reading]:
+    """Mistake correction (MathTutorBench task 5)."""
+    return [grade_number(item, text, scoring, corrected=True)]

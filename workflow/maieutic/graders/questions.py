@@ -1,0 +1,83 @@
+"""Questions in a reply: Socratic BLEU, the released `match`, and statistics of a tutor's utterance."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from maieutic.graders.answers import numbers_in
+from maieutic.graders.reading import Reading, plain, unread
+from maieutic.records import Item, Scoring
+
+QUESTION_WORDS = frozenset("what how why when where which who whose whom can could would".split())
+LIST_MARK = re.compile(r"^\s*(?:[-\u2022*]|\(?\d{1,2}[.):]|[qQ]\d*[:.])\s*")
+SENTENCE_END = re.compile(r"(?<=[?])\s+")
+
+
+@lru_cache(maxsize=200_000)
+def bleu(hypothesis: str, references: tuple[str, ...]) -> float:
+    """Sentence BLEU by sacrebleu (13a, exponential smoothing, effective order), 0 to 1."""
+    from sacrebleu import sentence_bleu
+
+    return sentence_bleu(hypothesis, list(references)).score / 100
+
+
+def questions_of(text: str) -> list[str]:
+    """A reply's questions: its lines, split after question marks, without list marks."""
+    pieces = [piece for line in plain(text).split("\n") for piece in SENTENCE_END.split(line)]
+    return [cleaned for piece in pieces if (cleaned := LIST_MARK.sub("", piece).strip())]
+
+
+def socratic_bleu(item: Item, text: str, scoring: Scoring) -> list[Reading]:
+    """Socratic questioning (MathTutorBench task 2).
+
+    paper_compat: each line against all sub-questions at once, the best line counts. robust: for every gold
+    sub-question its closest question in the reply, averaged, since section 4.1 asks for one for each step.
+    """
+    gold = tuple(item.reference["questions"])
+    if scoring == "paper_compat":
+        lines = [line.strip() for line in text.strip().split("\n")]
+        best = max(lines, key=lambda line: bleu(line, gold))
+        return [Reading(bleu(best, gold), None, best[:200])]
+    asked = questions_of(text)
+    if not asked:
+        return [unread(text, "no question")]
+    values = [max(bleu(question, (wanted,)) for question in asked) for wanted in gold]
+    return [Reading(sum(values) / len(values), None, f"{len(asked)} questions for {len(gold)} steps")]
+
+
+def question(item: Item, text: str, scoring: Scoring) -> list[Reading]:
+    """Whether a reply asks something. paper_compat: the released `match` rule; robust: a question mark."""
+    mark = "?" in text
+    if scoring == "paper_compat":
+        asks = mark or any(word in QUESTION_WORDS for word in text.lower().split())
+        return [Reading(asks, asks, "question mark" if mark else "")]
+    if not plain(text):
+        return [unread(text, "empty reply")]
+    asks = "?" in plain(text) or "\u061f" in text  # the Arabic mark, which no folding turns into ours
+    return [Reading(asks, asks, "question mark" if asks else "")]
+
+
+def statistics(item: Item, text: str, scoring: Scoring) -> list[Reading]:
+    """Words, questions, emptiness of a reply, and whether it says the final answer. robust only: ours."""
+    if scoring == "paper_compat":
+        return []
+    cleaned = plain(text)
+    return [
+        Reading(not cleaned, None, "", criterion="empty"),
+        Reading(len(cleaned.split()), None, "", criterion="words"),
+        Reading(cleaned.count("?"), None, "", criterion="questions"),
+        reveals(item, cleaned),
+    ]
+
+
+def reveals(item: Item, text: str) -> Reading:
+    """Whether the reply holds the solution's final number, where neither the problem nor the dialogue gave it away."""
+    solution = numbers_in(str(item.reference["solution"]))
+    if not solution:
+        return Reading(None, None, "", "no reference solution", "reveals_answer")
+    final = solution[-1][0]
+    known = {value for said in item.vars.values() for value, _ in numbers_in(said)}
+    if final in known:
+        return Reading(None, None, "", "the answer already stands in the dialogue", "reveals_answer")
+    return Reading(final in {value for value, _ in numbers_in(text)}, None, "", criterion="reveals_answer")

@@ -1,0 +1,134 @@
+"""What an entry of the model registry may say."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from maieutic.errors import UserError
+
+Endpoint = Literal["chat", "completions"]
+COMMIT = r"^[0-9a-f]{40}$"
+SHA256 = r"^[0-9a-f]{64}$"
+
+
+class Entry(BaseModel):
+    """A closed mapping: a misspelt key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class PackagedWeights(Entry):
+    """Weights inside a Python package, converted once to safetensors."""
+
+    package: str = Field(description="Package index name")
+    version: str = Field(description="Exact version of the package")
+    file: str = Field(description="GGUF file inside the package")
+    sha256: str = Field(pattern=SHA256, description="SHA-256 of the converted model.safetensors")
+
+    def refuse_unpinned(self, place: str) -> None:
+        """Packaged weights are always pinned."""
+
+
+class Weights(Entry):
+    """Weights from the hub (`repo` and `revision`) or from a folder (`path`)."""
+
+    repo: str | None = Field(None, description="Hub name, org/model")
+    revision: str | None = Field(None, pattern=COMMIT, description="Commit of the hub repository; null is refused")
+    path: str | None = Field(None, description="Folder with safetensors, config and tokenizer")
+
+    @model_validator(mode="after")
+    def one_source(self) -> Weights:
+        if (self.repo is None) == (self.path is None):
+            raise ValueError("give either 'repo' with 'revision', or 'path'")
+        return self
+
+    def refuse_unpinned(self, place: str) -> None:
+        """Raise UserError for a hub repository without a commit."""
+        if self.repo and not self.revision:
+            raise UserError(
+                f"{place}.revision",
+                f"{self.repo} has no pinned commit",
+                "look up the commit on the model's hub page and set it here (40 hexadecimal digits)",
+            )
+
+
+class Needs(Entry):
+    """What one job of this model asks of a machine. Never part of a request key."""
+
+    gpus: int = Field(0, ge=0, description="GPUs of one server (its tensor parallel size)")
+    cpus: int = Field(2, ge=1, description="CPU cores")
+    mem_mb: int = Field(8000, ge=100, description="Memory in MB")
+    runtime: int = Field(240, ge=1, description="Time limit of one attempt, in minutes")
+
+
+class Price(Entry):
+    """Price of a hosted model in US dollars per million tokens."""
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+
+
+class Model(Entry):
+    """What every entry may say."""
+
+    label: str | None = Field(None, description="Name in the report; default: the entry's key")
+    group: str = Field("general", description="Group in the leaderboard")
+    paper: str | None = Field(None, description="Name of this model in the papers' tables")
+    notice: str | None = Field(None, description="Caution that stands beside every number of this model")
+    needs: Needs = Needs()
+
+
+class ServedModel(Model):
+    """What served and hosted models share."""
+
+    endpoint: Endpoint | None = Field(None, description="Overrides the card's endpoint")
+    prompt_role: Literal["system", "user"] = Field("system", description="Role of the prompt in chat mode")
+    concurrency: int = Field(256, ge=1, description="Requests in flight at once")
+    request_timeout: float = Field(600, gt=0, description="Seconds before one attempt is given up")
+    attempts: int = Field(8, ge=1, description="Attempts at one request before the job fails")
+    extra_body: dict[str, object] = Field({}, description="Further fields of every request")
+    omit: list[Literal["stop", "temperature", "seed"]] = Field([], description="Parameters the server refuses")
+
+
+class VllmModel(ServedModel):
+    """Weights that a vLLM server of our own serves."""
+
+    engine: Literal["vllm"]
+    weights: Annotated[PackagedWeights | Weights, Field(union_mode="smart")]
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    max_model_len: int | None = Field(None, ge=128, description="Context window in tokens; default: the model's own")
+    engine_args: list[str] = Field([], description="Further arguments of `vllm serve` that can change an answer")
+    runtime_args: list[str] = Field([], description="Further arguments of `vllm serve` that cannot")
+    environment: dict[str, str] = Field({}, description="Environment of the server, without secrets")
+    trust_remote_code: bool = Field(False, description="Run code of the pinned commit; needs 'revision'")
+    start_timeout: float = Field(1800, gt=0, description="Seconds until the server must be ready")
+
+    @model_validator(mode="after")
+    def code_is_pinned(self) -> VllmModel:
+        if self.trust_remote_code and not getattr(self.weights, "revision", None):
+            raise ValueError("trust_remote_code needs weights.revision: only a pinned commit may run code")
+        return self
+
+
+class HostedModel(ServedModel):
+    """A model behind an OpenAI-compatible endpoint of somebody else's."""
+
+    engine: Literal["hosted"]
+    model: str = Field(description="The model's name at the endpoint; pin a dated snapshot where there is one")
+    base_url: str = Field(pattern=r"^https?://", description="Endpoint, up to and including /v1")
+    key_env: str | None = Field(None, pattern=r"^[A-Z_][A-Z0-9_]*$", description="Environment variable of the key")
+    concurrency: int = Field(16, ge=1, description="Requests in flight at once")
+    price: Price | None = None
+
+
+class BaselineModel(Model):
+    """A trivial tutor that needs no server and gives a metric its floor or ceiling."""
+
+    engine: Literal["baseline"]
+    tutor: str = Field(description="Name of the tutor in baselines.py")
+    group: str = "baseline"
+
+
+ModelEntry = Annotated[VllmModel | HostedModel | BaselineModel, Field(discriminator="engine")]

@@ -1,0 +1,54 @@
+"""Progress of long work: how much, how fast, how long still, on the terminal and in the log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+
+log = logging.getLogger(__name__)
+EVERY_SECONDS = 5.0
+WINDOW = 200  # finished requests that the rate is taken from
+
+
+def clock(seconds: float) -> str:
+    """1:02:03 or 2:03."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class Progress:
+    """Counts finished pieces of work and says so every few seconds."""
+
+    def __init__(self, what: str, total: int) -> None:
+        self.what, self.total = what, total
+        self.done = self.known = self.failed = self.tokens = 0
+        self.began = self.said = time.monotonic()
+        self.recent: deque[float] = deque(maxlen=WINDOW)
+
+    def step(self, known: bool = False, failed: bool = False, tokens: int = 0) -> None:
+        """One more is done; `known`: it was in the journal; `tokens`: generated for it."""
+        self.done += 1
+        self.known += known
+        self.failed += failed
+        self.tokens += tokens
+        if not known:
+            self.recent.append(time.monotonic())
+        if time.monotonic() - self.said >= EVERY_SECONDS and self.done < self.total:
+            self.say()
+
+    def say(self) -> None:
+        """Write one line."""
+        now = self.said = time.monotonic()
+        line = f"{self.what}: {self.done}/{self.total}"
+        if self.known:
+            line += f", {self.known} from the journal"
+        if self.failed:
+            line += f", {self.failed} failed"
+        if len(self.recent) > 1 and now > self.recent[0]:
+            rate = len(self.recent) / (now - self.recent[0])
+            line += f", {rate:.1f} requests/s, {self.tokens / (now - self.began):.0f} tokens/s"
+            if self.done < self.total:
+                line += f", {clock((self.total - self.done) / rate)} left"
+        log.info(line)

@@ -1,0 +1,128 @@
+"""The records that pass between stages: one JSON line each, their fields declared here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from maieutic.errors import UserError
+from maieutic.files import whole_file
+
+Scoring = Literal["paper_compat", "robust"]
+SCORINGS: tuple[Scoring, ...] = ("paper_compat", "robust")
+
+
+class Record(BaseModel):
+    """A line of a results file. Unknown fields are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Item(Record):
+    """One test case. `vars` fill the prompt, `cluster` names the problem that the bootstrap resamples."""
+
+    id: str
+    task: str
+    cluster: str
+    vars: dict[str, str]
+    reference: dict[str, Any]
+    tags: dict[str, str] = {}
+    images: list[str] = []
+
+
+class Turn(Record):
+    """One request of a conversation and what came back. `messages` is the hash of what was sent; times in seconds."""
+
+    messages: str
+    text: str
+    reasoning: str | None = None
+    finish: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    seconds: float | None = None
+
+
+class Reply(Record):
+    """What one tutor said to one item. `error` holds a permanent refusal (context too long), then `turns` may lack."""
+
+    id: str
+    task: str
+    model: str
+    key: str
+    turns: list[Turn]
+    error: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The last turn's answer without its reasoning; empty where there is none."""
+        return self.turns[-1].text if self.turns else ""
+
+
+class Prompt(Record):
+    """What was sent, stored once under its hash: chat messages, or one user message for a raw completion."""
+
+    messages: str
+    content: list[dict[str, Any]]
+
+
+class Grade(Record):
+    """What one grader said of one reply. `value` is None where nothing could be read, and `why_none` says why."""
+
+    id: str
+    task: str
+    grader: str
+    criterion: str | None = None
+    value: float | int | str | bool | None
+    correct: bool | None
+    raw: str
+    why_none: str | None = None
+
+
+class Score(Record):
+    """One number of one model on one task with its 95 % interval [low, high] and the counts behind it."""
+
+    task: str
+    model: str
+    metric: str
+    scoring: Scoring
+    headline: bool
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    missing: int
+    clusters: int
+    floor: float | None = None
+    ceiling: float | None = None
+    paper: float | None = None
+
+
+R = TypeVar("R", bound=Record)
+
+
+def write_records(path: Path, records: Iterable[Record]) -> None:
+    """Write one record per line; the file appears whole or not at all."""
+    with whole_file(path) as handle:
+        for record in records:
+            handle.write(record.model_dump_json() + "\n")
+
+
+def read_records(path: Path, kind: type[R]) -> list[R]:
+    """Read a results file, refusing a broken line by file and line number."""
+    records = []
+    with open(path, "rb") as handle:
+        for number, line in enumerate(handle, 1):
+            try:
+                records.append(kind.model_validate_json(line))
+            except ValidationError as error:
+                first = error.errors()[0]
+                field = ".".join(map(str, first["loc"])) or "the line"
+                raise UserError(
+                    f"{path}:{number}",
+                    f"expected a {kind.__name__} record, found {first['msg'].lower()} at {field}",
+                    "delete this file and run again: it is rebuilt",
+                ) from None
+    return records

@@ -1,0 +1,35 @@
+"""The report of a run: one self-contained page, and the same numbers as CSV and Parquet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from maieutic.errors import UserError
+from maieutic.files import whole_file
+from maieutic.settings import check_config, tutors_of
+
+
+def build_report(config_path: Path, results: Path, out: Path, missing_ok: bool) -> None:
+    """Write index.html, scores.csv, scores.parquet and runtime.csv into the folder `out`.
+
+    With missing_ok a tutor whose job failed is marked as absent; without it, that is an error.
+    """
+    from maieutic.report.page import render_page
+    from maieutic.report.tables import complete_scores, runtime_table, score_table
+
+    config = check_config(yaml.safe_load(config_path.read_text(encoding="utf-8")))
+    scores = complete_scores(config, results)
+    there = {score.model for of in scores.values() for score in of}
+    if not missing_ok and (absent := [name for name in tutors_of(config) if name not in there]):
+        raise UserError(str(results / "scores"), f"no scores of {', '.join(absent)}", "run again, or give --missing-ok")
+    table, runtime = score_table(config, scores), runtime_table(config, results)
+    with whole_file(out / "scores.csv") as handle:
+        table.to_csv(handle, index=False)
+    with whole_file(out / "scores.parquet", "wb") as handle:
+        table.to_parquet(handle, index=False)
+    with whole_file(out / "runtime.csv") as handle:
+        runtime.to_csv(handle, index=False)
+    with whole_file(out / "index.html") as handle:
+        handle.write(render_page(config, results, scores, runtime))

@@ -1,0 +1,110 @@
+"""The items that the page lets a reader look through: prompt, reply, what was read, reference."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from maieutic.datasets import select
+from maieutic.models import BaselineModel
+from maieutic.records import Grade, Item, Prompt, Reply, read_records
+from maieutic.settings import Config, benchmarks_of, tutors_of
+
+LONGEST = 4000  # characters of a text that the page shows
+
+
+def short(text: str) -> str:
+    """A text of a length that a page can hold."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} [... {len(text) - LONGEST} more characters]"
+
+
+def outcome(grade: Grade) -> str:
+    """right, wrong, none, or the value where right and wrong do not apply."""
+    if grade.correct is not None:
+        return "right" if grade.correct else "wrong"
+    return "none" if grade.value is None else "value"
+
+
+def reading(grade: Grade) -> dict[str, Any]:
+    """What the page shows of a grade."""
+    value = round(grade.value, 4) if isinstance(grade.value, float) else grade.value
+    name = f"{grade.grader}{f' {grade.criterion}' if grade.criterion else ''}"
+    return {"by": name, "value": value, "outcome": outcome(grade), "why": grade.why_none}
+
+
+def browse(config: Config, results: Path) -> dict[str, Any]:
+    """By benchmark and task, a sample of the items with every tutor's reply; prompts once, by their hash."""
+    prompts: dict[str, str] = {}
+    tasks: dict[str, list[dict[str, Any]]] = {}
+    for benchmark, loadeds in benchmarks_of(config).items():
+        items = {
+            loaded.card.task: select(
+                read_records(results / "items" / benchmark / f"{loaded.card.task}.jsonl", Item),
+                config.report.browser_items,
+                config.run.seed,
+            )
+            for loaded in loadeds
+        }
+        shown = {(item.task, item.id) for of in items.values() for item in of}
+        said: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+        for model in tutors_of(config):
+            add_replies(config, results, benchmark, model, shown, said, prompts)
+        for task, of in items.items():
+            tasks[f"{benchmark}/{task}"] = [
+                {
+                    "id": item.id,
+                    "reference": short(str(item.reference.get("text", ""))),
+                    "tags": " ".join(item.tags.values()),
+                    "replies": said[item.task, item.id],
+                }
+                for item in of
+            ]
+    return {"prompts": prompts, "tasks": tasks}
+
+
+def add_replies(
+    config: Config,
+    results: Path,
+    benchmark: str,
+    model: str,
+    shown: set[tuple[str, str]],
+    said: dict[tuple[str, str], list[dict[str, Any]]],
+    prompts: dict[str, str],
+) -> None:
+    """Add one tutor's replies to the shown items."""
+    folder = results / "replies" / benchmark
+    graded = results / "grades" / "parsed" / benchmark / f"{model}.jsonl"
+    if not graded.exists() or not (folder / f"{model}.jsonl").exists():
+        return
+    grades: dict[tuple[str, str], list[Grade]] = defaultdict(list)
+    for grade in read_records(graded, Grade):
+        grades[grade.task, grade.id].append(grade)
+    sent = {}
+    if not isinstance(config.models[model], BaselineModel):
+        sent = {one.messages: one.content for one in read_records(folder / f"{model}.prompts.jsonl", Prompt)}
+    for reply in read_records(folder / f"{model}.jsonl", Reply):
+        key = (reply.task, reply.id)
+        if key not in shown:
+            continue
+        hashes = [turn.messages for turn in reply.turns if turn.messages in sent]
+        for one in hashes:
+            prompts[one] = "\n\n".join(f"[{part['role']}]\n{part['content']}" for part in sent[one])
+        said[key].append(
+            {
+                "model": model,
+                "text": short(reply.text),
+                "error": reply.error,
+                "finish": reply.turns[-1].finish if reply.turns else None,
+                "thinking": short(reply.turns[-1].reasoning or "") if reply.turns else "",
+                "prompt": hashes[-1] if hashes else None,
+                "grades": [reading(grade) for grade in grades[key]],
+            }
+        )
+
+
+def embedded(data: Any) -> str:
+    """JSON that may stand inside a script element: no reply can close it."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,0 +1,217 @@
+"""The page: what the template is given, section by section."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from maieutic.cards import Card
+from maieutic.models import BaselineModel
+from maieutic.records import SCORINGS, Grade, Item, Score, read_records
+from maieutic.report.browser import browse, embedded, outcome
+from maieutic.report.figures import interval_chart, outcome_chart, value_chart
+from maieutic.report.tables import Printed, printed_values
+from maieutic.settings import Config, benchmarks_of, tutors_of
+
+HERE = Path(__file__).parent
+OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
+
+
+def label_of(config: Config, model: str) -> str:
+    """A model's name in the report."""
+    return config.models[model].label or model
+
+
+def tutors_in_order(config: Config) -> list[str]:
+    """Tutors first, then the trivial ones, the human reference last."""
+    ceilings = {loaded.card.baselines.ceiling for loadeds in benchmarks_of(config).values() for loaded in loadeds}
+    return sorted(
+        tutors_of(config),
+        key=lambda name: (name in ceilings, isinstance(config.models[name], BaselineModel)),
+    )
+
+
+def leaderboard(config: Config, cards: list[Card], scores: list[Score], scoring: str) -> list[dict[str, Any]]:
+    """One row a tutor, one cell a task; the best tutor that is no baseline is marked in each column."""
+    found = {(score.model, score.task): score for score in scores if score.headline and score.scoring == scoring}
+    best = {}
+    for card in cards:
+        values = [
+            score.value
+            for (model, task), score in found.items()
+            if task == card.task and score.value is not None and not isinstance(config.models[model], BaselineModel)
+        ]
+        best[card.task] = max(values, default=None)
+    rows = []
+    for model in tutors_in_order(config):
+        entry = config.models[model]
+        baseline = isinstance(entry, BaselineModel)
+        cells = [found.get((model, card.task)) for card in cards]
+        rows.append(
+            {
+                "label": label_of(config, model),
+                "group": entry.group,
+                "baseline": baseline,
+                "absent": not any(score.model == model for score in scores),
+                "cells": [
+                    {"score": score, "best": not baseline and score is not None and score.value == best[card.task]}
+                    for card, score in zip(cards, cells, strict=True)
+                ],
+            }
+        )
+    return rows
+
+
+def against_paper(config: Config, cards: list[Card], benchmark: str, scores: list[Score]) -> list[dict[str, Any]]:
+    """The paper's table row by row, and under a row each of our tutors that claims it, with the difference."""
+    printed = printed_values(benchmark)
+    by_cell = {(one.model, one.task): one for one in printed}
+    found = {
+        (score.model, score.task, score.metric): score.value for score in scores if score.scoring == "paper_compat"
+    }
+    rows = []
+    for name in dict.fromkeys(one.model for one in printed):
+        cells = [by_cell.get((name, card.task)) for card in cards]
+        ours = [model for model in tutors_of(config) if config.models[model].paper == name]
+        rows.append(
+            {
+                "model": name,
+                "group": next(one.group for one in printed if one.model == name),
+                "cells": cells,
+                "ours": [{"label": label_of(config, model), "cells": differences(model, cells, found)} for model in ours],
+            }
+        )
+    return rows
+
+
+def differences(
+    model: str, cells: list[Printed | None], found: dict[tuple[str, str, str], float | None]
+) -> list[tuple[float, float] | None]:
+    """Our value and its difference from the paper's, for each printed cell that we have measured."""
+    result: list[tuple[float, float] | None] = []
+    for cell in cells:
+        value = found.get((model, cell.task, cell.metric)) if cell else None
+        result.append((value, value - cell.value) if cell and value is not None else None)
+    return result
+
+
+def task_section(config: Config, results: Path, card: Card, scores: list[Score]) -> dict[str, Any]:
+    """What the page shows of one task."""
+    mine = [score for score in scores if score.task == card.task]
+    order = tutors_in_order(config)
+    mine.sort(key=lambda score: (order.index(score.model), not score.headline, score.metric, score.scoring))
+    return {
+        "card": card,
+        "scores": mine,
+        "n": max((score.n + score.missing for score in mine), default=0),
+        "intervals": intervals_figure(config, card, mine),
+        "outcomes": outcomes_figure(config, results, card),
+        "headline": card.headline.replace("_", " "),
+    }
+
+
+def intervals_figure(config: Config, card: Card, scores: list[Score]) -> str:
+    """The headline metric of every tutor."""
+    rows = [
+        {"label": label_of(config, score.model), **score.model_dump(include={"scoring", "value", "low", "high", "floor", "ceiling"})}
+        for score in scores
+        if score.headline and score.value is not None
+    ]
+    return interval_chart(pd.DataFrame(rows), card.headline.replace("_", " ")) if rows else ""
+
+
+def outcomes_figure(config: Config, results: Path, card: Card) -> str:
+    """How the robust readings of the first grader are spread: right and wrong, or values."""
+    shares, values = [], []
+    for model in tutors_in_order(config):
+        path = results / "grades" / "parsed" / card.benchmark / f"{model}.jsonl"
+        if not path.exists():
+            continue
+        name = f"{card.graders[0]}/robust"
+        grades = [one for one in read_records(path, Grade) if one.task == card.task and one.grader == name]
+        label = label_of(config, model)
+        found = [outcome(grade) for grade in grades]
+        if "value" in found:
+            values += [{"label": label, "value": grade.value} for grade in grades if grade.value is not None]
+        elif found:
+            shares += [
+                {"label": label, "outcome": shown, "share": found.count(kind) / len(found), "rank": rank}
+                for rank, (kind, shown) in enumerate(OUTCOMES.items())
+            ]
+    if values:
+        return value_chart(pd.DataFrame(values), f"{card.headline.replace('_', ' ')} of each item (robust)")
+    return outcome_chart(pd.DataFrame(shares)) if shares else ""
+
+
+def sections(config: Config, results: Path, scores: dict[str, list[Score]]) -> list[dict[str, Any]]:
+    """Everything the page shows, benchmark by benchmark."""
+    shown = []
+    for benchmark, loadeds in benchmarks_of(config).items():
+        cards = sorted((loaded.card for loaded in loadeds), key=lambda card: (SKILLS.get(card.skill, 9), card.task))
+        of = scores.get(benchmark, [])
+        shown.append(
+            {
+                "name": benchmark,
+                "cards": cards,
+                "skills": skill_spans(cards),
+                "boards": {scoring: leaderboard(config, cards, of, scoring) for scoring in SCORINGS},
+                "limits": {scoring: limits(cards, of, scoring) for scoring in SCORINGS},
+                "paper": against_paper(config, cards, benchmark, of),
+                "tasks": [task_section(config, results, card, of) for card in cards],
+                "items": sum(
+                    len(read_records(results / "items" / benchmark / f"{card.task}.jsonl", Item)) for card in cards
+                ),
+            }
+        )
+    return shown
+
+
+SKILLS = {"Expertise": 0, "Student understanding": 1, "Pedagogy": 2}  # the order of MathTutorBench, Table 1
+
+
+def skill_spans(cards: list[Card]) -> list[tuple[str, int]]:
+    """The groups of neighbouring columns."""
+    spans: dict[str, int] = {}
+    for card in cards:
+        spans[card.skill] = spans.get(card.skill, 0) + 1
+    return list(spans.items())
+
+
+def limits(cards: list[Card], scores: list[Score], scoring: str) -> list[tuple[float | None, float | None]]:
+    """Floor and ceiling of each column."""
+    found = {score.task: score for score in scores if score.headline and score.scoring == scoring}
+    return [(found[card.task].floor, found[card.task].ceiling) if card.task in found else (None, None) for card in cards]
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number as tables show it; a dash where there is none."""
+    return "\u2013" if value is None else f"{value:.{digits}f}"
+
+
+def render_page(config: Config, results: Path, scores: dict[str, list[Score]], runtime: pd.DataFrame) -> str:
+    """The whole page as one self-contained HTML document."""
+    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
+    environment.filters |= {"number": number}
+    environment.globals |= {"label_of": lambda model: label_of(config, model)}
+    models = {name: config.models[name] for name in tutors_of(config)}
+    labels = {name: label_of(config, name) for name in tutors_in_order(config)}
+    titles = {
+        f"{benchmark}/{loaded.card.task}": loaded.card.title
+        for benchmark, loadeds in benchmarks_of(config).items()
+        for loaded in loadeds
+    }
+    data = {**browse(config, results), "labels": labels, "titles": titles}
+    return environment.get_template("page.html.jinja").render(
+        config=config,
+        models=models,
+        absent=[label_of(config, name) for name in models if not any(s.model == name for of in scores.values() for s in of)],
+        sections=sections(config, results, scores),
+        runtime=runtime.to_dict("records"),
+        scorings=SCORINGS,
+        style=(HERE / "page.css").read_text(encoding="utf-8"),
+        script=(HERE / "page.js").read_text(encoding="utf-8"),
+        data=embedded(data),
+    )

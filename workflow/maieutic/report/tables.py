@@ -1,0 +1,144 @@
+"""The tables of a run: scores joined with floors, ceilings and the paper's values; requests and seconds."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from maieutic.cards import Card
+from maieutic.models import BaselineModel
+from maieutic.records import Reply, Score, read_records
+from maieutic.settings import Config, benchmarks_of, tutors_of
+
+REFERENCE = Path("resources/reference")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+DIGITS = 6
+
+
+class Printed(NamedTuple):
+    """One number of a paper's table."""
+
+    group: str
+    model: str
+    task: str
+    metric: str
+    value: float
+
+
+def printed_values(benchmark: str) -> list[Printed]:
+    """The paper's own table of results, from resources/reference."""
+    path = REFERENCE / f"{benchmark}.csv"
+    if not path.exists():
+        return []
+    with open(path, encoding="utf-8", newline="") as handle:
+        return [
+            Printed(row["group"], row["model"], row["task"], row["metric"], float(row["value"]))
+            for row in csv.DictReader(handle)
+        ]
+
+
+def read_scores(results: Path, benchmark: str, models: Iterable[str]) -> dict[str, list[Score]]:
+    """The scores of every model that has some."""
+    found = {}
+    for model in models:
+        path = results / "scores" / benchmark / f"{model}.json"
+        if path.exists():
+            found[model] = [Score.model_validate(score) for score in json.loads(path.read_text(encoding="utf-8"))]
+    return found
+
+
+def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[tuple[str, str], tuple[float | None, float | None]]:
+    """For each metric and scoring, the best trivial tutor's value and the human reference's."""
+
+    def values(models: Iterable[str], key: tuple[str, str]) -> list[float]:
+        return [
+            score.value
+            for model in models
+            for score in scores.get(model, [])
+            if (score.task, score.metric, score.scoring) == (card.task, *key) and score.value is not None
+        ]
+
+    keys = {(score.metric, score.scoring) for of in scores.values() for score in of if score.task == card.task}
+    return {
+        key: (
+            max(values(card.baselines.floor, key), default=None),
+            max(values([card.baselines.ceiling], key), default=None),
+        )
+        for key in keys
+    }
+
+
+def complete_scores(config: Config, results: Path) -> dict[str, list[Score]]:
+    """Every score of a run by benchmark, with floor, ceiling and the paper's value filled in."""
+    complete: dict[str, list[Score]] = {}
+    for benchmark, loadeds in benchmarks_of(config).items():
+        scores = read_scores(results, benchmark, tutors_of(config))
+        paper = {(one.model, one.task, one.metric): one.value for one in printed_values(benchmark)}
+        for card in (loaded.card for loaded in loadeds):
+            limits = bounds(card, scores)
+            for model, of in scores.items():
+                for score in (one for one in of if one.task == card.task):
+                    floor, ceiling = limits[score.metric, score.scoring]
+                    rated = card.metrics[score.metric].higher_is_better is not None
+                    complete.setdefault(benchmark, []).append(
+                        score.model_copy(
+                            update={
+                                "floor": floor if rated else None,
+                                "ceiling": ceiling if rated else None,
+                                "paper": paper.get((config.models[model].paper or "", card.task, score.metric)),
+                            }
+                        )
+                    )
+    return complete
+
+
+def safe_cell(value: object) -> object:
+    """A text that a spreadsheet would run as a formula is quoted."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
+
+
+def score_table(config: Config, scores: dict[str, list[Score]]) -> pd.DataFrame:
+    """One row a score."""
+    rows = [
+        {
+            "benchmark": benchmark,
+            "label": config.models[score.model].label or score.model,
+            "group": config.models[score.model].group,
+            "baseline": isinstance(config.models[score.model], BaselineModel),
+            **score.model_dump(),
+        }
+        for benchmark, of in scores.items()
+        for score in of
+    ]
+    first = ["benchmark", "task", "model", "label", "group", "baseline"]
+    columns = [*first, *(name for name in Score.model_fields if name not in first)]
+    return pd.DataFrame(rows, columns=columns).round(DIGITS).map(safe_cell)
+
+
+def runtime_table(config: Config, results: Path) -> pd.DataFrame:
+    """Requests, tokens and summed request seconds of each tutor and benchmark."""
+    rows = []
+    for benchmark in benchmarks_of(config):
+        for model in tutors_of(config):
+            path = results / "replies" / benchmark / f"{model}.jsonl"
+            if not path.exists() or isinstance(config.models[model], BaselineModel):
+                continue
+            turns = [turn for reply in read_records(path, Reply) for turn in reply.turns]
+            rows.append(
+                {
+                    "benchmark": benchmark,
+                    "model": model,
+                    "requests": len(turns),
+                    "prompt_tokens": sum(turn.prompt_tokens or 0 for turn in turns),
+                    "completion_tokens": sum(turn.completion_tokens or 0 for turn in turns),
+                    "request_seconds": round(sum(turn.seconds or 0.0 for turn in turns), 1),
+                    "cut_by_max_tokens": sum(turn.finish == "length" for turn in turns),
+                }
+            )
+    columns = ["benchmark", "model", "requests", "prompt_tokens", "completion_tokens", "request_seconds"]
+    return pd.DataFrame(rows, columns=[*columns, "cut_by_max_tokens"])

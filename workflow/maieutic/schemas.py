@@ -1,0 +1,38 @@
+"""The JSON schemas in workflow/schemas, made from the declarations in this package (one fact in one place)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import BaseModel, TypeAdapter
+
+from maieutic.cards import Card
+from maieutic.datasets.sources import Dataset
+from maieutic.files import whole_file
+from maieutic.journal import Entry
+from maieutic.models import ModelEntry
+from maieutic.records import Grade, Item, Prompt, Reply, Score
+from maieutic.settings import Config
+
+RECORDS: list[type[BaseModel]] = [Item, Reply, Prompt, Grade, Score]
+
+
+def all_schemas() -> dict[str, str]:
+    """File name to JSON text."""
+    schemas = {
+        "config": Config.model_json_schema(),
+        "models": TypeAdapter(dict[str, ModelEntry]).json_schema(),
+        "datasets": TypeAdapter(dict[str, Dataset]).json_schema(),
+        "card": Card.model_json_schema(),
+        "journal": Entry.model_json_schema(),
+        **{kind.__name__.lower(): kind.model_json_schema() for kind in RECORDS},
+    }
+    return {f"{name}.schema.json": json.dumps(schema, indent=1, sort_keys=True) + "\n" for name, schema in schemas.items()}
+
+
+def export_schemas(out: Path) -> None:
+    """Write every schema into the folder `out`."""
+    for name, text in all_schemas().items():
+        with whole_file(out / name) as handle:
+            handle.write(text)

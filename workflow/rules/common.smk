@@ -1,0 +1,104 @@
+"""The checked configuration, and the few look-ups that several rule files share."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, f"{workflow.basedir}/workflow")
+
+from maieutic import cards, settings
+from maieutic.errors import UserError
+
+try:
+    checked = settings.check_config(config)
+except UserError as error:
+    raise WorkflowError(str(error)) from None
+
+TUTORS = settings.tutors_of(checked)
+CARDS = settings.benchmarks_of(checked)
+PACKAGE = "workflow/maieutic"
+
+
+shell.prefix(
+    f"set -euo pipefail; export PYTHONPATH={workflow.basedir}/workflow PYTHONUNBUFFERED=1; "
+)
+
+
+wildcard_constraints:
+    benchmark="|".join(map(re.escape, CARDS)),
+    model="|".join(map(re.escape, checked.models)),
+    dataset="|".join(map(re.escape, checked.datasets)),
+    task="[a-z][a-z0-9_]*",
+
+
+def python_of(stack):
+    """The interpreter of an environment; inside a container it is the image's own."""
+    if workflow.deployment_settings.deployment_method:
+        return "python3"
+    return getattr(checked.interpreters, stack) or sys.executable
+
+
+def tasks_of(wildcards):
+    """The selected tasks of a benchmark."""
+    return [loaded.card.task for loaded in CARDS[wildcards.benchmark]]
+
+
+def items_of(wildcards):
+    """The items of the selected tasks of a benchmark."""
+    return [
+        f"results/items/{wildcards.benchmark}/{task}.jsonl"
+        for task in tasks_of(wildcards)
+    ]
+
+
+def card_files(wildcards):
+    """The cards, prompts and few-shot texts of the selected tasks of a benchmark."""
+    return [
+        file
+        for loaded in CARDS[wildcards.benchmark]
+        for file in map(
+            str,
+            cards.files_of(
+                cards.card_path(wildcards.benchmark, loaded.card.task), loaded
+            ),
+        )
+    ]
+
+
+def card_of(wildcards):
+    """The card of one task."""
+    cards_here = CARDS[wildcards.benchmark]
+    return next(loaded.card for loaded in cards_here if loaded.card.task == wildcards.task)
+
+
+def needs_of(wildcards):
+    """What one job of a model asks of a machine."""
+    return checked.models[wildcards.model].needs
+
+
+def run_config():
+    """The effective configuration: the registries cut down to what this run uses."""
+    used = {loaded.card.dataset for loadeds in CARDS.values() for loaded in loadeds}
+    return checked.model_copy(
+        update={
+            "models": {name: checked.models[name] for name in TUTORS},
+            "datasets": {name: checked.datasets[name] for name in sorted(used)},
+        }
+    ).model_dump_json()
+
+
+def weights_of(wildcards):
+    """The weights of a model that we serve; other tutors have none."""
+    served = checked.models[wildcards.model].engine == "vllm"
+    return f"results/weights/{wildcards.model}/manifest.json" if served else []
+
+
+def model_json(wildcards):
+    """What a model's jobs need of its registry entry."""
+    return settings.entry_json(checked.models[wildcards.model])
+
+
+def code(*modules):
+    """The modules that decide a rule's results: editing one re-runs the rule."""
+    return [f"{PACKAGE}/{module}" for module in modules]

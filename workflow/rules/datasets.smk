@@ -1,0 +1,40 @@
+"""pinned sources or data_dir -> results/datasets: every source file, verified."""
+
+
+rule fetch_dataset:
+    input:
+        code=code("datasets/sources.py"),
+    output:
+        "results/datasets/{dataset}.source",
+    params:
+        python=python_of("driver"),
+        settings=lambda wildcards: checked.datasets[wildcards.dataset].model_dump_json(),
+        edition=checked.edition,
+        data_dir=f"--data-dir {checked.data_dir!r}" if checked.data_dir else "",
+    log:
+        "results/logs/fetch_dataset/{dataset}.log",
+    container:
+        config["containers"]["driver"]
+    resources:
+        mem_mb=1000,
+        runtime=60,
+    localrule: True
+    shell:
+        "{params.python} -m maieutic fetch-dataset --dataset {wildcards.dataset} --settings {params.settings:q}"
+        " --edition {params.edition} {params.data_dir} --demo-dir resources/demo --out {output} --log {log}"
+
+
+rule fetch:
+    """Everything that needs a network: for the login node."""
+    input:
+        lambda wildcards: {
+            f"results/datasets/{loaded.card.dataset}.source"
+            for loadeds in CARDS.values()
+            for loaded in loadeds
+        },
+        [
+            f"results/weights/{name}/manifest.json"
+            for name in TUTORS
+            if checked.models[name].engine == "vllm"
+        ],
+    localrule: True

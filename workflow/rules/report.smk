@@ -1,0 +1,75 @@
+"""results/scores and what lies behind them -> results/report: the page, the tables, the effective config."""
+
+
+rule save_config:
+    output:
+        "results/report/config.yaml",
+    params:
+        python=python_of("driver"),
+        settings=lambda wildcards: run_config(),
+    log:
+        "results/logs/save_config.log",
+    container:
+        config["containers"]["driver"]
+    localrule: True
+    shell:
+        "{params.python} -m maieutic save-config --settings {params.settings:q} --out {output} --log {log}"
+
+
+rule build_report:
+    input:
+        config="results/report/config.yaml",
+        scores=collect("results/scores/{benchmark}/{model}.json", benchmark=CARDS, model=TUTORS),
+        grades=collect(
+            "results/grades/parsed/{benchmark}/{model}.jsonl", benchmark=CARDS, model=TUTORS
+        ),
+        code=[str(path) for path in Path(PACKAGE, "report").glob("*")],
+    output:
+        page=report(
+            "results/report/index.html",
+            caption="../report/page.rst",
+            category="Report",
+            labels={"what": "interactive page"},
+        ),
+        csv=report(
+            "results/report/scores.csv",
+            caption="../report/scores.rst",
+            category="Tables",
+            labels={"what": "every score"},
+        ),
+        parquet="results/report/scores.parquet",
+        runtime=report(
+            "results/report/runtime.csv",
+            caption="../report/runtime.rst",
+            category="Tables",
+            labels={"what": "requests, tokens, seconds"},
+        ),
+    params:
+        python=python_of("driver"),
+        folder=subpath(output.page, parent=True),
+    log:
+        "results/logs/build_report.log",
+    container:
+        config["containers"]["driver"]
+    resources:
+        mem_mb=8000,
+        runtime=30,
+    localrule: True
+    shell:
+        "{params.python} -m maieutic build-report --config {input.config} --results results"
+        " --out {params.folder} --log {log}"
+
+
+onstart:
+    shell(
+        f"{python_of('driver')} -m maieutic save-config --settings {{run:q}} --out results/.run.yaml"
+        f" && {python_of('driver')} -m maieutic check-endpoints --config results/.run.yaml",
+        run=run_config(),
+    )
+
+
+onerror:
+    shell(
+        f"{python_of('driver')} -m maieutic build-report --config results/.run.yaml --results results"
+        " --out results/report --missing-ok --log results/logs/build_report.partial.log || true"
+    )

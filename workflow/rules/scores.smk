@@ -1,0 +1,27 @@
+"""results/items, results/grades -> results/scores: every number with its interval."""
+
+
+rule score_replies:
+    input:
+        cases=items_of,
+        grades="results/grades/parsed/{benchmark}/{model}.jsonl",
+        cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
+        code=code("metrics.py", "score.py", "stats.py"),
+    output:
+        "results/scores/{benchmark}/{model}.json",
+    params:
+        python=python_of("driver"),
+        tasks=tasks_of,
+        resamples=checked.report.resamples,
+        seed=checked.run.seed,
+    log:
+        "results/logs/score_replies/{benchmark}/{model}.log",
+    container:
+        config["containers"]["driver"]
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    shell:
+        "{params.python} -m maieutic score-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}"
+        " --model {wildcards.model} --items results/items/{wildcards.benchmark} --grades {input.grades}"
+        " --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"

@@ -1,0 +1,23 @@
+"""hub, package or folder -> results/weights: safetensors with a manifest of checksums."""
+
+
+rule prepare_weights:
+    input:
+        code=code("weights.py"),
+    output:
+        "results/weights/{model}/manifest.json",
+    params:
+        python=python_of("serve"),
+        settings=model_json,
+        folder=subpath(output[0], parent=True),
+    log:
+        "results/logs/prepare_weights/{model}.log",
+    container:
+        config["containers"]["serve"]
+    resources:
+        mem_mb=8000,
+        runtime=240,
+    localrule: True
+    shell:
+        "{params.python} -m maieutic prepare-weights --model {wildcards.model} --settings {params.settings:q}"
+        " --out {params.folder} --log {log}"
