@@ -1,4 +1,4 @@
-"""Tutors that need no server. Between them lies every score worth having: their best is the floor, the human the ceiling."""
+"""Tutors that need no server: the best of the trivial ones is a metric's floor, the human reference its ceiling."""
 
 from __future__ import annotations
 

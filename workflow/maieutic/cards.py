@@ -107,7 +107,9 @@ def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
     """Read and check a card: its name, its files, its headline metric. Raises UserError naming the key."""
     if not path.is_file():
         known = sorted(other.stem for other in path.parent.glob("*.yaml"))
-        raise UserError(str(path), f"there is no such card; {path.parent.name} has {', '.join(known)}", "name one of these")
+        raise UserError(
+            str(path), f"there is no such card; {path.parent.name} has {', '.join(known)}", "name one of these"
+        )
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:

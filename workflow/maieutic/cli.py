@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -131,11 +132,28 @@ def parser() -> argparse.ArgumentParser:
          "items", "journal", "server-log", "out", "prompts",
          benchmark=need, tasks=tasks, protocol=need, model=need, settings=need,
          weights={"type": Path}, max_tokens=number, seed=seed)  # fmt: skip
-    verb("parse-replies", parse, "read replies by the cards' parsers", "items", "replies", "out", benchmark=need, tasks=tasks)
+    verb(
+        "parse-replies",
+        parse,
+        "read replies by the cards' parsers",
+        "items",
+        "replies",
+        "out",
+        benchmark=need,
+        tasks=tasks,
+    )
     verb("score-replies", score, "grades to scores with intervals", "items", "grades", "out",
          benchmark=need, tasks=tasks, model=need, resamples=seed, seed=seed)  # fmt: skip
     verb("save-config", config, "write the effective configuration", "out", settings=need)
-    verb("build-report", report, "render the page and the tables", "config", "results", "out", missing_ok={"action": "store_true"})
+    verb(
+        "build-report",
+        report,
+        "render the page and the tables",
+        "config",
+        "results",
+        "out",
+        missing_ok={"action": "store_true"},
+    )
     verb("check-endpoints", endpoints, "ask every hosted endpoint of the run whether it is there", "config")
     verb("recover", recover, "end drivers that outlived Snakemake", "results")
     verb("export-schemas", schemas, "write the JSON schemas of config, cards and records", "out")
@@ -146,11 +164,16 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one verb. A fault that the user can mend is one line and exit code 2."""
     given = parser().parse_args(arguments)
     log_to(given.log)
+    # A scheduler ends a job with SIGTERM: take it as Ctrl-C, which ends the server and closes the journal.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         given.run(given)
     except UserError as error:
         logging.getLogger("maieutic").error("%s", error)
         return 2
+    except KeyboardInterrupt:
+        logging.getLogger("maieutic").error("%s was interrupted; what was finished is kept", given.verb)
+        return 130
     except Exception:
         logging.getLogger("maieutic").exception("%s failed", given.verb)
         return 1

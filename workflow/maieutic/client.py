@@ -130,7 +130,7 @@ class Client:
         return read_answer(reply, request["stop"], time.monotonic() - began, attempt)
 
     def _refusal(self, error: Exception, attempt: int) -> Answer | None:
-        """The answer to record where the server refuses for good; raises UserError where it would refuse every request."""
+        """The answer to record to a refusal of this request; raises UserError where every request would be refused."""
         if not isinstance(error, openai.APIStatusError) or not 400 <= error.status_code < 500:
             return None
         if error.status_code in PASSING:
@@ -145,7 +145,7 @@ class Client:
         return Answer("", None, "error", None, None, 0.0, attempt, error=f"{error.status_code}: {said}")
 
     def _note(self, error: Exception, attempt: int) -> float:
-        """Count a passing failure and return the seconds to wait before the next attempt. Raises what is not passing."""
+        """Count a passing failure; return the seconds before the next attempt. Raises what is not passing."""
         if isinstance(error, openai.APIStatusError):
             kind = str(error.status_code)
             if (asked := retry_after(error)) is not None:
@@ -203,6 +203,7 @@ def read_answer(reply: Any, stops: list[str], seconds: float, attempt: int) -> A
     if not isinstance(reply, Completion | ChatCompletion) or not reply.choices:
         raise MalformedAnswer("no choices")
     choice = reply.choices[0]
+    content: Any
     if isinstance(reply, ChatCompletion):
         message: Any = getattr(choice, "message", None)
         if message is None:

@@ -35,7 +35,9 @@ def make_items(benchmark: str, task: str, dataset: str, source: Path, out: Path,
         items = LOADERS[card.loader].load(records, task)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, StopIteration) as error:
         raise UserError(
-            str(source), f"loader {card.loader} cannot read it: {type(error).__name__}: {error}", "check the file's fields"
+            str(source),
+            f"loader {card.loader} cannot read it: {type(error).__name__}: {error}",
+            "check the file's fields",
         ) from error
     if len({item.id for item in items}) != len(items):
         raise UserError(f"loader {card.loader}", "two items share an id", "mend the loader")

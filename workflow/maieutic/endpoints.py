@@ -50,4 +50,6 @@ def check_endpoint(name: str, model: HostedModel) -> None:
             "start the server, or mend the address",
         ) from None
     if status in {401, 403}:
-        raise UserError(f"models.{name}.key_env", f"{model.base_url} refuses the key ({status})", f"check {model.key_env}")
+        raise UserError(
+            f"models.{name}.key_env", f"{model.base_url} refuses the key ({status})", f"check {model.key_env}"
+        )

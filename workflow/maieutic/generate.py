@@ -28,7 +28,9 @@ Work = list[tuple[LoadedCard, Item]]
 class Job:
     """One model on one benchmark: asks what the journal lacks, starting the server on the first miss."""
 
-    def __init__(self, name: str, model: ServedModel, identity: dict[str, Any], journal: Journal, backend: Backend) -> None:
+    def __init__(
+        self, name: str, model: ServedModel, identity: dict[str, Any], journal: Journal, backend: Backend
+    ) -> None:
         self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
         self.asked = 0
         self.waiting: dict[str, asyncio.Future[Entry]] = {}
@@ -117,7 +119,11 @@ async def converse(loaded: LoadedCard, item: Item, job: Job, limits: Limits, pro
         if number:
             said = {**item.vars, "answers": [turn.text for turn in turns]}
             content = render(loaded.templates[number], said, loaded.shots)
-            messages = [*request["messages"], {"role": "assistant", "content": turns[-1].text}, {"role": "user", "content": content}]
+            messages = [
+                *request["messages"],
+                {"role": "assistant", "content": turns[-1].text},
+                {"role": "user", "content": content},
+            ]
             request = request_of(loaded, messages, job.model, limits)
         sent = digest(request["messages"])
         prompts.setdefault(sent, Prompt(messages=sent, content=request["messages"]))
@@ -131,7 +137,9 @@ async def converse(loaded: LoadedCard, item: Item, job: Job, limits: Limits, pro
     )
 
 
-async def converse_all(work: Work, job: Job, limits: Limits, watch: Callable[[], None]) -> tuple[list[Reply], list[Prompt]]:
+async def converse_all(
+    work: Work, job: Job, limits: Limits, watch: Callable[[], None]
+) -> tuple[list[Reply], list[Prompt]]:
     """Every item at once. Raises UserError when some stayed unanswered, after all others were heard."""
     from maieutic.client import Unanswered
 
@@ -172,7 +180,8 @@ async def watched(coroutines: list[Any], watch: Callable[[], None]) -> None:
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     everything = asyncio.gather(*tasks)
     try:
-        done, _ = await asyncio.wait({everything, guard}, return_when=asyncio.FIRST_COMPLETED)
+        both: set[asyncio.Future[Any]] = {everything, guard}
+        done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         for finished in done:
             finished.result()
     finally:
@@ -218,7 +227,9 @@ def hosted_key(name: str, model: HostedModel) -> str | None:
     key = os.environ.get(model.key_env, "").strip()
     if not key:
         raise UserError(
-            f"models.{name}.key_env", f"the environment variable {model.key_env} is not set", f"export {model.key_env}=..."
+            f"models.{name}.key_env",
+            f"the environment variable {model.key_env} is not set",
+            f"export {model.key_env}=...",
         )
     return key
 

@@ -74,7 +74,9 @@ class Journal:
             self._file.write("\n")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._file:
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -122,7 +124,7 @@ class Journal:
 
 def take_lock(path: Path) -> IO[str]:
     """Lock `path` for this process and leave its host and pid in it, for the message and for `recover`."""
-    handle = open(path, "a+", encoding="utf-8")
+    handle = open(path, "a+", encoding="utf-8")  # noqa: SIM115 (open as long as the lock is held)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -69,7 +69,7 @@ def class_counts(items: list[Graded]) -> Counts:
 def class_f1(sums: Counts) -> tuple[Counts, Counts, Counts]:
     """F1 of each class, its true members, and whether it occurs at all (a resample may lose a class)."""
     hits, predicted, true = np.split(sums, 3, axis=-1)
-    return share(2 * hits, predicted + true), true, (predicted + true) > 0
+    return share(2 * hits, predicted + true), true, ((predicted + true) > 0).astype(float)
 
 
 def macro(sums: Counts) -> Counts:
@@ -96,7 +96,9 @@ def number(item: Graded) -> float:
 
 def averaged_f1(average: str, of_sums: Callable[[Counts], Counts]) -> Metric:
     """F1 over several classes, averaged as scikit-learn names it."""
-    return Metric(lambda items: float(f1_score(*labels(items), average=average, zero_division=0)), class_counts, of_sums)
+    return Metric(
+        lambda items: float(f1_score(*labels(items), average=average, zero_division=0)), class_counts, of_sums
+    )
 
 
 METRICS: dict[str, Metric] = {
@@ -128,4 +130,3 @@ METRICS: dict[str, Metric] = {
     "match": mean_of(right),
     "mean": mean_of(number),
 }
-

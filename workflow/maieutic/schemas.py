@@ -28,7 +28,9 @@ def all_schemas() -> dict[str, str]:
         "journal": Entry.model_json_schema(),
         **{kind.__name__.lower(): kind.model_json_schema() for kind in RECORDS},
     }
-    return {f"{name}.schema.json": json.dumps(schema, indent=1, sort_keys=True) + "\n" for name, schema in schemas.items()}
+    return {
+        f"{name}.schema.json": json.dumps(schema, indent=1, sort_keys=True) + "\n" for name, schema in schemas.items()
+    }
 
 
 def export_schemas(out: Path) -> None:

@@ -71,7 +71,16 @@ class VllmServer:
             options += ["--tensor-parallel-size", str(model.needs.gpus)]
         if model.trust_remote_code:
             options += ["--trust-remote-code"]
-        return [sys.executable, "-m", "maieutic.engine", "serve", str(self.weights), *options, *model.engine_args, *model.runtime_args]
+        return [
+            sys.executable,
+            "-m",
+            "maieutic.engine",
+            "serve",
+            str(self.weights),
+            *options,
+            *model.engine_args,
+            *model.runtime_args,
+        ]
 
     def start(self) -> None:
         """Start the process; `ready` waits for it."""
@@ -99,13 +108,19 @@ class VllmServer:
                 except (httpx2.TransportError, OSError):
                     pass
                 await asyncio.sleep(POLL_SECONDS)
-        raise UserError(str(self.log_path), f"the server was not ready after {self.model.start_timeout:.0f} s", "raise start_timeout")
+        raise UserError(
+            str(self.log_path),
+            f"the server was not ready after {self.model.start_timeout:.0f} s",
+            "raise start_timeout",
+        )
 
     def check_alive(self) -> None:
         """Raise UserError when the server process has ended."""
         if self.process is not None and (code := self.process.poll()) is not None:
             raise UserError(
-                str(self.log_path), f"the vLLM server ended with {code}: {last_error(self.log_path)}", "read this log, then run again"
+                str(self.log_path),
+                f"the vLLM server ended with {code}: {last_error(self.log_path)}",
+                "read this log, then run again",
             )
 
     def stop(self) -> None:

@@ -84,7 +84,9 @@ def check_config(raw: dict[str, Any]) -> Config:
         raise first_fault(error, raw) from None
     check_tutors(config)
     if config.data_dir is not None and config.edition == "published" and not Path(config.data_dir).is_dir():
-        raise UserError("data_dir", f"{config.data_dir} is not a folder", "name the folder with the published files, or null")
+        raise UserError(
+            "data_dir", f"{config.data_dir} is not a folder", "name the folder with the published files, or null"
+        )
     selected = select_cards(config)
     check_protocol(config, selected)
     for path, loaded in selected.items():
@@ -96,9 +98,15 @@ def first_fault(error: ValidationError, raw: dict[str, Any]) -> UserError:
     """The first fault of a configuration as one line."""
     fault = error.errors()[0]
     engines = {"vllm", "hosted", "baseline"}
-    place = [part for part in fault["loc"] if not (part in engines or isinstance(part, str) and part.startswith(("Packaged", "Weights")))]
+    place = [
+        part
+        for part in fault["loc"]
+        if not (part in engines or (isinstance(part, str) and part.startswith(("Packaged", "Weights"))))
+    ]
     key = ".".join(map(str, place))
-    kind = WRONG_TYPE.get(fault["type"], f"{fault['msg'][0].lower()}{fault['msg'][1:]}, found {str(fault['input'])[:80]!r}")
+    kind = WRONG_TYPE.get(
+        fault["type"], f"{fault['msg'][0].lower()}{fault['msg'][1:]}, found {str(fault['input'])[:80]!r}"
+    )
     mend = "see config/README.md for every key"
     if fault["type"] == "extra_forbidden":
         known = known_keys(fault["loc"], raw)
@@ -109,7 +117,12 @@ def first_fault(error: ValidationError, raw: dict[str, Any]) -> UserError:
 
 def known_keys(location: tuple[int | str, ...], raw: dict[str, Any]) -> list[str]:
     """The keys that stand where an unknown one was found."""
-    kinds: dict[str, type[BaseModel]] = {"run": Run, "report": Report, "interpreters": Interpreters, "containers": Containers}
+    kinds: dict[str, type[BaseModel]] = {
+        "run": Run,
+        "report": Report,
+        "interpreters": Interpreters,
+        "containers": Containers,
+    }
     kinds |= {"vllm": VllmModel, "hosted": HostedModel, "baseline": BaselineModel, "datasets": Dataset}
     kind: type[BaseModel] = Config
     for part in location[:-1]:
@@ -150,7 +163,9 @@ def select_cards(config: Config) -> dict[Path, LoadedCard]:
             raise unknown(f"run.tasks[{number}]", name, benchmarks, "resources/benchmarks")
         known = sorted((cards.CARDS / benchmark).glob("*.yaml"))
         if task and task not in [path.stem for path in known]:
-            raise unknown(f"run.tasks[{number}]", name, [f"{benchmark}/{path.stem}" for path in known], "resources/benchmarks")
+            raise unknown(
+                f"run.tasks[{number}]", name, [f"{benchmark}/{path.stem}" for path in known], "resources/benchmarks"
+            )
         paths += [path for path in known if not task or path.stem == task]
     return {path: cards.read_card(path, config.run.protocol) for path in sorted(set(paths))}
 
@@ -171,7 +186,11 @@ def check_card(config: Config, path: Path, loaded: LoadedCard) -> None:
         *(("graders", name, list(GRADERS)) for name in card.graders),
         *(("baselines", name, list(config.models)) for name in [*card.baselines.floor, card.baselines.ceiling]),
         *((f"metrics.{name}", metric.function or name, list(METRICS)) for name, metric in card.metrics.items()),
-        *((f"metrics.{name}.grader", metric.grader, card.graders) for name, metric in card.metrics.items() if metric.grader),
+        *(
+            (f"metrics.{name}.grader", metric.grader, card.graders)
+            for name, metric in card.metrics.items()
+            if metric.grader
+        ),
     ):
         if name not in known:
             raise unknown(f"{path}: {key}", name, known, "the registry")

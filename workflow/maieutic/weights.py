@@ -19,7 +19,7 @@ MANIFEST = "manifest.json"
 HUB_FILES = ["*.safetensors", "*.json", "*.jinja", "*.model", "*.txt"]  # never *.bin: pickle runs code
 
 
-def prepare_weights(name: str, weights: Weights, out: Path) -> None:
+def prepare_weights(name: str, weights: PackagedWeights | Weights, out: Path) -> None:
     """Put a model's safetensors and tokenizer into the folder `out`, then write its manifest of checksums.
 
     Raises UserError where the source is missing, unpinned, or not what the registry says.

@@ -46,10 +46,7 @@ def tasks_of(wildcards):
 
 def items_of(wildcards):
     """The items of the selected tasks of a benchmark."""
-    return [
-        f"results/items/{wildcards.benchmark}/{task}.jsonl"
-        for task in tasks_of(wildcards)
-    ]
+    return [f"results/items/{wildcards.benchmark}/{task}.jsonl" for task in tasks_of(wildcards)]
 
 
 def card_files(wildcards):
@@ -59,9 +56,7 @@ def card_files(wildcards):
         for loaded in CARDS[wildcards.benchmark]
         for file in map(
             str,
-            cards.files_of(
-                cards.card_path(wildcards.benchmark, loaded.card.task), loaded
-            ),
+            cards.files_of(cards.card_path(wildcards.benchmark, loaded.card.task), loaded),
         )
     ]
 

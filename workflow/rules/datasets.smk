@@ -6,19 +6,19 @@ rule fetch_dataset:
         code=code("datasets/sources.py"),
     output:
         "results/datasets/{dataset}.source",
-    params:
-        python=python_of("driver"),
-        settings=lambda wildcards: checked.datasets[wildcards.dataset].model_dump_json(),
-        edition=checked.edition,
-        data_dir=f"--data-dir {checked.data_dir!r}" if checked.data_dir else "",
     log:
         "results/logs/fetch_dataset/{dataset}.log",
+    localrule: True
     container:
         config["containers"]["driver"]
     resources:
         mem_mb=1000,
         runtime=60,
-    localrule: True
+    params:
+        python=python_of("driver"),
+        settings=lambda wildcards: checked.datasets[wildcards.dataset].model_dump_json(),
+        edition=checked.edition,
+        data_dir=f"--data-dir {checked.data_dir!r}" if checked.data_dir else "",
     shell:
         "{params.python} -m maieutic fetch-dataset --dataset {wildcards.dataset} --settings {params.settings:q}"
         " --edition {params.edition} {params.data_dir} --demo-dir resources/demo --out {output} --log {log}"

@@ -15,9 +15,6 @@ rule parse_replies:
         ),
     output:
         "results/grades/parsed/{benchmark}/{model}.jsonl",
-    params:
-        python=python_of("driver"),
-        tasks=tasks_of,
     log:
         "results/logs/parse_replies/{benchmark}/{model}.log",
     container:
@@ -25,6 +22,9 @@ rule parse_replies:
     resources:
         mem_mb=2000,
         runtime=30,
+    params:
+        python=python_of("driver"),
+        tasks=tasks_of,
     shell:
         "{params.python} -m maieutic parse-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}"
         " --items results/items/{wildcards.benchmark} --replies {input.replies} --out {output} --log {log}"

@@ -14,13 +14,6 @@ rule make_items:
         ),
     output:
         "results/items/{benchmark}/{task}.jsonl",
-    params:
-        python=python_of("driver"),
-        settings=lambda wildcards: checked.datasets[
-            card_of(wildcards).dataset
-        ].model_dump_json(include={"title", "licence", "format", "fields", "published"}),
-        limit=f"--limit {checked.run.limit}" if checked.run.limit else "",
-        seed=checked.run.seed,
     log:
         "results/logs/make_items/{benchmark}/{task}.log",
     container:
@@ -28,6 +21,13 @@ rule make_items:
     resources:
         mem_mb=2000,
         runtime=30,
+    params:
+        python=python_of("driver"),
+        settings=lambda wildcards: checked.datasets[card_of(wildcards).dataset].model_dump_json(
+            include={"title", "licence", "format", "fields", "published"}
+        ),
+        limit=f"--limit {checked.run.limit}" if checked.run.limit else "",
+        seed=checked.run.seed,
     shell:
         "{params.python} -m maieutic make-items --benchmark {wildcards.benchmark} --task {wildcards.task}"
         " --settings {params.settings:q} --source {input.source} {params.limit} --seed {params.seed}"

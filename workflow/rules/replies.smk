@@ -10,6 +10,17 @@ rule generate_replies:
     output:
         replies="results/replies/{benchmark}/{model}.jsonl",
         prompts="results/replies/{benchmark}/{model}.prompts.jsonl",
+    log:
+        "results/logs/generate_replies/{benchmark}/{model}.log",
+    benchmark:
+        "results/benchmarks/generate_replies/{benchmark}/{model}.tsv"
+    container:
+        config["containers"]["serve"]
+    threads: lambda wildcards: needs_of(wildcards).cpus
+    resources:
+        mem_mb=lambda wildcards: needs_of(wildcards).mem_mb,
+        runtime=lambda wildcards: needs_of(wildcards).runtime,
+        gpu=lambda wildcards: needs_of(wildcards).gpus,
     params:
         python=lambda wildcards, input: python_of("serve" if input.weights else "driver"),
         tasks=tasks_of,
@@ -22,17 +33,6 @@ rule generate_replies:
         seed=checked.run.seed,
         journal="results/journal/replies/{benchmark}/{model}.jsonl",
         server_log="results/logs/serve/{benchmark}/{model}.log",
-    log:
-        "results/logs/generate_replies/{benchmark}/{model}.log",
-    benchmark:
-        "results/benchmarks/generate_replies/{benchmark}/{model}.tsv"
-    container:
-        config["containers"]["serve"]
-    threads: lambda wildcards: needs_of(wildcards).cpus
-    resources:
-        mem_mb=lambda wildcards: needs_of(wildcards).mem_mb,
-        runtime=lambda wildcards: needs_of(wildcards).runtime,
-        gpu=lambda wildcards: needs_of(wildcards).gpus,
     shell:
         "{params.python} -m maieutic generate-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}"
         " --protocol {params.protocol} --model {wildcards.model} --settings {params.settings:q}"

@@ -4,14 +4,14 @@
 rule save_config:
     output:
         "results/report/config.yaml",
+    log:
+        "results/logs/save_config.log",
+    localrule: True
+    container:
+        config["containers"]["driver"]
     params:
         python=python_of("driver"),
         settings=lambda wildcards: run_config(),
-    log:
-        "results/logs/save_config.log",
-    container:
-        config["containers"]["driver"]
-    localrule: True
     shell:
         "{params.python} -m maieutic save-config --settings {params.settings:q} --out {output} --log {log}"
 
@@ -44,17 +44,17 @@ rule build_report:
             category="Tables",
             labels={"what": "requests, tokens, seconds"},
         ),
-    params:
-        python=python_of("driver"),
-        folder=subpath(output.page, parent=True),
     log:
         "results/logs/build_report.log",
+    localrule: True
     container:
         config["containers"]["driver"]
     resources:
         mem_mb=8000,
         runtime=30,
-    localrule: True
+    params:
+        python=python_of("driver"),
+        folder=subpath(output.page, parent=True),
     shell:
         "{params.python} -m maieutic build-report --config {input.config} --results results"
         " --out {params.folder} --log {log}"

@@ -9,11 +9,6 @@ rule score_replies:
         code=code("metrics.py", "score.py", "stats.py"),
     output:
         "results/scores/{benchmark}/{model}.json",
-    params:
-        python=python_of("driver"),
-        tasks=tasks_of,
-        resamples=checked.report.resamples,
-        seed=checked.run.seed,
     log:
         "results/logs/score_replies/{benchmark}/{model}.log",
     container:
@@ -21,6 +16,11 @@ rule score_replies:
     resources:
         mem_mb=2000,
         runtime=30,
+    params:
+        python=python_of("driver"),
+        tasks=tasks_of,
+        resamples=checked.report.resamples,
+        seed=checked.run.seed,
     shell:
         "{params.python} -m maieutic score-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}"
         " --model {wildcards.model} --items results/items/{wildcards.benchmark} --grades {input.grades}"

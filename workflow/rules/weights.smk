@@ -6,18 +6,18 @@ rule prepare_weights:
         code=code("weights.py"),
     output:
         "results/weights/{model}/manifest.json",
-    params:
-        python=python_of("serve"),
-        settings=model_json,
-        folder=subpath(output[0], parent=True),
     log:
         "results/logs/prepare_weights/{model}.log",
+    localrule: True
     container:
         config["containers"]["serve"]
     resources:
         mem_mb=8000,
         runtime=240,
-    localrule: True
+    params:
+        python=python_of("serve"),
+        settings=model_json,
+        folder=subpath(output[0], parent=True),
     shell:
         "{params.python} -m maieutic prepare-weights --model {wildcards.model} --settings {params.settings:q}"
         " --out {params.folder} --log {log}"

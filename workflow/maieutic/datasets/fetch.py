@@ -45,7 +45,9 @@ def fetch_dataset(
         shown = str(source)
     else:
         if copy.url is None:
-            raise UserError(f"datasets.{name}.published.url", "no address is known", "set data_dir to a folder that has it")
+            raise UserError(
+                f"datasets.{name}.published.url", "no address is known", "set data_dir to a folder that has it"
+            )
         download(copy.url, part, read_seconds)
         shown = copy.url
     try:

@@ -42,7 +42,9 @@ class Dataset(Entry):
         if copy is None:
             raise UserError(place, "this dataset has no demo edition", "set edition: published")
         if copy.sha256 is None or copy.records is None:
-            raise UserError(place, "sha256 or records is null: the file is not pinned", "set both from the publisher's page")
+            raise UserError(
+                place, "sha256 or records is null: the file is not pinned", "set both from the publisher's page"
+            )
         return copy
 
 
@@ -55,7 +57,11 @@ def read_source(path: Path, form: str, shown: str | None = None) -> list[Source]
     except UnicodeDecodeError as error:
         raise UserError(shown, f"not UTF-8 at byte {error.start}", mend) from None
     if form == "jsonl":
-        return [record_of(line, f"{shown}:{number}", mend) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+        return [
+            record_of(line, f"{shown}:{number}", mend)
+            for number, line in enumerate(text.split("\n"), 1)
+            if line.strip()
+        ]
     try:
         records = json.loads(text)
     except ValueError as error:
@@ -82,7 +88,9 @@ def check_source(path: Path, dataset: Dataset, copy: Copy, shown: str) -> list[S
         raise UserError(shown, f"expected {copy.records} records, found {len(records)}", "fetch the file anew")
     for number, record in enumerate(records):
         if not isinstance(record, dict):
-            raise UserError(f"{shown}, record {number}", f"expected a mapping, found {type(record).__name__}", "fetch anew")
+            raise UserError(
+                f"{shown}, record {number}", f"expected a mapping, found {type(record).__name__}", "fetch anew"
+            )
         if missing := [field for field in dataset.fields if field not in record]:
             raise UserError(
                 f"{shown}, record {number}", f"field {', '.join(missing)} is missing", "fetch the pinned file anew"

@@ -14,7 +14,9 @@ LABEL = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
 
 STEP = r"(?:step\s*)?#?(?P<step>\d{1,3})"
 MARKED_STEP = re.compile(MARKED + r"[\"'(\[]*" + STEP + r"\b(?!\s*[-+*/=x]|\.\d)", re.IGNORECASE)
-LEADING_STEP = re.compile(r"[\s\"'(\[#]*" + STEP + r"[\"')\]]*\s*(?:[.](?!\d)|[,;:!)\u2013\u2014-](?!\d)|\n|$)", re.IGNORECASE)
+LEADING_STEP = re.compile(
+    r"[\s\"'(\[#]*" + STEP + r"[\"')\]]*\s*(?:[.](?!\d)|[,;:!)\u2013\u2014-](?!\d)|\n|$)", re.IGNORECASE
+)
 NAMED_STEP = re.compile(r"\bstep\s*(?:number\s*|no\.\s*)?#?(\d{1,3})\b", re.IGNORECASE)
 NO_ERROR = re.compile(
     r"\b(?:no|not\s+any|without(?:\s+any)?)\s+(?:errors?|mistakes?)\b|\b(?:all|every|each)\b[^.\n]{0,40}\bcorrect\b"

@@ -9,7 +9,9 @@ from maieutic.graders.answers import numbers_in
 from maieutic.graders.reading import Reading, plain, unread
 from maieutic.records import Item, Scoring
 
-QUESTION_WORDS = frozenset("what how why when where which who whose whom can could would".split())
+QUESTION_WORDS = frozenset(
+    ["what", "how", "why", "when", "where", "which", "who", "whose", "whom", "can", "could", "would"]
+)
 LIST_MARK = re.compile(r"^\s*(?:[-\u2022*]|\(?\d{1,2}[.):]|[qQ]\d*[:.])\s*")
 SENTENCE_END = re.compile(r"(?<=[?])\s+")
 

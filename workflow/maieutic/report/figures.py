@@ -9,7 +9,7 @@ import vl_convert
 # Okabe and Ito's colours, told apart by colour-blind readers; every mark differs in shape or label too.
 BLUE, ORANGE, GREEN, GREY, RED = "#0072B2", "#E69F00", "#009E73", "#8a8a8a", "#D55E00"
 OUTCOME_COLOURS = {"right": BLUE, "wrong": ORANGE, "no answer": GREY}
-WIDTH = 520
+WIDTH = 340
 ROW = 26
 
 
@@ -17,7 +17,7 @@ def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
     """The chart as an SVG element that takes the width it is given."""
     themed = chart.configure_view(stroke=None).configure_axis(labelFontSize=12, titleFontSize=12, labelLimit=220)
     svg = vl_convert.vegalite_to_svg(themed.to_json())
-    return svg.replace("<svg ", '<svg role="img" style="width:100%;height:auto;max-width:760px" ', 1)
+    return svg.replace("<svg ", '<svg role="img" style="width:100%;height:auto;max-width:720px" ', 1)
 
 
 def interval_chart(table: pd.DataFrame, title: str) -> str:

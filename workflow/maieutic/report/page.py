@@ -57,12 +57,21 @@ def leaderboard(config: Config, cards: list[Card], scores: list[Score], scoring:
                 "baseline": baseline,
                 "absent": not any(score.model == model for score in scores),
                 "cells": [
-                    {"score": score, "best": not baseline and score is not None and score.value == best[card.task]}
+                    {
+                        "score": score,
+                        "best": not baseline and score is not None and score.value == best[card.task],
+                        "at_floor": not baseline and at_floor(score),
+                    }
                     for card, score in zip(cards, cells, strict=True)
                 ],
             }
         )
     return rows
+
+
+def at_floor(score: Score | None) -> bool:
+    """Whether a trivial tutor does as well."""
+    return score is not None and score.value is not None and score.floor is not None and score.value <= score.floor
 
 
 def against_paper(config: Config, cards: list[Card], benchmark: str, scores: list[Score]) -> list[dict[str, Any]]:
@@ -81,7 +90,9 @@ def against_paper(config: Config, cards: list[Card], benchmark: str, scores: lis
                 "model": name,
                 "group": next(one.group for one in printed if one.model == name),
                 "cells": cells,
-                "ours": [{"label": label_of(config, model), "cells": differences(model, cells, found)} for model in ours],
+                "ours": [
+                    {"label": label_of(config, model), "cells": differences(model, cells, found)} for model in ours
+                ],
             }
         )
     return rows
@@ -116,7 +127,10 @@ def task_section(config: Config, results: Path, card: Card, scores: list[Score])
 def intervals_figure(config: Config, card: Card, scores: list[Score]) -> str:
     """The headline metric of every tutor."""
     rows = [
-        {"label": label_of(config, score.model), **score.model_dump(include={"scoring", "value", "low", "high", "floor", "ceiling"})}
+        {
+            "label": label_of(config, score.model),
+            **score.model_dump(include={"scoring", "value", "low", "high", "floor", "ceiling"}),
+        }
         for score in scores
         if score.headline and score.value is not None
     ]
@@ -150,7 +164,7 @@ def sections(config: Config, results: Path, scores: dict[str, list[Score]]) -> l
     """Everything the page shows, benchmark by benchmark."""
     shown = []
     for benchmark, loadeds in benchmarks_of(config).items():
-        cards = sorted((loaded.card for loaded in loadeds), key=lambda card: (SKILLS.get(card.skill, 9), card.task))
+        cards = in_paper_order(benchmark, [loaded.card for loaded in loadeds])
         of = scores.get(benchmark, [])
         shown.append(
             {
@@ -161,7 +175,7 @@ def sections(config: Config, results: Path, scores: dict[str, list[Score]]) -> l
                 "limits": {scoring: limits(cards, of, scoring) for scoring in SCORINGS},
                 "paper": against_paper(config, cards, benchmark, of),
                 "tasks": [task_section(config, results, card, of) for card in cards],
-                "items": sum(
+                "size": sum(
                     len(read_records(results / "items" / benchmark / f"{card.task}.jsonl", Item)) for card in cards
                 ),
             }
@@ -169,7 +183,12 @@ def sections(config: Config, results: Path, scores: dict[str, list[Score]]) -> l
     return shown
 
 
-SKILLS = {"Expertise": 0, "Student understanding": 1, "Pedagogy": 2}  # the order of MathTutorBench, Table 1
+def in_paper_order(benchmark: str, cards: list[Card]) -> list[Card]:
+    """Cards in the order of the paper's columns; those that it does not print come last, each skill together."""
+    columns = list(dict.fromkeys(one.task for one in printed_values(benchmark)))
+    place = {card.task: columns.index(card.task) if card.task in columns else len(columns) for card in cards}
+    skills = {card.skill: min(place[other.task] for other in cards if other.skill == card.skill) for card in cards}
+    return sorted(cards, key=lambda card: (skills[card.skill], card.skill, place[card.task], card.task))
 
 
 def skill_spans(cards: list[Card]) -> list[tuple[str, int]]:
@@ -183,7 +202,9 @@ def skill_spans(cards: list[Card]) -> list[tuple[str, int]]:
 def limits(cards: list[Card], scores: list[Score], scoring: str) -> list[tuple[float | None, float | None]]:
     """Floor and ceiling of each column."""
     found = {score.task: score for score in scores if score.headline and score.scoring == scoring}
-    return [(found[card.task].floor, found[card.task].ceiling) if card.task in found else (None, None) for card in cards]
+    return [
+        (found[card.task].floor, found[card.task].ceiling) if card.task in found else (None, None) for card in cards
+    ]
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -207,7 +228,9 @@ def render_page(config: Config, results: Path, scores: dict[str, list[Score]], r
     return environment.get_template("page.html.jinja").render(
         config=config,
         models=models,
-        absent=[label_of(config, name) for name in models if not any(s.model == name for of in scores.values() for s in of)],
+        absent=[
+            label_of(config, name) for name in models if not any(s.model == name for of in scores.values() for s in of)
+        ],
         sections=sections(config, results, scores),
         runtime=runtime.to_dict("records"),
         scorings=SCORINGS,

@@ -1,0 +1,53 @@
+# make demo, make test: both set up all that they need.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+CORES ?= $(shell nproc)
+PYTHON := .venv/driver/bin/python
+SNAKEMAKE := .venv/driver/bin/snakemake
+export PYTHONPATH := $(CURDIR)/workflow
+
+.PHONY: help demo test env driver check format lock recover bench schemas clean
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: env  ## set up, then run the demo to results/report/index.html
+	$(SNAKEMAKE) --cores $(CORES)
+	@echo "open results/report/index.html"
+
+test: env  ## set up, then run all tests
+	$(PYTHON) -m pytest
+
+env:  ## the environments, from their locks (VARIANT=cpu or cuda)
+	@envs/setup driver serve
+
+driver:
+	@envs/setup driver
+
+check: driver  ## format, lint, types, workflow lint
+	.venv/driver/bin/ruff format --check .
+	.venv/driver/bin/ruff check .
+	.venv/driver/bin/snakefmt --check Snakefile workflow/rules
+	$(PYTHON) -m mypy
+	$(SNAKEMAKE) --lint
+
+format: driver  ## format everything
+	.venv/driver/bin/ruff format .
+	.venv/driver/bin/ruff check --fix .
+	.venv/driver/bin/snakefmt Snakefile workflow/rules
+
+lock:  ## compile the locks anew
+	UV=$$(envs/setup --print-uv) envs/lock
+
+schemas: driver  ## write workflow/schemas from the declarations
+	$(PYTHON) -m maieutic export-schemas --out workflow/schemas
+
+recover: driver  ## after a SIGKILL of Snakemake: end its drivers, unlock
+	$(PYTHON) -m maieutic recover --results results
+	$(SNAKEMAKE) --unlock --cores 1
+
+bench: env  ## measure speed and overhead, side by side
+	$(PYTHON) bench/dry_run.py
+	$(PYTHON) bench/driver_overhead.py
+
+clean:  ## remove results (the journal too) and Snakemake's records
+	rm -rf results .snakemake
