@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from maieutic.records import Item
 
-SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
 def last_sentence(item: Item) -> str:
     """The problem's last sentence, or the dialogue's where there is no problem."""
     said = item.vars.get("question") or item.vars.get("dialog_history", "").rsplit(": ", 1)[-1]
-    sentences = [sentence.strip() for sentence in SENTENCE.findall(said) if sentence.strip()]
+    sentences = [sentence.strip() for sentence in SENTENCE_END.split(said) if sentence.strip()]
     return sentences[-1] if sentences else said
 
 

@@ -146,10 +146,10 @@ class Client:
 
     def _note(self, error: Exception, attempt: int) -> float:
         """Count a passing failure; return the seconds before the next attempt. Raises what is not passing."""
+        asked = None
         if isinstance(error, openai.APIStatusError):
             kind = str(error.status_code)
-            if (asked := retry_after(error)) is not None:
-                self.gate.close_for(asked)
+            asked = retry_after(error)
         elif isinstance(error, openai.OpenAIError | MalformedAnswer | TimeoutError | ValueError):
             kind = type(error).__name__
         else:
@@ -157,6 +157,9 @@ class Client:
         self.retries[kind] = self.retries.get(kind, 0) + 1
         if self.retries[kind] in {1, 10, 100, 1000}:
             log.warning("%s: %s, try %d (%d so far)", self.server.base_url, kind, attempt, self.retries[kind])
+        if asked is not None:  # the server's word, for everybody; no waiting of our own on top
+            self.gate.close_for(asked)
+            return 0.0
         return float(min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.5, 1.0))
 
 

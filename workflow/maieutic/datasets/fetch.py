@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import requests
+import urllib3
 
 from maieutic.datasets.sources import Dataset, Edition, check_source
 from maieutic.errors import UserError
@@ -61,10 +62,11 @@ def fetch_dataset(
 
 def download(url: str, part: Path, read_seconds: float) -> None:
     """Download to `part`, going on where an earlier try stopped. Raises UserError when it cannot be finished."""
-    problem = ""
-    for attempt in range(TRIES):
-        if attempt:
-            time.sleep(min(2.0**attempt / 4, 10.0))
+    problem, failures = "", 0
+    while failures < TRIES:
+        if failures:
+            time.sleep(min(2.0**failures / 4, 10.0))
+        before = size_of(part)
         try:
             if transfer(url, part, read_seconds):
                 return
@@ -76,17 +78,24 @@ def download(url: str, part: Path, read_seconds: float) -> None:
             problem = f"the server answers {status}"
         except (requests.ConnectionError, requests.Timeout) as error:
             problem = f"{type(error).__name__}"
-        log.warning("%s: %s, try %d of %d", url, problem, attempt + 1, TRIES)
+        # A line that breaks again and again still gets there, as long as every try brings something.
+        failures = failures + 1 if size_of(part) <= before else 1
+        log.warning("%s: %s at %d bytes", url, problem, size_of(part))
     raise UserError(
         url,
-        f"not finished after {TRIES} tries ({problem}); {part.stat().st_size if part.exists() else 0} bytes are kept",
+        f"no progress in {TRIES} tries ({problem}); {size_of(part)} bytes are kept",
         "run again to go on from there, or set data_dir",
     )
 
 
+def size_of(part: Path) -> int:
+    """Bytes on file, 0 where there is no file."""
+    return part.stat().st_size if part.exists() else 0
+
+
 def transfer(url: str, part: Path, read_seconds: float) -> bool:
     """One try. Returns whether the file is whole by the server's own length."""
-    have = part.stat().st_size if part.exists() else 0
+    have = size_of(part)
     # Identity: a byte range of a compressed body could not be joined to what is there.
     headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
     with requests.get(url, headers=headers, stream=True, timeout=(CONNECT_SECONDS, read_seconds)) as answer:
@@ -100,13 +109,14 @@ def transfer(url: str, part: Path, read_seconds: float) -> bool:
         written, reported = (have if resumed else 0), 0
         with open(part, "ab" if resumed else "wb") as handle:
             try:
-                for block in answer.iter_content(BLOCK):
+                # What has arrived, not full blocks: a block that the connection cuts short would be lost.
+                while block := answer.raw.read1(BLOCK, decode_content=False):
                     handle.write(block)
                     written += len(block)
                     if written - reported >= REPORT_BYTES:
                         log.info("%s: %.0f MB%s", url, written / 1e6, f" of {total / 1e6:.0f}" if total else "")
                         reported = written
-            except requests.exceptions.ChunkedEncodingError:
+            except urllib3.exceptions.HTTPError:
                 return False
     return total is None or written == total
 

@@ -19,7 +19,7 @@ RELEASED_AMOUNT = re.compile(r"\$?([-,\d]*\.?\d+)")
 SIGN = r"(?<![\w.)\]%])[-\u2212\u2013]\s?"
 DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
 NUMBER = re.compile(
-    rf"(?P<sign>{SIGN})?(?:\$\s?)?(?P<minus>-)?(?:(?P<whole>\d+)\s+)?"
+    rf"(?P<sign>{SIGN})?(?:\$\s?(?P<minus>-)?)?(?:(?P<whole>\d+)\s+)?"
     rf"(?:(?P<over>\d+)\s?/\s?(?P<under>\d+)(?![\d/])|(?P<number>{DIGITS})(?P<power>[eE][+-]?\d{{1,2}}\b)?)"
 )
 MARKERS = (
@@ -105,7 +105,12 @@ def final_number(text: str) -> tuple[float, str] | None:
         numbers = numbers_in(result) or numbers_in(marked)
         return numbers[0] if numbers else None
     # A conversion in brackets repeats the answer in another unit.
-    numbers = numbers_in(BRACKETED.sub(" ", text)) or numbers_in(text)
+    unbracketed = BRACKETED.sub(" ", text)
+    lines = [line for line in unbracketed.split("\n") if NUMBER.search(line)]
+    # "2 * 13 = 26 inches in 13 years": the result of the last line's calculation, not the line's last number.
+    if lines and "=" in lines[-1] and (results := numbers_in(lines[-1].rpartition("=")[2])):
+        return results[0]
+    numbers = numbers_in(unbracketed) or numbers_in(text)
     return numbers[-1] if numbers else None
 
 

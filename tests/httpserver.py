@@ -1,0 +1,132 @@
+"""Real HTTP servers for fault drills: one that serves files rightly and wrongly, one that answers as scripted."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Serve on a free loopback port; gives the address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class Quiet(BaseHTTPRequestHandler):
+    """Without a line on stderr for each request."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+    def send(self, status: int, body: bytes, **headers: str) -> None:
+        """A whole answer."""
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class Files(Quiet):
+    """Serves `body` in the way that the path names; remembers every request's Range."""
+
+    body = b""
+    ranges: list[str | None] = []  # noqa: RUF012
+    failures = 0
+
+    def do_GET(self) -> None:
+        kind = self.path.strip("/")
+        given = self.headers.get("Range")
+        type(self).ranges.append(given)
+        start = int(given.removeprefix("bytes=").rstrip("-")) if given else 0
+        if kind == "missing":
+            self.send(404, b"no such file")
+        elif kind == "altered":
+            self.send(200, self.body.replace(b"greenhouse", b"glasshouse", 1))
+        elif kind == "short":
+            self.send(200, self.body[:-200])
+        elif kind == "no-ranges":
+            self.send(200, self.body)
+        elif kind == "busy-twice" and type(self).failures < 2:
+            type(self).failures += 1
+            self.send(503, b"busy")
+        elif start >= len(self.body):
+            self.send(416, b"")
+        else:
+            self.partly(kind, start)
+
+    def partly(self, kind: str, start: int) -> None:
+        """The bytes from `start`; in some ways not to the end."""
+        rest = self.body[start:]
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(rest)))
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(self.body) - 1}/{len(self.body)}")
+        self.end_headers()
+        if kind == "breaks":
+            rest, self.close_connection = rest[: max(1, len(rest) // 2)], True
+        if kind == "always-breaks":
+            rest, self.close_connection = (b"" if start else rest[:10]), True
+        self.wfile.write(rest[:100])
+        self.wfile.flush()
+        if kind == "slow" and not start:
+            time.sleep(1.5)
+        self.wfile.write(rest[100:])
+
+
+Script = Callable[[int, dict[str, Any]], tuple[int, Any, dict[str, str]]]
+
+
+def scripted(script: Script) -> type[Quiet]:
+    """A handler that answers the n-th POST by `script(n, request)`: status, body, headers. Keeps all requests."""
+
+    class Handler(Quiet):
+        requests: list[tuple[float, str, dict[str, Any]]] = []  # noqa: RUF012
+        lock = threading.Lock()
+        authorization: list[str | None] = []  # noqa: RUF012
+
+        def do_GET(self) -> None:
+            self.send(200, b'{"data": []}', Content_Type="application/json")
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with self.lock:
+                number = len(self.requests)
+                self.requests.append((time.monotonic(), self.path, body))
+                self.authorization.append(self.headers.get("Authorization"))
+            status, answer, headers = script(number, body)
+            if status == 0:  # a dropped connection
+                self.close_connection = True
+                return
+            text = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self.send(status, text, Content_Type="application/json", **headers)
+
+    return Handler
+
+
+def completion(text: str) -> dict[str, Any]:
+    """The body of a completions answer."""
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    choice = {"index": 0, "text": text, "finish_reason": "stop", "logprobs": None}
+    return {"id": "1", "object": "text_completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+
+
+def chat(message: dict[str, Any]) -> dict[str, Any]:
+    """The body of a chat answer."""
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
+    return {"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}

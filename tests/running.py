@@ -1,0 +1,64 @@
+"""Running the workflow in a copy of it, as a user would."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+SNAKEMAKE = Path(sys.executable).parent / "snakemake"
+JOB = re.compile(r"^(?:local)?rule (\w+):$|^    wildcards: (.*)$", re.MULTILINE)
+
+
+def environment() -> dict[str, str]:
+    """The caller's environment without what pytest put there."""
+    return {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTEST_CURRENT_TEST"}}
+
+
+def overlay(folder: Path, config: dict[str, Any], name: str = "overlay.yaml") -> Path:
+    """Write a config overlay (JSON is YAML)."""
+    path = folder / name
+    path.write_text(json.dumps(config), encoding="utf-8")
+    return path
+
+
+def command(config: Path | None, *more: str) -> list[str]:
+    """The line that a user would type."""
+    line = [str(SNAKEMAKE), "--cores", "2", *more]
+    return [*line, "--configfile", str(config)] if config else line
+
+
+def run(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run Snakemake to its end and return what it said."""
+    return subprocess.run(
+        command(config, *more),
+        cwd=folder,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**environment(), **env},
+        check=False,
+    )
+
+
+def start(folder: Path, config: Path | None = None, *more: str) -> subprocess.Popen[str]:
+    """Start Snakemake in the background."""
+    with open(folder / "snakemake.log", "a", encoding="utf-8") as log:
+        return subprocess.Popen(command(config, *more), cwd=folder, text=True, stdout=log, stderr=log, env=environment())
+
+
+def planned(folder: Path, config: Path | None = None, *more: str) -> set[str]:
+    """The jobs of a dry run, as `rule` or `rule wildcard=value, ...`."""
+    done = run(folder, config, "-n", *more)
+    assert done.returncode == 0, done.stdout
+    jobs: list[str] = []
+    for rule, wildcards in JOB.findall(done.stdout):
+        if rule:
+            jobs.append(rule)
+        else:
+            jobs[-1] += f" {wildcards}"
+    return set(jobs) - {"all"}

@@ -1,0 +1,132 @@
+"""Cards and prompts: the released texts character for character, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jinja2
+import pytest
+import yaml
+
+from maieutic import cards
+from maieutic.cards import CARDS, check_variables, read_card
+from maieutic.datasets import LOADERS
+from maieutic.errors import UserError
+from maieutic.prompts import render
+from maieutic.schemas import all_schemas
+
+BENCHMARK = CARDS / "mathtutorbench"
+TASKS = sorted(path.stem for path in BENCHMARK.glob("*.yaml"))
+RELEASED = {"solution_correctness": "student_solution_correctness"}
+VARIABLES = {
+    "question": "How many {{ eggs }}?\nSecond line",
+    "dialog_history": "Teacher: Hello\nStudent: Hi",
+    "student_chat_solution": "It is <5> & not 6",
+    "student_solution": "Step 1 - a\\nStep 2 - b",
+    "student_solution_lines": "Step 1 - a\nStep 2 - b",
+}
+
+
+def released(data: Path, task: str) -> dict:
+    path = data / "mathtutorbench/configs" / f"{RELEASED.get(task, task)}.yaml"
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_prompts_are_the_released_ones_to_the_character(task: str, data: Path) -> None:
+    """What is sent equals what the released code renders: plain Jinja over the released configuration."""
+    config, loaded = released(data, task), read_card(BENCHMARK / f"{task}.yaml")
+    expected = jinja2.Template(config["system_prompt"]).render(**VARIABLES, shots=config["few_shot_samples"])
+    assert render(loaded.templates[0], VARIABLES, loaded.shots) == expected
+    assert loaded.card.stop == config["stop"]
+    assert (loaded.card.temperature, loaded.card.max_tokens, loaded.card.endpoint) == (0.0, 2048, "completions")
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_loaders_give_every_prompt_variable(task: str) -> None:
+    for protocol in ("released", "paper", "newlines"):
+        path = BENCHMARK / f"{task}.yaml"
+        loaded = read_card(path, protocol)
+        check_variables(path, loaded, LOADERS[loaded.card.loader].variables)
+
+
+def test_the_papers_socratic_wording_is_a_named_variant() -> None:
+    path = BENCHMARK / "socratic_questioning.yaml"
+    released_prompt, paper = (read_card(path, name) for name in ("released", "paper"))
+    assert "Generate only a list of questions on one line." in released_prompt.templates[0]
+    assert "Generate only a list of questions.\n" in paper.templates[0]
+    assert (released_prompt.card.stop, paper.card.stop) == (["Problem:", "\n"], ["Problem:"])
+
+
+def test_values_are_data_and_not_templates() -> None:
+    assert render("Q: {{ question }}", {"question": "{{ 7 * 7 }} {% for x in y %}"}, "") == (
+        "Q: {{ 7 * 7 }} {% for x in y %}"
+    )
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{{ question.__class__.__mro__ }}", "{{ ''.__class__.__subclasses__() }}", "{{ cycler.__init__.__globals__ }}"],
+)
+def test_templates_are_sandboxed(template: str) -> None:
+    with pytest.raises((jinja2.exceptions.SecurityError, jinja2.exceptions.UndefinedError)):
+        render(template, {"question": "q"}, "")
+
+
+def broken(tmp_path: Path, change: dict | None = None, **files: str) -> Path:
+    """A copy of one card with something changed."""
+    folder = tmp_path / "mathtutorbench"
+    folder.mkdir()
+    for path in BENCHMARK.glob("problem_solving*"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    path = folder / "problem_solving.yaml"
+    card = yaml.safe_load(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**card, **(change or {})}), encoding="utf-8")
+    for name, text in files.items():
+        (folder / name.replace("__", ".")).write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"stops": ["x"]}, "stops: Extra inputs are not permitted"),
+        ({"endpoint": "chats"}, "endpoint: Input should be 'chat' or 'completions'"),
+        ({"turns": []}, "turns: List should have at least 1 item"),
+        ({"turns": ["nothing.jinja"]}, "there is no file nothing.jinja beside the card"),
+        ({"turns": ["../../../../etc/passwd"]}, "there is no file"),
+        ({"task": "other"}, "task and benchmark say mathtutorbench/other"),
+        ({"metrics": {"accuracy": {}}}, "exactly one metric is the headline"),
+        ({"turns": ["problem_solving.jinja"] * 2}, "several turns need the chat endpoint"),
+    ],
+    ids=lambda value: str(next(iter(value))) if isinstance(value, dict) else "",
+)
+def test_a_broken_card_is_refused_by_file_and_key(change: dict, expected: str, tmp_path: Path) -> None:
+    path = broken(tmp_path, change)
+    with pytest.raises(UserError, match=expected.replace("(", r"\(")) as refusal:
+        read_card(path)
+    assert str(path) in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_an_undefined_prompt_variable_is_refused_with_what_there_is(tmp_path: Path) -> None:
+    path = broken(tmp_path, problem_solving__jinja="{{ shots }} {{ qestion }}")
+    with pytest.raises(UserError, match=r"undefined prompt variable qestion. Mend: loader gsm8k_solving gives question"):
+        check_variables(path, read_card(path), LOADERS["gsm8k_solving"].variables)
+
+
+def test_yaml_that_would_run_code_is_refused(tmp_path: Path) -> None:
+    path = broken(tmp_path)
+    path.write_text("task: !!python/object/apply:os.system [id]\n", encoding="utf-8")
+    with pytest.raises(UserError, match="not YAML that can be read safely"):
+        read_card(path)
+
+
+def test_an_unknown_card_names_the_known_ones() -> None:
+    with pytest.raises(UserError, match="mathtutorbench has mistake_correction, mistake_location"):
+        read_card(cards.card_path("mathtutorbench", "mistake_locations"))
+
+
+def test_schemas_on_file_are_those_of_the_declarations() -> None:
+    on_file = {path.name: path.read_text(encoding="utf-8") for path in Path("workflow/schemas").glob("*.json")}
+    assert on_file == all_schemas(), "run make schemas"

@@ -1,0 +1,260 @@
+"""The client and the driver against scripted servers: storms, hangs, dropped lines, nonsense. Fault drills only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from httpserver import chat, completion, scripted, serving
+
+from maieutic import client
+from maieutic.cards import CARDS, read_card
+from maieutic.client import Client, Server, Unanswered
+from maieutic.errors import UserError
+from maieutic.generate import Limits, generate_replies
+from maieutic.models import HostedModel
+from maieutic.records import Item, Prompt, Reply, read_records
+
+KEY = "sk-canary-5f0c1d"
+OK = {}
+
+
+def server(address: str, **settings: Any) -> Server:
+    return Server(**{"base_url": f"{address}/v1", "model": "m", "timeout": 5.0, "concurrency": 64, **settings})
+
+
+def request(text: str = "hi", endpoint: str = "completions", **more: Any) -> dict[str, Any]:
+    message = {"role": "system", "content": text}
+    return {"endpoint": endpoint, "messages": [message], "temperature": 0.0, "max_tokens": 5, "stop": ["\n"], **more}
+
+
+def ask(address: str, *requests: dict[str, Any], **settings: Any) -> list[Any]:
+    """Ask all requests at once; exceptions are returned."""
+
+    async def all_of() -> list[Any]:
+        asking = Client(server(address, **settings))
+        try:
+            return await asyncio.gather(*(asking.ask(one) for one in requests), return_exceptions=True)
+        finally:
+            await asking.close()
+
+    return asyncio.run(all_of())
+
+
+def test_a_completion_sends_the_prompt_as_it_is() -> None:
+    handler = scripted(lambda n, body: (200, completion("4\nQuestion"), OK))
+    with serving(handler) as address:
+        [answer] = ask(address, request("2+2 = "))
+    [(_, path, body)] = handler.requests
+    assert path == "/v1/completions"
+    assert (body["prompt"], body["stop"], body["max_tokens"], body["temperature"]) == ("2+2 = ", ["\n"], 5, 0.0)
+    assert (answer.text, answer.attempts, answer.prompt_tokens) == ("4", 1, 1), "cut at the stop string"
+
+
+def test_a_chat_sends_messages_and_keeps_reasoning_apart() -> None:
+    replies = [{"content": "4", "reasoning_content": "2+2"}, {"content": "<think>2+2</think>4"}, {"content": None}]
+    handler = scripted(lambda n, body: (200, chat(replies[n]), OK))
+    with serving(handler) as address:
+        answers = ask(address, *(request(str(n), "chat") for n in range(3)), concurrency=1)
+    assert [(one.text, one.reasoning) for one in answers] == [("4", "2+2"), ("4", "2+2"), ("", None)]
+    assert handler.requests[0][1] == "/v1/chat/completions"
+    assert handler.requests[0][2]["messages"] == [{"role": "system", "content": "0"}]
+
+
+def test_parameters_that_a_server_refuses_are_left_out_and_extra_ones_sent() -> None:
+    handler = scripted(lambda n, body: (200, completion("x"), OK))
+    with serving(handler) as address:
+        ask(address, request(), omit=("stop", "temperature"), extra_body={"top_k": 1})
+    body = handler.requests[0][2]
+    assert "stop" not in body and "temperature" not in body and body["top_k"] == 1
+
+
+def test_storm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drill 6: 30 % 429, 10 % 5xx, dropped lines, empty bodies, nonsense: everything is answered once."""
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
+    dice = random.Random(3)
+    bad: list[tuple[int, Any, dict[str, str]]] = [
+        *[(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.05"})] * 6,
+        *[(503, b"", {})] * 2,
+        (0, b"", {}),
+        (200, b"", {}),
+        (200, b"{", {}),
+        (200, {"choices": []}, {}),
+        (200, {"unexpected": True}, {}),
+    ]
+
+    def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        return dice.choice(bad) if dice.random() < 0.5 else (200, completion(f"to {body['prompt']}"), {})
+
+    handler = scripted(script)
+    with serving(handler) as address:
+        answers = ask(address, *(request(str(n)) for n in range(60)), attempts=30, concurrency=16)
+    assert [one.text for one in answers] == [f"to {n}" for n in range(60)]
+    assert sum(one.attempts for one in answers) == len(handler.requests), "every attempt is counted, none is hidden"
+
+
+@pytest.mark.parametrize("form", ["number", "date"])
+def test_retry_after_holds_every_request_back(form: str) -> None:
+    def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        when = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 2))
+        return (429, b"{}", {"Retry-After": "1.2" if form == "number" else when}) if number == 0 else (200, completion("x"), {})
+
+    handler = scripted(script)
+    with serving(handler) as address:
+        answers = ask(address, *(request(str(n)) for n in range(5)), concurrency=1)
+    assert [one.text for one in answers] == ["x"] * 5
+    first, second = handler.requests[0][0], handler.requests[1][0]
+    assert second - first >= (1.2 if form == "number" else 0.9)
+
+
+def test_a_hanging_server_is_given_up_and_asked_again() -> None:
+    def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        if number == 0:
+            time.sleep(2.0)
+        return 200, completion("late" if number == 0 else "now"), {}
+
+    handler = scripted(script)
+    with serving(handler) as address:
+        [answer] = ask(address, request(), timeout=0.5)
+    assert (answer.text, answer.attempts) == ("now", 2)
+
+
+def test_too_many_failures_leave_the_request_unanswered() -> None:
+    handler = scripted(lambda n, body: (500, b"", {}))
+    with serving(handler) as address:
+        [answer] = ask(address, request(), attempts=2)
+    assert isinstance(answer, Unanswered) and len(handler.requests) == 2
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_refusal_of_one_request_is_its_answer(status: int) -> None:
+    handler = scripted(lambda n, body: (status, {"error": {"message": "prompt\nis too long"}}, {}))
+    with serving(handler) as address:
+        [answer] = ask(address, request())
+    assert (answer.error, answer.text, len(handler.requests)) == (f"{status}: prompt is too long", "", 1)
+
+
+@pytest.mark.parametrize("status", [401, 402, 403, 404])
+def test_a_refusal_of_every_request_ends_the_job(status: int) -> None:
+    handler = scripted(lambda n, body: (status, {"error": {"message": f"bad key {KEY[:3]}"}}, {}))
+    with serving(handler) as address:
+        [answer] = ask(address, request(), api_key=KEY)
+    assert isinstance(answer, UserError) and f"the server answers {status}" in str(answer)
+    assert KEY not in str(answer) and len(handler.requests) == 1
+
+
+def test_lone_surrogates_become_storable() -> None:
+    body = json.dumps(completion("a\ud800b")).encode()
+    with serving(scripted(lambda n, _: (200, body, {}))) as address:
+        [answer] = ask(address, request())
+    assert answer.text == "a?b"
+
+
+def work(count: int) -> list:
+    """Items of a real card."""
+    loaded = read_card(CARDS / "mathtutorbench/problem_solving.yaml")
+    return [
+        (loaded, Item(id=f"i{n}", task="problem_solving", cluster=f"c{n}", vars={"question": f"{n}+1?"}, reference={}))
+        for n in range(count)
+    ]
+
+
+def hosted(address: str, **more: Any) -> HostedModel:
+    entry = {"engine": "hosted", "base_url": f"{address}/v1", "model": "m", "key_env": "TEST_KEY", "attempts": 2}
+    return HostedModel.model_validate({**entry, **more})
+
+
+def drive(address: str, folder: Path, count: int, **more: Any) -> list[Reply]:
+    """Run the driver on `count` items."""
+    files = {name: folder / name for name in ("journal.jsonl", "server.log", "out.jsonl", "prompts.jsonl")}
+    generate_replies("m", hosted(address, **more), work(count), Limits(8, 1), None, *files.values())
+    return read_records(files["out.jsonl"], Reply)
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_KEY", KEY)
+
+
+def test_the_driver_asks_only_what_the_journal_lacks(key: None, tmp_path: Path) -> None:
+    handler = scripted(lambda n, body: (200, completion(body["prompt"][-20:]), {}))
+    with serving(handler) as address:
+        first = drive(address, tmp_path, 10)
+        assert len(handler.requests) == 10
+        (tmp_path / "out.jsonl").unlink()  # as Snakemake does with the outputs of a failed job
+        second = drive(address, tmp_path, 10)
+        assert len(handler.requests) == 10, "a rerun asks nothing"
+        third = drive(address, tmp_path, 15)
+        assert len(handler.requests) == 15, "five more items are five more requests"
+    assert first == second == third[:10]
+    assert [reply.id for reply in third] == [f"i{n}" for n in range(15)], "in the items' order"
+    assert handler.authorization == [f"Bearer {KEY}"] * 15
+    prompts = {one.messages for one in read_records(tmp_path / "prompts.jsonl", Prompt)}
+    assert {turn.messages for reply in third for turn in reply.turns} == prompts
+    for path in tmp_path.iterdir():
+        assert KEY.encode() not in path.read_bytes(), f"the key is in {path.name}"
+
+
+def test_a_failing_job_keeps_what_was_answered(key: None, tmp_path: Path) -> None:
+    """One bad item in ten: nine are on file, no output is written, and the rerun asks for the tenth alone."""
+    broken = True
+
+    def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        return (500, b"", {}) if broken and "7+1?" in body["prompt"] else (200, completion("8"), {})
+
+    handler = scripted(script)
+    with serving(handler) as address:
+        with pytest.raises(UserError, match=r"1 of 10 items stayed unanswered. Mend: run again: only these are asked"):
+            drive(address, tmp_path, 10)
+        assert not (tmp_path / "out.jsonl").exists()
+        asked, broken = len(handler.requests), False
+        assert len(drive(address, tmp_path, 10)) == 10
+        assert len(handler.requests) == asked + 1
+
+
+def test_a_refused_item_is_recorded_and_not_asked_again(key: None, tmp_path: Path) -> None:
+    def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        long = "3+1?" in body["prompt"]
+        return (400, {"error": {"message": "context"}}, {}) if long else (200, completion("4"), {})
+
+    handler = scripted(script)
+    with serving(handler) as address:
+        first = drive(address, tmp_path, 5)
+        drive(address, tmp_path, 5)
+    assert [reply.error for reply in first] == [None, None, None, "400: context", None]
+    assert len(handler.requests) == 5
+
+
+def test_items_with_the_same_prompt_are_one_request(key: None, tmp_path: Path) -> None:
+    handler = scripted(lambda n, body: (200, completion("x"), {}))
+    items = [(loaded, item.model_copy(update={"vars": {"question": "same"}})) for loaded, item in work(6)]
+    with serving(handler) as address:
+        paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
+        generate_replies("m", hosted(address), items, Limits(8, 1), None, *paths)
+    assert len(handler.requests) == 1
+    assert len(read_records(tmp_path / "o.jsonl", Reply)) == 6
+
+
+def test_a_key_that_is_not_set_is_named_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("TEST_KEY", raising=False)
+    with pytest.raises(UserError, match=r"models.m.key_env: the environment variable TEST_KEY is not set"):
+        drive("http://127.0.0.1:9", tmp_path, 1)
+
+
+def test_several_turns_see_the_tutors_own_answers(key: None, tmp_path: Path) -> None:
+    """A conversation of two turns: the second request holds the first answer."""
+    handler = scripted(lambda n, body: (200, chat({"content": f"answer {len(body['messages'])}"}), {}))
+    loaded, item = work(1)[0]
+    two = loaded.model_copy(update={"templates": ["First {{ question }}", "Then, after {{ answers[0] }}?"]})
+    with serving(handler) as address:
+        paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
+        generate_replies("m", hosted(address, endpoint="chat"), [(two, item)], Limits(8, 1), None, *paths)
+    sent = [body["messages"] for _, _, body in handler.requests]
+    assert [message["content"] for message in sent[1]] == ["First 0+1?", "answer 1", "Then, after answer 1?"]
+    [reply] = read_records(tmp_path / "o.jsonl", Reply)
+    assert [turn.text for turn in reply.turns] == ["answer 1", "answer 3"]

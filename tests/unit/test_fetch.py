@@ -1,0 +1,120 @@
+"""Downloads over real HTTP: right, truncated, altered, missing, slow; they resume or refuse, and leave no half file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from httpserver import Files, serving
+
+from maieutic.datasets import fetch
+from maieutic.datasets.fetch import fetch_dataset
+from maieutic.datasets.sources import Copy, Dataset
+from maieutic.errors import UserError
+
+DEMO = Path("resources/demo")
+BODY = Path("resources/demo/gsm8k/test.jsonl").read_bytes()
+
+
+@pytest.fixture
+def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A file server, and no waiting between tries."""
+    monkeypatch.setattr(fetch.time, "sleep", lambda _: None)
+    Files.body, Files.ranges, Files.failures = BODY, [], 0
+    with serving(Files) as address:
+        yield address
+
+
+def dataset(url: str | None) -> Dataset:
+    """GSM8K's entry, with the demo file as the published one."""
+    copy = Copy(path="gsm8k/test.jsonl", url=url, sha256=hashlib.sha256(BODY).hexdigest(), records=12)
+    return Dataset(
+        title="t", licence="l", format="jsonl", fields=["question", "answer"], published=copy, demo=None
+    )
+
+
+def get(url: str, out: Path, seconds: float = 5.0) -> None:
+    fetch_dataset("gsm8k", dataset(url), "published", None, DEMO, out, read_seconds=seconds)
+
+
+def leftovers(out: Path) -> list[str]:
+    return sorted(path.name for path in out.parent.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["right", "breaks", "no-ranges", "busy-twice", "slow"])
+def test_a_download_ends_with_the_right_bytes(kind: str, files: str, tmp_path: Path) -> None:
+    out = tmp_path / "gsm8k.source"
+    get(f"{files}/{kind}", out, seconds=1.0)
+    assert out.read_bytes() == BODY
+    assert leftovers(out) == ["gsm8k.source"], "no part file is left"
+
+
+def test_a_broken_download_goes_on_where_it_stopped(files: str, tmp_path: Path) -> None:
+    get(f"{files}/breaks", tmp_path / "gsm8k.source")
+    assert Files.ranges[0] is None
+    asked = [int(given.removeprefix("bytes=").rstrip("-")) for given in Files.ranges[1:]]
+    assert asked and asked == sorted(set(asked)) and asked[0] > 0, "every try begins where the last one ended"
+
+
+def test_what_an_earlier_run_left_is_continued(files: str, tmp_path: Path) -> None:
+    out = tmp_path / "gsm8k.source"
+    with pytest.raises(UserError, match=r"no progress in 5 tries .*; 10 bytes are kept.*Mend: run again"):
+        get(f"{files}/always-breaks", out)
+    assert not out.exists()
+    [part] = leftovers(out)
+    kept = (tmp_path / part).stat().st_size
+    Files.ranges = []
+    get(f"{files}/right", out)
+    assert Files.ranges == [f"bytes={kept}-"] and out.read_bytes() == BODY
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("altered", "expected sha256 [0-9a-f]{64}, found"),
+        ("short", "expected a JSON record"),
+        ("missing", "the server answers 404"),
+    ],
+)
+def test_a_wrong_file_is_refused_and_never_takes_the_final_name(
+    kind: str, expected: str, files: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "gsm8k.source"
+    with pytest.raises(UserError, match=expected) as refusal:
+        get(f"{files}/{kind}", out)
+    assert f"{files}/{kind}" in str(refusal.value) and "\n" not in str(refusal.value)
+    assert leftovers(out) == [], "a wrong file is not continued by the next try"
+
+
+def test_an_earlier_right_file_survives_a_wrong_download(files: str, tmp_path: Path) -> None:
+    out = tmp_path / "gsm8k.source"
+    get(f"{files}/right", out)
+    with pytest.raises(UserError):
+        get(f"{files}/altered", out)
+    assert out.read_bytes() == BODY
+
+
+def test_a_part_file_that_is_too_long_is_begun_anew(files: str, tmp_path: Path) -> None:
+    out = tmp_path / "gsm8k.source"
+    sha = hashlib.sha256(BODY).hexdigest()
+    (tmp_path / f".gsm8k.source.{sha[:12]}.part").write_bytes(BODY + b"more")
+    get(f"{files}/right", out)
+    assert out.read_bytes() == BODY
+
+
+def test_a_server_that_is_down_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(fetch.time, "sleep", lambda _: None)
+    with pytest.raises(UserError, match=r"http://127.0.0.1:9/x: no progress in 5 tries \(ConnectionError\)"):
+        get("http://127.0.0.1:9/x", tmp_path / "out")
+
+
+def test_files_that_are_already_there_take_the_same_way(tmp_path: Path) -> None:
+    out = tmp_path / "gsm8k.source"
+    fetch_dataset("gsm8k", dataset(None), "published", DEMO, DEMO, out)
+    assert out.read_bytes() == BODY
+    with pytest.raises(UserError, match=r"nowhere/gsm8k/test.jsonl: the file is not there. Mend: mend data_dir"):
+        fetch_dataset("gsm8k", dataset(None), "published", Path("nowhere"), DEMO, tmp_path / "other")
+    with pytest.raises(UserError, match=r"datasets.gsm8k.published.url: no address is known"):
+        fetch_dataset("gsm8k", dataset(None), "published", None, DEMO, tmp_path / "other")

@@ -1,0 +1,152 @@
+"""The journal: what it survives, what it refuses, what a key depends on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from maieutic.errors import UserError
+from maieutic.journal import Entry, Journal, request_key
+from maieutic.recover import end_orphans, held_by
+
+REQUEST = {"endpoint": "chat", "messages": [{"role": "user", "content": "2+2?"}], "temperature": 0.0, "max_tokens": 8}
+MODEL = {"engine": "vllm", "files": {"model.safetensors": "aa"}, "dtype": "float32"}
+
+
+def entry(key: str, text: str = "4") -> Entry:
+    return Entry(key=key, text=text, seconds=0.1, attempts=1)
+
+
+def filled(path: Path, count: int = 5) -> Path:
+    with Journal(path) as journal:
+        for number in range(count):
+            journal.append(entry(f"k{number}", f"text {number}\nline \u2028 \x00"))
+    return path
+
+
+def test_answers_come_back(tmp_path: Path) -> None:
+    path = filled(tmp_path / "j.jsonl")
+    with Journal(path) as journal:
+        assert list(journal.answers) == ["k0", "k1", "k2", "k3", "k4"]
+        assert journal.answers["k3"].text == "text 3\nline \u2028 \x00"
+        assert journal.broken == 0
+
+
+@pytest.mark.parametrize("cut", [1, 5, 40])
+def test_a_torn_last_line_costs_that_answer_only(cut: int, tmp_path: Path) -> None:
+    path = filled(tmp_path / "j.jsonl")
+    path.write_bytes(path.read_bytes()[:-cut])
+    with Journal(path) as journal:
+        lost = {"k4"} if cut > 1 else set()
+        assert set(journal.answers) == {"k0", "k1", "k2", "k3", "k4"} - lost
+        journal.append(entry("k4", "again"))
+        journal.append(entry("k5"))
+    with Journal(path) as journal:
+        assert {"k4", "k5"} <= set(journal.answers), "what is written after a torn line is whole"
+
+
+@pytest.mark.parametrize(
+    ("damage", "kept", "broken"),
+    [
+        (lambda lines: [], 0, 0),
+        (lambda lines: [lines[0], b"\x00" * 50 + b"\n", *lines[1:]], 5, 1),
+        (lambda lines: lines + lines, 5, 0),
+        (lambda lines: lines[::-1], 5, 0),
+        (lambda lines: [b'{"key": "k9"}\n', b"[]\n", b"\xff\xfe\n", *lines], 5, 3),
+        (lambda lines: [b"\n", b"  \n", *lines], 5, 0),
+    ],
+    ids=["zero bytes", "NUL bytes", "doubled", "swapped", "foreign lines", "blank lines"],
+)
+def test_a_damaged_journal_keeps_what_is_whole(damage: object, kept: int, broken: int, tmp_path: Path) -> None:
+    path = filled(tmp_path / "j.jsonl")
+    path.write_bytes(b"".join(damage(path.read_bytes().splitlines(keepends=True))))
+    with Journal(path) as journal:
+        assert (len(journal.answers), journal.broken) == (kept, broken)
+
+
+def test_a_repeated_key_keeps_its_first_answer(tmp_path: Path) -> None:
+    with Journal(tmp_path / "j.jsonl") as journal:
+        journal.append(entry("k", "first"))
+        journal.append(entry("k", "second"))
+    assert (tmp_path / "j.jsonl").read_text().count("\n") == 1
+    with Journal(tmp_path / "j.jsonl") as journal:
+        assert journal.answers["k"].text == "first"
+
+
+def changed(**change: object) -> str:
+    return request_key({**REQUEST, **change}, MODEL)
+
+
+def test_a_key_depends_on_all_that_can_change_the_answer() -> None:
+    base = request_key(REQUEST, MODEL)
+    others = [
+        changed(messages=[{"role": "system", "content": "2+2?"}]),
+        changed(messages=[{"role": "user", "content": "2+2? "}]),
+        changed(temperature=0.1),
+        changed(max_tokens=9),
+        changed(endpoint="completions"),
+        changed(stop=["\n"]),
+        request_key(REQUEST, {**MODEL, "files": {"model.safetensors": "ab"}}),
+        request_key(REQUEST, {**MODEL, "files": {"model.safetensors": "aa", "chat_template.jinja": "cc"}}),
+        request_key(REQUEST, {**MODEL, "dtype": "bfloat16"}),
+    ]
+    assert len({base, *others}) == len(others) + 1
+    assert request_key(dict(reversed(REQUEST.items())), dict(reversed(MODEL.items()))) == base
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from maieutic.journal import Journal, Entry
+with Journal(Path(sys.argv[1])) as journal:
+    journal.append(Entry(key="k", text="t", seconds=0, attempts=1))
+    print("ready", flush=True)
+    time.sleep(60)
+"""
+
+
+def holder(path: Path) -> subprocess.Popen[str]:
+    """Another process that holds the journal."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": "workflow"},
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_a_second_writer_is_refused_and_told_whom_to_end(tmp_path: Path) -> None:
+    path = tmp_path / "results/journal/replies/b/m.jsonl"
+    process = holder(path)
+    try:
+        with pytest.raises(UserError, match=rf"pid {process.pid}.*make recover"), Journal(path):
+            pass
+    finally:
+        process.kill()
+        process.wait()
+    with Journal(path) as journal:  # the kernel dropped the dead process's lock
+        assert "k" in journal.answers, "an answer is on file from the moment that it was appended"
+
+
+def test_recover_ends_a_driver_that_lives_on(tmp_path: Path) -> None:
+    process = holder(tmp_path / "results/journal/replies/b/m.jsonl")
+    lock = tmp_path / "results/journal/replies/b/m.lock"
+    assert held_by(lock) is not None
+    end_orphans(tmp_path / "results")
+    assert held_by(lock) is None
+    assert process.wait(10) == -signal.SIGTERM
+    end_orphans(tmp_path / "results")  # nothing to do is no error
+
+
+def test_appending_is_flushed_at_once(tmp_path: Path) -> None:
+    with Journal(tmp_path / "j.jsonl") as journal:
+        for number in range(3):
+            journal.append(entry(f"k{number}"))
+            assert (tmp_path / "j.jsonl").read_text().count("\n") == number + 1

@@ -1,0 +1,152 @@
+"""Every parser against its table of cases, hostile inputs among them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from maieutic.graders import GRADERS
+from maieutic.graders.labels import released_step, robust_step
+from maieutic.records import SCORINGS, Item
+from maieutic.thinking import cut_at_stop, split_thinking
+
+CASES = Path(__file__).parents[1] / "cases"
+SCORING_KEYS = {"paper": "paper_compat", "robust": "robust"}
+
+
+def load_cases(name: str) -> list[Any]:
+    """The cases of one table, each under its own name."""
+    cases = yaml.safe_load((CASES / f"{name}.yaml").read_text(encoding="utf-8"))
+    return [pytest.param(case, id=case["name"]) for case in cases]
+
+
+def item(**reference: Any) -> Item:
+    """An item with a reference and nothing else."""
+    return Item(id="i", task="t", cluster="c", vars={"question": "q"}, reference={"text": "", "solution": "", **reference})
+
+
+@pytest.mark.parametrize("case", load_cases("answers"))
+@pytest.mark.parametrize("scoring", SCORING_KEYS)
+def test_answer(case: dict, scoring: str) -> None:
+    check_number("answer", case, scoring)
+
+
+@pytest.mark.parametrize("case", load_cases("corrected_answers"))
+@pytest.mark.parametrize("scoring", SCORING_KEYS)
+def test_corrected_answer(case: dict, scoring: str) -> None:
+    check_number("corrected_answer", case, scoring)
+
+
+def check_number(grader: str, case: dict, scoring: str) -> None:
+    [reading] = GRADERS[grader](item(answer=case["gold"]), case["text"], SCORING_KEYS[scoring])
+    value, correct = case[scoring]
+    assert (reading.value, reading.correct) == (value, correct)
+    assert (reading.why_none is not None) == (value is None)
+
+
+@pytest.mark.parametrize("case", load_cases("yes_no"))
+@pytest.mark.parametrize("scoring", SCORING_KEYS)
+@pytest.mark.parametrize("gold", [True, False])
+def test_yes_no(case: dict, scoring: str, gold: bool) -> None:
+    [reading] = GRADERS["yes_no"](item(incorrect=gold), case["text"], SCORING_KEYS[scoring])
+    assert reading.value is case[scoring]
+    assert reading.correct is (None if case[scoring] is None else case[scoring] == gold)
+
+
+@pytest.mark.parametrize("case", load_cases("steps"))
+@pytest.mark.parametrize("scoring", SCORING_KEYS)
+def test_step(case: dict, scoring: str) -> None:
+    [reading] = GRADERS["step"](item(step=2), case["text"], SCORING_KEYS[scoring])
+    assert reading.value == case[scoring]
+    assert reading.correct is (None if case[scoring] is None else case[scoring] == 2)
+
+
+@pytest.mark.parametrize("case", load_cases("questions"))
+@pytest.mark.parametrize("scoring", SCORING_KEYS)
+def test_question(case: dict, scoring: str) -> None:
+    [reading] = GRADERS["question"](item(), case["text"], SCORING_KEYS[scoring])
+    assert reading.value is case[scoring]
+
+
+@pytest.mark.parametrize("case", load_cases("thinking"))
+def test_thinking_is_kept_and_not_scored(case: dict) -> None:
+    assert split_thinking(case["text"]) == (case["answer"], case["reasoning"])
+
+
+def test_socratic_bleu_follows_the_released_rule() -> None:
+    gold = item(questions=["How many eggs are left?", "How much does she earn?"])
+    grade = GRADERS["socratic_bleu"]
+    [one] = grade(gold, "How much does she earn?", "paper_compat")
+    assert one.value == pytest.approx(1.0), "one gold question alone scores full marks"
+    [both] = grade(gold, "nothing alike\n1. How much does she earn?", "paper_compat")
+    assert 0 < both.value < 1, "the best line counts, and its list mark counts against it"
+    [empty] = grade(gold, "", "paper_compat")
+    assert empty.value == 0
+
+
+def test_socratic_bleu_robust_asks_for_every_question() -> None:
+    gold = item(questions=["How many eggs are left?", "How much does she earn?"])
+    grade = GRADERS["socratic_bleu"]
+    [half] = grade(gold, "How much does she earn?", "robust")
+    assert 0.5 <= half.value < 0.8
+    [all_] = grade(gold, "1. How many eggs are left? How much does she earn?", "robust")
+    assert all_.value == pytest.approx(1.0), "list marks and line breaks do not matter"
+    [empty] = grade(gold, " ", "robust")
+    assert (empty.value, empty.why_none) == (None, "empty reply")
+
+
+def test_statistics_of_a_reply() -> None:
+    case = item(solution="2*9 = 18\n 18")
+    found = {one.criterion: one.value for one in GRADERS["statistics"](case, "It is 18. Why? How?", "robust")}
+    assert found == {"empty": False, "words": 5, "questions": 2, "reveals_answer": True}
+    assert GRADERS["statistics"](case, "It is 18.", "paper_compat") == []
+
+
+@pytest.mark.parametrize(
+    ("solution", "said", "expected"),
+    [("9*2 = 18", "Try 9 times 2", False), ("9*2 = 18", "18!", True), ("N/A", "18", None), ("x = 5", "5", None)],
+    ids=["hidden", "revealed", "no solution", "already in the dialogue"],
+)
+def test_reveals_answer(solution: str, said: str, expected: bool | None) -> None:
+    case = Item(id="i", task="t", cluster="c", vars={"dialog_history": "Student: 5"}, reference={"solution": solution})
+    found = {one.criterion: one for one in GRADERS["statistics"](case, said, "robust")}
+    assert found["reveals_answer"].value is expected
+
+
+HOSTILE = {
+    "a million digits": "9" * 1_000_000,
+    "a million brackets": "(" * 1_000_000,
+    "a million new lines": "\n" * 1_000_000,
+    "a million commas": "1," * 500_000,
+    "a million words": "step 1 no yes " * 80_000,
+    "boxes": "\\boxed{" * 150_000,
+    "NUL": "\x00" * 1000,
+    "markup": "<script>alert(1)</script>[[A]] GRADE: C",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("grader", GRADERS)
+def test_hostile_replies_neither_crash_nor_hang(grader: str, text: str) -> None:
+    case = item(answer="1", incorrect=True, step=1, questions=["How many?"])
+    began = time.process_time()
+    for scoring in SCORINGS:
+        for reading in GRADERS[grader](case, text, scoring):
+            assert reading.value is None or isinstance(reading.value, bool | int | float | str)
+    # Not a speed test: a quadratic pattern would take hours here.
+    assert time.process_time() - began < 60
+
+
+def test_a_step_with_too_many_digits_is_a_class_of_its_own() -> None:
+    assert released_step("1" * 5000) == 10**6
+    assert robust_step("1" * 5000) is None
+
+
+def test_stop_strings_are_applied_where_the_server_did_not() -> None:
+    assert cut_at_stop("18\nQuestion: what", ["Question:", "\n"]) == "18"
+    assert cut_at_stop("\n18", ["\n"]) == "", "Q3: an answer that begins with the stop is empty"
+    assert cut_at_stop("18", []) == "18"

@@ -1,0 +1,52 @@
+"""The robust answer parser against 5,276 real model outputs with a published flag (GSM8K example solutions)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from maieutic.graders.answers import final_number, released_last_number
+
+MODELS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")
+
+
+def solutions(data: Path) -> list[tuple[float, str, bool]]:
+    """Gold answer, solution text, published flag."""
+    found = []
+    for line in (data / "gsm8k/example_model_solutions.jsonl").read_text(encoding="utf-8").splitlines():
+        record = json.loads(line)
+        gold = float(record["ground_truth"].rsplit("A:", 1)[1].replace(",", ""))
+        found += [(gold, record[model]["solution"], record[model]["is_correct"]) for model in MODELS]
+    return found
+
+
+def share(verdicts: list[bool], flags: list[bool]) -> float:
+    return sum(a == b for a, b in zip(verdicts, flags, strict=True)) / len(flags)
+
+
+def test_agreement_with_the_published_flags(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cases = solutions(data)
+    flags = [flag for _, _, flag in cases]
+
+    def right(read: float | None, gold: float) -> bool:
+        return read is not None and abs(read - gold) < 1e-6
+
+    robust = [right((final_number(text) or (None,))[0], gold) for gold, text, _ in cases]
+    paper = [right(released_last_number(text), gold) for gold, text, _ in cases]
+    # The same without the marker "A: 18", so that the last number must be found in prose.
+    bare = [right((final_number(text.rsplit("A:", 1)[0]) or (None,))[0], gold) for gold, text, _ in cases]
+    with capsys.disabled():
+        print(
+            f"\n{len(cases)} published solutions: robust agrees on {share(robust, flags):.4%},"
+            f" paper_compat on {share(paper, flags):.4%}, robust without the answer line on {share(bare, flags):.4%}"
+        )
+    assert len(cases) == 5276
+    assert share(robust, flags) == 1.0
+    # Without the answer line 23 solutions are left, looked at one by one: 15 round only in that line (2.75 >> 2 minutes),
+    # 5 are right in prose and unreadable in their answer line (flagged wrong), 3 end on another number (from 1:00 to 5:00).
+    assert share(bare, flags) > 0.995
+    wrong = [text for (_, text, flag), verdict in zip(cases, paper, strict=True) if verdict != flag]
+    # What paper_compat misses has a comma in its answer (Q1: 1,000 is read as 000).
+    assert wrong and all("," in text.rsplit("A:", 1)[1] for text in wrong)
