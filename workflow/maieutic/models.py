@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from maieutic.errors import UserError
 
@@ -54,6 +54,19 @@ class Weights(Entry):
             )
 
 
+def kind_of_weights(value: object) -> str:
+    """Which of the two an entry means, so that its faults are told in its own terms."""
+    packaged = isinstance(value, PackagedWeights) or (isinstance(value, dict) and "package" in value)
+    return "from-package" if packaged else "from-source"
+
+
+AnyWeights = Annotated[
+    Annotated[PackagedWeights, Tag("from-package")] | Annotated[Weights, Tag("from-source")],
+    Discriminator(kind_of_weights),
+]
+TAGS = {"vllm", "hosted", "baseline", "from-package", "from-source"}  # pydantic puts them into a fault's location
+
+
 class Needs(Entry):
     """What one job of this model asks of a machine. Never part of a request key."""
 
@@ -96,7 +109,7 @@ class VllmModel(ServedModel):
     """Weights that a vLLM server of our own serves."""
 
     engine: Literal["vllm"]
-    weights: Annotated[PackagedWeights | Weights, Field(union_mode="smart")]
+    weights: AnyWeights
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     max_model_len: int | None = Field(None, ge=128, description="Context window in tokens; default: the model's own")
     engine_args: list[str] = Field([], description="Further arguments of `vllm serve` that can change an answer")

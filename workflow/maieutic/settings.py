@@ -19,7 +19,7 @@ from maieutic.datasets.sources import Dataset, Edition
 from maieutic.errors import UserError
 from maieutic.graders import GRADERS
 from maieutic.metrics import METRICS
-from maieutic.models import BaselineModel, Entry, HostedModel, Model, ModelEntry, VllmModel
+from maieutic.models import TAGS, BaselineModel, Entry, HostedModel, Model, ModelEntry, VllmModel
 from maieutic.names import check_names
 
 WRONG_TYPE = {
@@ -82,7 +82,7 @@ def check_config(raw: dict[str, Any]) -> Config:
         config = Config.model_validate(raw)
     except ValidationError as error:
         raise first_fault(error, raw) from None
-    check_tutors(config)
+    check_names_of_tutors(config)
     if config.data_dir is not None and config.edition == "published" and not Path(config.data_dir).is_dir():
         raise UserError(
             "data_dir", f"{config.data_dir} is not a folder", "name the folder with the published files, or null"
@@ -91,18 +91,15 @@ def check_config(raw: dict[str, Any]) -> Config:
     check_protocol(config, selected)
     for path, loaded in selected.items():
         check_card(config, path, loaded)
+    for name in tutors_of(config):
+        check_tutor(name, config.models[name])
     return config
 
 
 def first_fault(error: ValidationError, raw: dict[str, Any]) -> UserError:
     """The first fault of a configuration as one line."""
     fault = error.errors()[0]
-    engines = {"vllm", "hosted", "baseline"}
-    place = [
-        part
-        for part in fault["loc"]
-        if not (part in engines or (isinstance(part, str) and part.startswith(("Packaged", "Weights"))))
-    ]
+    place = [part for part in fault["loc"] if part not in TAGS]
     key = ".".join(map(str, place))
     kind = WRONG_TYPE.get(
         fault["type"], f"{fault['msg'][0].lower()}{fault['msg'][1:]}, found {str(fault['input'])[:80]!r}"
@@ -137,20 +134,22 @@ def unknown(key: str, name: str, known: list[str], where: str) -> UserError:
     return UserError(key, f"{name!r} is not in {where}", hint)
 
 
-def check_tutors(config: Config) -> None:
-    """Every tutor of the run exists, is named once, and is pinned."""
+def check_names_of_tutors(config: Config) -> None:
+    """Every tutor of the run exists and is named once."""
     for number, name in enumerate(config.run.tutors):
         key = f"run.tutors[{number}]"
         if name not in config.models:
             raise unknown(key, name, list(config.models), "config/models.yaml")
         if name in config.run.tutors[:number]:
             raise UserError(key, f"{name!r} is listed twice", "list it once")
-    for name in tutors_of(config):
-        model = config.models[name]
-        if isinstance(model, BaselineModel) and model.tutor not in TUTORS:
-            raise unknown(f"models.{name}.tutor", model.tutor, list(TUTORS), "baselines.py")
-        if isinstance(model, VllmModel):
-            model.weights.refuse_unpinned(f"models.{name}.weights")
+
+
+def check_tutor(name: str, model: Model) -> None:
+    """A tutor of the run can run: its baseline exists, its weights are pinned."""
+    if isinstance(model, BaselineModel) and model.tutor not in TUTORS:
+        raise unknown(f"models.{name}.tutor", model.tutor, list(TUTORS), "baselines.py")
+    if isinstance(model, VllmModel):
+        model.weights.refuse_unpinned(f"models.{name}.weights")
 
 
 def select_cards(config: Config) -> dict[Path, LoadedCard]:

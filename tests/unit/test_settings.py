@@ -1,0 +1,122 @@
+"""Bad input: each one clear line with the key's path and the mend, before any work starts."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from maieutic.errors import UserError
+from maieutic.names import check_names
+from maieutic.settings import check_config, entry_json, tutors_of
+
+VLLM = {"engine": "vllm", "weights": {"repo": "org/name", "revision": "a" * 40}}
+HOSTED = {"engine": "hosted", "model": "m", "base_url": "https://example.org/v1"}
+
+
+def shipped() -> dict[str, Any]:
+    """The configuration as shipped."""
+    merged: dict[str, Any] = {}
+    for name in ("models", "datasets", "config"):
+        merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    return merged
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """The shipped configuration with one key set; `-` removes it."""
+    config = copy.deepcopy(shipped())
+    *parents, last = path.split("/")
+    place = config
+    for parent in parents:
+        place = place[parent]
+    if value == "-":
+        del place[last]
+    else:
+        place[last] = value
+    return config
+
+
+def test_the_shipped_configuration_is_right_and_adds_the_baselines() -> None:
+    config = check_config(shipped())
+    assert tutors_of(config) == ["smollm2-135m", "always-0", "always-yes", "echo", "reference"]
+
+
+BAD = [
+    ("unknown key", "run/tutor", ["echo"], r"^run\.tutor: is not a known key\. Mend: did you mean 'tutors'\?"),
+    ("unknown top key", "edtion", "demo", r"^edtion: is not a known key\. Mend: did you mean 'edition'\?"),
+    ("missing key", "run/tutors", "-", r"^run\.tutors: is missing"),
+    ("wrong type", "run/limit", "many", r"^run\.limit: input should be a valid integer.*found 'many'"),
+    ("limit of zero", "run/limit", 0, r"^run\.limit: input should be greater than or equal to 1, found"),
+    ("unknown model", "run/tutors", ["smollm"], r"^run\.tutors\[0\]: 'smollm' is not in config/models\.yaml\. Mend: did you"),
+    ("model twice", "run/tutors", ["echo", "echo"], r"^run\.tutors\[1\]: 'echo' is listed twice"),
+    ("no model", "run/tutors", [], r"^run\.tutors: list should have at least 1 item"),
+    ("unknown task", "run/tasks", ["mathtutorbench/mistake_locaton"], r"^run\.tasks\[0\].*did you mean 'mathtutorbench/mistake_location'"),
+    ("unknown benchmark", "run/tasks", ["mathtutor"], r"^run\.tasks\[0\]: 'mathtutor' is not in resources/benchmarks"),
+    ("path as task", "run/tasks", ["../../etc"], r"^run\.tasks\[0\]: '\.\./\.\./etc' is not in resources/benchmarks"),
+    ("unknown protocol", "run/protocol", "papers", r"^run\.protocol: 'papers' is not in .*did you mean 'paper'"),
+    ("unpinned model", "run/tutors", ["llama-3.1-8b"], r"^models\.llama-3\.1-8b\.weights\.revision: .* no pinned commit\. Mend: look up"),
+    ("unknown engine", "models/m", {"engine": "vlm"}, r"^models\.m: .*'vllm', 'hosted', 'baseline'"),
+    ("unknown model key", "models/m", {**VLLM, "gpu": 1}, r"^models\.m\.gpu: is not a known key"),
+    ("branch as revision", "models/m", {**VLLM, "weights": {"repo": "o/n", "revision": "main"}}, r"^models\.m\.weights\.revision: string should match pattern"),
+    ("two sources", "models/m", {**VLLM, "weights": {"repo": "o/n", "path": "x"}}, r"^models\.m\.weights: .*either 'repo' with 'revision', or 'path'"),
+    ("code without a commit", "models/m", {**VLLM, "weights": {"path": "x"}, "trust_remote_code": True}, r"only a pinned commit may run code"),
+    ("no address", "models/m", {**HOSTED, "base_url": "file:///etc/passwd"}, r"^models\.m\.base_url: string should match pattern"),
+    ("key itself", "models/m", {**HOSTED, "key_env": "sk-abc"}, r"^models\.m\.key_env: string should match pattern"),
+    ("unknown baseline", "models/always-0/tutor", "always-1", r"^models\.always-0\.tutor: 'always-1' is not in baselines\.py"),
+    ("data folder", "data_dir", "/nowhere", r"^data_dir: /nowhere is not a folder"),
+    ("unknown edition", "edition", "full", r"^edition: input should be 'demo' or 'published', found 'full'"),
+    ("lost baseline", "models/echo", "-", r"baselines: 'echo' is not in the registry"),
+    ("lost dataset", "datasets/gsm8k", "-", r"problem_solving\.yaml: dataset: 'gsm8k' is not in the registry"),
+    ("unpinned dataset", "datasets/gsm8k/published/sha256", None, r"^datasets\.gsm8k\.published: sha256 or records is null"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "value", "expected"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_a_fault_is_one_clear_line(path: str, value: Any, expected: str) -> None:
+    config = changed(path, value)
+    if path in {"data_dir", "datasets/gsm8k/published/sha256"}:
+        config["edition"] = "published"
+    with pytest.raises(UserError, match=expected) as fault:
+        check_config(config)
+    assert "\n" not in str(fault.value) and ". Mend: " in str(fault.value)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["org/name", "..", ".", "", "a b", "$(id)", "-n", "a" * 65, "/etc/passwd", "a\nb", "a'b", 'a"b', "a;b", "é", ".hidden", "a\x00b", "con:1"],
+)  # fmt: skip
+def test_a_name_that_is_no_safe_file_name_is_refused(name: str) -> None:
+    config = shipped()
+    config["models"][name] = VLLM
+    with pytest.raises(UserError, match="a name has 1 to 64 of the characters") as fault:
+        check_config(config)
+    assert "models." in str(fault.value) and "\n" not in str(fault.value)
+
+
+def test_two_names_that_would_share_a_folder_are_refused() -> None:
+    with pytest.raises(UserError, match=r"models\.Qwen: it would share its files with 'qwen'"):
+        check_names("models", ["qwen", "Qwen"])
+
+
+def test_names_of_any_number_are_their_own_file_names() -> None:
+    names = ["a", "a-b", "a_b", "a.b", "a+b", "A1", "x" * 64, "1b"]
+    check_names("models", names)
+    assert len({name.casefold() for name in names}) == len(names)
+
+
+def test_what_cannot_change_an_answer_does_not_reach_the_job() -> None:
+    """The label, the paper's name, the price and the notice re-run nothing."""
+    config = check_config(changed("models/m", {**HOSTED, "label": "L", "notice": "N", "paper": "P", "group": "G"}))
+    text = entry_json(config.models["m"])
+    assert all(f'"{key}"' not in text for key in ("label", "notice", "paper", "group", "price"))
+    assert check_config(changed("models/m", HOSTED)).models["m"].model_dump_json() != ""
+
+
+@pytest.mark.parametrize("overlay", ["sample"])
+def test_shipped_overlays_are_right(overlay: str) -> None:
+    config = shipped()
+    extra = yaml.safe_load(Path(f"config/{overlay}.yaml").read_text(encoding="utf-8"))
+    check_config({**config, **extra, "run": {**config["run"], **extra["run"]}})
