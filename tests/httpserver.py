@@ -52,7 +52,7 @@ class Files(Quiet):
     """Serves `body` in the way that the path names; remembers every request's Range."""
 
     body = b""
-    ranges: list[str | None] = []  # noqa: RUF012
+    ranges: list[str | None] = []
     failures = 0
 
     def do_GET(self) -> None:
@@ -102,9 +102,9 @@ def scripted(script: Script) -> type[Quiet]:
     """A handler that answers the n-th POST by `script(n, request)`: status, body, headers. Keeps all requests."""
 
     class Handler(Quiet):
-        requests: list[tuple[float, str, dict[str, Any]]] = []  # noqa: RUF012
+        requests: list[tuple[float, str, dict[str, Any]]] = []
         lock = threading.Lock()
-        authorization: list[str | None] = []  # noqa: RUF012
+        authorization: list[str | None] = []
 
         def do_GET(self) -> None:
             self.send(200, b'{"data": []}', Content_Type="application/json")

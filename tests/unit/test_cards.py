@@ -8,7 +8,6 @@ from pathlib import Path
 import jinja2
 import pytest
 import yaml
-
 from maieutic import cards
 from maieutic.cards import CARDS, check_variables, read_card
 from maieutic.datasets import LOADERS
@@ -111,7 +110,9 @@ def test_a_broken_card_is_refused_by_file_and_key(change: dict, expected: str, t
 
 def test_an_undefined_prompt_variable_is_refused_with_what_there_is(tmp_path: Path) -> None:
     path = broken(tmp_path, problem_solving__jinja="{{ shots }} {{ qestion }}")
-    with pytest.raises(UserError, match=r"undefined prompt variable qestion. Mend: loader gsm8k_solving gives question"):
+    with pytest.raises(
+        UserError, match=r"undefined prompt variable qestion. Mend: loader gsm8k_solving gives question"
+    ):
         check_variables(path, read_card(path), LOADERS["gsm8k_solving"].variables)
 
 

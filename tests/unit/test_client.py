@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from httpserver import chat, completion, scripted, serving
-
 from maieutic import client
 from maieutic.cards import CARDS, read_card
 from maieutic.client import Client, Server, Unanswered
@@ -102,7 +101,11 @@ def test_storm(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_retry_after_holds_every_request_back(form: str) -> None:
     def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         when = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 2))
-        return (429, b"{}", {"Retry-After": "1.2" if form == "number" else when}) if number == 0 else (200, completion("x"), {})
+        return (
+            (429, b"{}", {"Retry-After": "1.2" if form == "number" else when})
+            if number == 0
+            else (200, completion("x"), {})
+        )
 
     handler = scripted(script)
     with serving(handler) as address:
@@ -240,7 +243,9 @@ def test_items_with_the_same_prompt_are_one_request(key: None, tmp_path: Path) -
     assert len(read_records(tmp_path / "o.jsonl", Reply)) == 6
 
 
-def test_a_key_that_is_not_set_is_named_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_key_that_is_not_set_is_named_before_anything_is_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.delenv("TEST_KEY", raising=False)
     with pytest.raises(UserError, match=r"models.m.key_env: the environment variable TEST_KEY is not set"):
         drive("http://127.0.0.1:9", tmp_path, 1)

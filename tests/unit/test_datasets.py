@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-
 from maieutic.cards import CARDS, read_card
 from maieutic.commands import make_items
 from maieutic.datasets import LOADERS, select

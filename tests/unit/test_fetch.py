@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from httpserver import Files, serving
-
 from maieutic.datasets import fetch
 from maieutic.datasets.fetch import fetch_dataset
 from maieutic.datasets.sources import Copy, Dataset
@@ -30,9 +29,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def dataset(url: str | None) -> Dataset:
     """GSM8K's entry, with the demo file as the published one."""
     copy = Copy(path="gsm8k/test.jsonl", url=url, sha256=hashlib.sha256(BODY).hexdigest(), records=12)
-    return Dataset(
-        title="t", licence="l", format="jsonl", fields=["question", "answer"], published=copy, demo=None
-    )
+    return Dataset(title="t", licence="l", format="jsonl", fields=["question", "answer"], published=copy, demo=None)
 
 
 def get(url: str, out: Path, seconds: float = 5.0) -> None:

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from maieutic.errors import UserError
 from maieutic.journal import Entry, Journal, request_key
 from maieutic.recover import end_orphans, held_by

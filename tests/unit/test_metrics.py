@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-
 from maieutic.baselines import TUTORS
 from maieutic.cards import CARDS, read_card
 from maieutic.commands import grades_of

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from maieutic.graders import GRADERS
 from maieutic.graders.labels import released_step, robust_step
 from maieutic.records import SCORINGS, Item
@@ -26,7 +25,9 @@ def load_cases(name: str) -> list[Any]:
 
 def item(**reference: Any) -> Item:
     """An item with a reference and nothing else."""
-    return Item(id="i", task="t", cluster="c", vars={"question": "q"}, reference={"text": "", "solution": "", **reference})
+    return Item(
+        id="i", task="t", cluster="c", vars={"question": "q"}, reference={"text": "", "solution": "", **reference}
+    )
 
 
 @pytest.mark.parametrize("case", load_cases("answers"))

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from maieutic.graders.answers import final_number, released_last_number
 
 MODELS = ("6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification")

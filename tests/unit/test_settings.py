@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-
 from maieutic.errors import UserError
 from maieutic.names import check_names
 from maieutic.settings import check_config, entry_json, tutors_of

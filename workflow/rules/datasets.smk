@@ -22,19 +22,3 @@ rule fetch_dataset:
     shell:
         "{params.python} -m maieutic fetch-dataset --dataset {wildcards.dataset} --settings {params.settings:q}"
         " --edition {params.edition} {params.data_dir} --demo-dir resources/demo --out {output} --log {log}"
-
-
-rule fetch:
-    """Everything that needs a network: for the login node."""
-    input:
-        lambda wildcards: {
-            f"results/datasets/{loaded.card.dataset}.source"
-            for loadeds in CARDS.values()
-            for loaded in loadeds
-        },
-        [
-            f"results/weights/{name}/manifest.json"
-            for name in TUTORS
-            if checked.models[name].engine == "vllm"
-        ],
-    localrule: True

@@ -21,3 +21,19 @@ rule prepare_weights:
     shell:
         "{params.python} -m maieutic prepare-weights --model {wildcards.model} --settings {params.settings:q}"
         " --out {params.folder} --log {log}"
+
+
+rule fetch:
+    """Everything that needs a network: for the login node."""
+    input:
+        lambda wildcards: {
+            f"results/datasets/{loaded.card.dataset}.source"
+            for loadeds in CARDS.values()
+            for loaded in loadeds
+        },
+        [
+            f"results/weights/{name}/manifest.json"
+            for name in TUTORS
+            if checked.models[name].engine == "vllm"
+        ],
+    localrule: True

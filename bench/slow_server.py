@@ -1,0 +1,40 @@
+"""A completions endpoint that takes a fixed time for every request, any number at once. Prints its port."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+CHOICE = {"index": 0, "text": "2", "finish_reason": "stop", "logprobs": None}
+USAGE = {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 101}
+BODY = json.dumps(
+    {"id": "1", "object": "text_completion", "created": 1, "model": "m", "choices": [CHOICE], "usage": USAGE}
+).encode()
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
+
+
+async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seconds: float) -> None:
+    """One connection, request after request."""
+    try:
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(
+                int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
+            )
+            await reader.readexactly(length)
+            await asyncio.sleep(seconds)
+            writer.write(ANSWER)
+            await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError):
+        writer.close()
+
+
+async def main() -> None:
+    seconds = float(sys.argv[1])
+    server = await asyncio.start_server(lambda r, w: serve(r, w, seconds), "127.0.0.1", 0, backlog=1024)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+asyncio.run(main())

@@ -1,0 +1,179 @@
+"""The report: right joins, safe cells, a page that no reply can break."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+from conftest import absent
+from maieutic import settings
+from maieutic.commands import make_items, parse_replies, save_config
+from maieutic.generate import baseline_reply
+from maieutic.records import Item, Prompt, Reply, Turn, read_records, write_records
+from maieutic.report import build_report
+from maieutic.report.browser import embedded
+from maieutic.report.figures import GREY
+from maieutic.report.tables import safe_cell
+from maieutic.score import score_replies
+from maieutic.settings import check_config
+
+HOSTILE = '</script><script>document.title="broken"</script><img src=x onerror=alert(1)> \u202eabc 1,000 {{ 7*7 }}'
+TASKS = ["mistake_location", "pedagogy_following", "problem_solving", "socratic_questioning", "solution_correctness"]
+
+
+def configuration(**run: object) -> settings.Config:
+    merged: dict = {}
+    for name in ("models", "datasets", "config"):
+        merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    merged["models"]["hostile"] = {
+        "engine": "hosted", "model": "m", "base_url": "http://x/v1", "label": "=<b>hostile</b>", "paper": "GPT-4o",
+    }  # fmt: skip
+    merged["run"] |= {"tutors": ["hostile"], "tasks": [f"mathtutorbench/{task}" for task in TASKS], **run}
+    merged["report"]["resamples"] = 100
+    return check_config(merged)
+
+
+def said(config: settings.Config, name: str, item: Item) -> Reply:
+    model = config.models[name]
+    if name != "hostile":
+        return baseline_reply(name, model, item)
+    turn = Turn(messages="sha256:p", text=HOSTILE, finish="stop", prompt_tokens=3, completion_tokens=4, seconds=0.5)
+    return Reply(id=item.id, task=item.task, model=name, key="k", turns=[turn])
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run in which a tutor says hostile things, made by the stages' own functions."""
+    folder = tmp_path_factory.mktemp("results")
+    config = configuration()
+    [(benchmark, loadeds)] = settings.benchmarks_of(config).items()
+    items_dir = folder / "items" / benchmark
+    for loaded in loadeds:
+        card = loaded.card
+        dataset = config.datasets[card.dataset]
+        source = Path("resources/demo") / dataset.demo.path
+        make_items(benchmark, card.task, dataset.model_dump_json(), source, items_dir / f"{card.task}.jsonl", None, 1)
+    items = [item for task in TASKS for item in read_records(items_dir / f"{task}.jsonl", Item)]
+    cards = [loaded.card for loaded in loadeds]
+    for name in settings.tutors_of(config):
+        replies = folder / "replies" / benchmark / f"{name}.jsonl"
+        write_records(replies, [said(config, name, item) for item in items])
+        prompt = Prompt(messages="sha256:p", content=[{"role": "user", "content": HOSTILE}])
+        write_records(folder / "replies" / benchmark / f"{name}.prompts.jsonl", [prompt])
+        grades = folder / "grades/parsed" / benchmark / f"{name}.jsonl"
+        parse_replies(benchmark, TASKS, items_dir, replies, grades)
+        score_replies(cards, name, items_dir, grades, folder / "scores" / benchmark / f"{name}.json", 100, 1)
+    save_config(config.model_dump_json(), folder / "report/config.yaml")
+    build_report(folder / "report/config.yaml", folder, folder / "report", missing_ok=False)
+    return folder
+
+
+def test_scores_carry_floor_ceiling_and_the_papers_value(results: Path) -> None:
+    table = pd.read_csv(results / "report/scores.csv")
+    pd.testing.assert_frame_equal(
+        table, pd.read_parquet(results / "report/scores.parquet"), check_dtype=False, check_column_type=False
+    )
+    one = table[(table.model == "hostile") & (table.task == "problem_solving") & (table.scoring == "robust")].iloc[0]
+    assert (one.floor, one.ceiling, one.paper, one.value) == (0.0, 1.0, 0.90, 0.0)
+    location = table[(table.task == "mistake_location") & table.headline & (table.scoring == "paper_compat")]
+    assert set(location.floor) == {0.5} and set(location.ceiling) == {1.0}
+    words = table[(table.metric == "words")]
+    assert words.floor.isna().all(), "no number of words is better than another"
+
+
+def test_text_cells_cannot_run_in_a_spreadsheet(results: Path) -> None:
+    assert "'=<b>hostile</b>" in set(pd.read_csv(results / "report/scores.csv").label)
+    assert [safe_cell(text) for text in ("=1+1", "+1", "-1", "@x", "plain", -1.5)] == [
+        "'=1+1", "'+1", "'-1", "'@x", "plain", -1.5,
+    ]  # fmt: skip
+
+
+def test_no_reply_becomes_markup(results: Path) -> None:
+    page = (results / "report/index.html").read_text(encoding="utf-8")
+    assert page.count("<script") == 2 and page.count("</script") == 2
+    assert "<img" not in page and "<b>hostile" not in page
+    assert "onerror=alert" in page, "the reply is there, as data"
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    replies = [reply for items in data["tasks"].values() for item in items for reply in item["replies"]]
+    assert HOSTILE in {reply["text"] for reply in replies}
+    assert json.loads(embedded(HOSTILE)) == HOSTILE
+
+
+def test_the_page_needs_nothing_from_outside(results: Path) -> None:
+    page = (results / "report/index.html").read_text(encoding="utf-8")
+    page = page.replace("http://www.w3.org", "").split('id="data"')[0]
+    assert not re.search(r"""(?:src|href)=["']https?:|@import|url\(""", page)
+    assert "default-src 'none'" in page
+
+
+def test_paper_and_run_stand_side_by_side(results: Path) -> None:
+    page = (results / "report/index.html").read_text(encoding="utf-8")
+    assert '0.00<small class="ci">-0.90</small>' in page, "ours, and the difference from the printed 0.90"
+    assert "No tutor of this run is one of the paper" not in page
+    assert "Qwen2.5-7B-SocraticLM" in page and GREY in page
+
+
+def test_a_dead_tutor_is_marked_and_the_others_are_there(results: Path, tmp_path: Path) -> None:
+    """Drill 17: the report still comes."""
+    partial = tmp_path / "results"
+    shutil.copytree(results, partial)
+    for folder in ("scores", "grades/parsed", "replies"):
+        (partial / folder / "mathtutorbench" / f"hostile.json{'' if folder == 'scores' else 'l'}").unlink()
+    with pytest.raises(Exception, match="no scores of hostile"):
+        build_report(partial / "report/config.yaml", partial, partial / "report", missing_ok=False)
+    build_report(partial / "report/config.yaml", partial, partial / "report", missing_ok=True)
+    page = (partial / "report/index.html").read_text(encoding="utf-8")
+    assert "Incomplete." in page and "failed: no scores" in page and "Human reference" in page
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-sync",
+]
+PROBE = """<script>addEventListener("load", () => { setTimeout(() => {
+  const shown = [...document.querySelectorAll("section[data-page]")].filter((s) => !s.hidden);
+  document.querySelector("th[aria-sort] button").click();
+  document.querySelector('.toggle button[data-scoring="paper_compat"]').click();
+  location.hash = "#/task/mathtutorbench/problem_solving";
+  setTimeout(() => {
+    const page = document.querySelector("section:not([hidden])");
+    const search = page.querySelector("input[type=search]"); search.value = "onerror"; search.dispatchEvent(new Event("input"));
+    const item = page.querySelector("details.item"); item.open = true;
+    setTimeout(() => { document.body.innerHTML = ""; document.body.append(JSON.stringify({
+      first: shown.map((s) => s.dataset.page), then: page.dataset.page, title: document.title,
+      boards: boards, status: page.querySelector("[role=status]").textContent, item: item.textContent,
+      wide: document.documentElement.scrollWidth <= innerWidth })); }, 100);
+    const boards = [...document.querySelectorAll("table.board")].map((t) => [t.dataset.scoring, t.hidden]);
+  }, 100); }, 50); });</script>"""
+
+
+def test_the_page_works_in_a_browser_on_a_phone(results: Path, tmp_path: Path) -> None:
+    if CHROMIUM is None:
+        absent("Chromium", "install chromium to run this test")
+    page = (results / "report/index.html").read_text(encoding="utf-8")
+    copied = tmp_path / "index.html"
+    copied.write_text(page.replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    command = [str(CHROMIUM), *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", "--window-size=500,900"]
+    done = subprocess.run(
+        [*command, "--virtual-time-budget=5000", "--dump-dom", copied.as_uri()],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    body = re.search(r"<body>(.*?)</body>", done.stdout, re.DOTALL)[1]
+    seen = json.loads(body.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace("&nbsp;", "\u00a0"))
+    assert seen["first"] == ["#/"] and seen["then"] == "#/task/mathtutorbench/problem_solving"
+    assert seen["title"] == "Maieutic report", "no script of a reply ran"
+    assert seen["boards"] == [["paper_compat", False], ["robust", True]]
+    assert seen["status"] == "12 of 60 replies", "the search finds the hostile tutor's replies alone"
+    assert HOSTILE[:20] in seen["item"] and "What was read" in seen["item"]
+    assert seen["wide"], "nothing but the tables scrolls sideways"

@@ -1,0 +1,227 @@
+"""The workflow's manners: who owns which folder, what a dry run schedules, what is refused before any work."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from running import overlay, planned, run
+
+RULES = Path("workflow/rules")
+ORDER = ["datasets", "weights", "items", "replies", "grades", "scores", "report"]
+SIDE = {"logs", "benchmarks", "journal"}
+BASELINES = {"models": {}, "run": {"tutors": ["echo"]}}
+
+
+def sections(text: str, name: str) -> str:
+    """The text of every `name:` section of a rule file."""
+    return "\n".join(re.findall(rf"^    {name}:\n((?:        .*\n)+)", text, re.MULTILINE))
+
+
+def folders(text: str) -> set[str]:
+    return set(re.findall(r"results/([a-z]+)", text)) - SIDE
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_a_rule_file_owns_its_folder_and_reads_earlier_ones(name: str) -> None:
+    text = (RULES / f"{name}.smk").read_text(encoding="utf-8")
+    assert folders(sections(text, "output")) == {name}
+    assert folders(sections(text, "input")) <= set(ORDER[: ORDER.index(name) + 1])
+    assert text.startswith('"""'), "the first line says what is read and what is made"
+
+
+def test_includes_stand_in_the_order_of_the_data() -> None:
+    included = re.findall(r'include: "workflow/rules/(\w+)\.smk"', Path("Snakefile").read_text(encoding="utf-8"))
+    assert included == ["common", *ORDER]
+    assert {path.stem for path in RULES.glob("*.smk")} == set(included)
+
+
+def test_every_rule_has_a_log_and_a_container_and_one_name() -> None:
+    for path in RULES.glob("*.smk"):
+        for rule, body in re.findall(
+            r"^rule (\w+):\n((?:    .*\n|\n)+)", path.read_text(encoding="utf-8"), re.MULTILINE
+        ):
+            if rule == "fetch":
+                continue
+            assert f"results/logs/{rule}" in sections(body, "log"), rule
+            assert 'config["containers"]' in body, rule
+            assert f"-m maieutic {rule.replace('_', '-')} " in body, "rule, command and log folder share a name"
+
+
+def test_commands_do_not_know_snakemake_and_heavy_libraries_load_late() -> None:
+    code = (
+        "import sys, pkgutil, importlib, maieutic\n"
+        "for module in pkgutil.walk_packages(maieutic.__path__, 'maieutic.'):\n"
+        "    if module.name.split('.')[-1] not in {'__main__', 'engine'}: importlib.import_module(module.name)\n"
+        "print([name for name in ('snakemake', 'torch', 'vllm', 'transformers', 'trl') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": "workflow"})
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_modules_that_the_serving_environment_runs_load_there() -> None:
+    """What one environment's lock forgot must not be found by accident on a developer's machine."""
+    serve = Path(".venv/serve/bin/python")
+    if not serve.exists():
+        from conftest import absent
+
+        absent("the serving environment", "run make env")
+    modules = ["cli", "commands", "generate", "client", "serving", "weights", "journal", "cards", "records"]
+    code = "\n".join(f"import maieutic.{module}" for module in modules)
+    done = subprocess.run([serve, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": "workflow"})
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def finished(checkouts: Callable[[], Path]) -> Path:
+    """A finished run of baseline tutors: no server needed."""
+    folder = checkouts()
+    done = run(folder, overlay(folder, {"run": {"tutors": ["echo"]}}))
+    assert done.returncode == 0, done.stdout
+    return folder
+
+
+SUMMARIES = {"save_config", "build_report"}
+
+
+def test_a_second_run_does_nothing(finished: Path) -> None:
+    assert planned(finished, finished / "overlay.yaml") == set()
+
+
+def test_adding_a_model_schedules_that_models_jobs_and_the_summaries(finished: Path) -> None:
+    model = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    more = overlay(finished, {"models": {"added": model}, "run": {"tutors": ["echo", "added"]}}, "more.yaml")
+    where = "benchmark=mathtutorbench, model=added"
+    assert planned(finished, more) == SUMMARIES | {
+        f"{rule} {where}" for rule in ("generate_replies", "parse_replies", "score_replies")
+    }
+
+
+def test_adding_a_task_schedules_its_items_and_that_benchmark(checkouts: Callable[[], Path]) -> None:
+    folder = checkouts()
+    tasks = ["mathtutorbench/problem_solving", "mathtutorbench/mistake_location"]
+    fewer = overlay(folder, {"run": {"tutors": ["echo"], "tasks": tasks[:1]}})
+    assert run(folder, fewer).returncode == 0
+    jobs = planned(folder, overlay(folder, {"run": {"tutors": ["echo"], "tasks": tasks}}, "more.yaml"))
+    assert "fetch_dataset dataset=gsm8k" not in jobs, "what was fetched stays"
+    assert {job for job in jobs if job.startswith(("make_items", "fetch"))} == {
+        "fetch_dataset dataset=stepverify",
+        "make_items benchmark=mathtutorbench, task=mistake_location",
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "rerun"),
+    [
+        ("workflow/maieutic/graders/labels.py", {"parse_replies", "score_replies", "build_report"}),
+        ("workflow/maieutic/metrics.py", {"score_replies", "build_report"}),
+        ("workflow/maieutic/report/page.css", {"build_report"}),
+        ("resources/benchmarks/mathtutorbench/problem_solving.jinja", {"generate_replies", "parse_replies", "score_replies", "build_report"}),
+    ],
+    ids=["grader", "metric", "style", "prompt"],
+)  # fmt: skip
+def test_editing_a_file_reruns_exactly_its_users(file: str, rerun: set[str], checkouts: Callable[[], Path]) -> None:
+    folder = checkouts()
+    config = overlay(folder, {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}})
+    assert run(folder, config).returncode == 0
+    path = folder / file
+    path.write_text(
+        path.read_text(encoding="utf-8") + "\n/* changed */\n" * path.name.endswith("css"), encoding="utf-8"
+    )
+    if not path.name.endswith("css"):
+        path.write_text(path.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
+    assert {job.split()[0] for job in planned(folder, config)} == rerun
+
+
+FAULTS = {
+    "unknown key": ({"run": {"tutor": ["echo"]}}, "run.tutor: is not a known key. Mend: did you mean 'tutors'?"),
+    "unknown model": ({"run": {"tutors": ["ech"]}}, "run.tutors[0]: 'ech' is not in config/models.yaml. Mend: did you mean 'echo'?"),
+    "command as name": ({"models": {"$(touch pwned)": {"engine": "baseline", "tutor": "echo"}}}, "models.'$(touch pwned)': a name has"),
+    "path as name": ({"models": {"../up": {"engine": "baseline", "tutor": "echo"}}}, "models.'../up': a name has"),
+    "unpinned": ({"run": {"tutors": ["llama-3.1-8b"]}}, "models.llama-3.1-8b.weights.revision: meta-llama/Llama-3.1-8B-Instruct has no pinned commit"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "expected"), FAULTS.values(), ids=FAULTS.keys())
+def test_a_fault_stops_the_run_before_any_work(config: dict, expected: str, checkout: Path) -> None:
+    done = run(checkout, overlay(checkout, config))
+    assert done.returncode != 0
+    lines = [line for line in done.stdout.splitlines() if ": " in line and "Mend: " in line]
+    assert len(lines) == 1 and expected in lines[0], done.stdout
+    assert "Traceback" not in done.stdout
+    assert not (checkout / "results").exists() and not (checkout / "pwned").exists()
+
+
+HOSTED_FAULTS = {
+    "key not set": ({"key_env": "MISSING_KEY"}, "models.far.key_env: the environment variable MISSING_KEY is not set. Mend: export"),
+    "endpoint down": ({}, "models.far.base_url: http://127.0.0.1:9/v1 does not answer (ConnectError). Mend: start the server"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("entry", "expected"), HOSTED_FAULTS.values(), ids=HOSTED_FAULTS.keys())
+def test_an_endpoint_that_cannot_be_asked_stops_the_run_before_any_work(
+    entry: dict, expected: str, checkout: Path
+) -> None:
+    model = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1", **entry}
+    done = run(checkout, overlay(checkout, {"models": {"far": model}, "run": {"tutors": ["far"]}}))
+    assert done.returncode != 0
+    assert expected in done.stdout
+    assert not any((checkout / "results").glob("[!.]*")), "nothing was fetched"
+
+
+def test_a_broken_card_stops_the_run_with_the_prompts_name(checkout: Path) -> None:
+    (checkout / "resources/benchmarks/mathtutorbench/problem_solving.jinja").write_text("{{ qestion }}")
+    done = run(checkout)
+    assert done.returncode != 0 and not (checkout / "results").exists()
+    assert (
+        "problem_solving.jinja: undefined prompt variable qestion. Mend: loader gsm8k_solving gives question"
+        in done.stdout
+    )
+
+
+def test_one_dead_tutor_leaves_the_others_report(checkout: Path) -> None:
+    """Drill 17: the job of one tutor fails, the page comes with that tutor marked."""
+    weights = checkout / "empty"
+    weights.mkdir()
+    (weights / "model.safetensors").write_bytes(b"not weights")
+    model = {"engine": "vllm", "weights": {"path": str(weights)}, "needs": {"cpus": 1, "mem_mb": 500}}
+    config = overlay(
+        checkout, {"models": {"dead": model}, "run": {"tutors": ["dead"], "tasks": ["mathtutorbench/problem_solving"]}}
+    )
+    done = run(checkout, config)
+    assert done.returncode != 0
+    page = (checkout / "results/report/index.html").read_text(encoding="utf-8")
+    assert "failed: no scores" in page and "Human reference" in page
+    log = (checkout / "results/logs/generate_replies/mathtutorbench/dead.log").read_text(encoding="utf-8")
+    assert "the vLLM server ended with" in log and "Traceback" not in log
+
+
+def test_the_effective_config_is_saved_without_secrets(finished: Path) -> None:
+    saved = yaml.safe_load((finished / "results/report/config.yaml").read_text(encoding="utf-8"))
+    assert saved["run"]["tutors"] == ["echo"] and saved["edition"] == "demo"
+    assert set(saved["models"]) == {"echo", "always-0", "always-yes", "reference"}
+
+
+def test_snakemakes_own_report_renders(finished: Path) -> None:
+    done = run(finished, finished / "overlay.yaml", "--report", "report.zip")
+    assert done.returncode == 0 and (finished / "report.zip").stat().st_size > 10_000, done.stdout
+
+
+def test_the_run_is_byte_identical_when_repeated(finished: Path, checkouts: Callable[[], Path]) -> None:
+    """Drill 16: same seed, same bytes, for everything that holds no GPU float and no clock."""
+    folder = checkouts()
+    assert run(folder, overlay(folder, {"run": {"tutors": ["echo"]}})).returncode == 0
+    for name in (
+        "report/scores.csv",
+        "report/scores.parquet",
+        "report/index.html",
+        "replies/mathtutorbench/echo.jsonl",
+    ):
+        assert (folder / "results" / name).read_bytes() == (finished / "results" / name).read_bytes(), name
+    assert json.loads((folder / "results/scores/mathtutorbench/echo.json").read_text())
