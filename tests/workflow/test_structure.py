@@ -196,8 +196,18 @@ def test_one_dead_tutor_leaves_the_others_report(checkout: Path) -> None:
     )
     done = run(checkout, config)
     assert done.returncode != 0
-    page = (checkout / "results/report/index.html").read_text(encoding="utf-8")
+    page = (checkout / "results/report/partial/index.html").read_text(encoding="utf-8")
     assert "failed: no scores" in page and "Human reference" in page
+    assert "what is there so far: results/report/partial/index.html" in done.stdout
+    again = planned(checkout, config)
+    assert {"build_report", "generate_replies benchmark=mathtutorbench, model=dead"} <= again, "and it is not over"
+    assert (
+        run(
+            checkout, overlay(checkout, {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}})
+        ).returncode
+        == 0
+    )
+    assert not (checkout / "results/report/partial").exists(), "a complete report takes the partial one's place"
     log = (checkout / "results/logs/generate_replies/mathtutorbench/dead.log").read_text(encoding="utf-8")
     assert "the vLLM server ended with" in log and "Traceback" not in log
 

@@ -7,7 +7,6 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -178,17 +177,17 @@ async def watched(coroutines: list[Any], watch: Callable[[], None]) -> None:
 
     guard = asyncio.create_task(look())
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
-    everything = asyncio.gather(*tasks)
+    finished = asyncio.create_task(asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION))
     try:
-        both: set[asyncio.Future[Any]] = {everything, guard}
-        done, _ = await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        for finished in done:
-            finished.result()
+        await asyncio.wait({guard, finished}, return_when=asyncio.FIRST_COMPLETED)
+        if guard.done():
+            guard.result()
+        for task in finished.result()[0]:
+            task.result()
     finally:
-        for task in [guard, *tasks]:
+        for task in (guard, finished, *tasks):
             task.cancel()
-        with suppress(BaseException):
-            await asyncio.gather(guard, *tasks, return_exceptions=True)
+        await asyncio.gather(guard, finished, *tasks, return_exceptions=True)
 
 
 def hosted_backend(name: str, model: HostedModel) -> tuple[Backend, dict[str, Any]]:

@@ -22,6 +22,7 @@ from maieutic.weights import MANIFEST
 log = logging.getLogger(__name__)
 POLL_SECONDS = 0.5
 STOP_SECONDS = 30.0
+SOCKETS = Path("/tmp")
 QUIET = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_USE_MODELSCOPE": "0"}
 
 
@@ -51,13 +52,22 @@ def granted_gpus(name: str, model: VllmModel) -> None:
             )
 
 
+def sweep(place: Path) -> None:
+    """Remove the socket folders of drivers that were killed before they could."""
+    for folder in place.glob("maieutic-*-*"):
+        pid = folder.name.split("-")[1]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.stat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 class VllmServer:
     """The server process of one job. Start it from the main thread: its children die with the thread that made them."""
 
     def __init__(self, name: str, model: VllmModel, weights: Path, log_path: Path) -> None:
         self.name, self.model, self.weights, self.log_path = name, model, weights, log_path
         # A unix socket's path may have some hundred characters: a short folder of its own, not the results folder.
-        self.folder = Path(tempfile.mkdtemp(prefix="maieutic-", dir="/tmp"))
+        sweep(SOCKETS)
+        self.folder = Path(tempfile.mkdtemp(prefix=f"maieutic-{os.getpid()}-", dir=SOCKETS))
         self.socket = str(self.folder / "vllm.sock")
         self.process: subprocess.Popen[bytes] | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import yaml
@@ -11,10 +12,14 @@ from maieutic.files import whole_file
 from maieutic.settings import check_config, tutors_of
 
 
+PARTIAL = "partial"
+
+
 def build_report(config_path: Path, results: Path, out: Path, missing_ok: bool) -> None:
     """Write index.html, scores.csv, scores.parquet and runtime.csv into the folder `out`.
 
-    With missing_ok a tutor whose job failed is marked as absent; without it, that is an error.
+    With missing_ok a tutor whose job failed is marked as absent; without it, that is an error. A complete report
+    removes the partial one that an earlier failure left in `out`/partial.
     """
     from maieutic.report.page import render_page
     from maieutic.report.tables import complete_scores, runtime_table, score_table
@@ -33,3 +38,5 @@ def build_report(config_path: Path, results: Path, out: Path, missing_ok: bool) 
         runtime.to_csv(handle, index=False)
     with whole_file(out / "index.html") as handle:
         handle.write(render_page(config, results, scores, runtime))
+    if not missing_ok:
+        shutil.rmtree(out / PARTIAL, ignore_errors=True)
