@@ -58,7 +58,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         card = loaded.card
         dataset = config.datasets[card.dataset]
         source = Path("resources/demo") / dataset.demo.path
-        make_items(benchmark, card.task, dataset.model_dump_json(), source, items_dir / f"{card.task}.jsonl", None, 1)
+        make_items(benchmark, card.task, dataset.format, source, items_dir / f"{card.task}.jsonl", None, 1)
     items = [item for task in TASKS for item in read_records(items_dir / f"{task}.jsonl", Item)]
     cards = [loaded.card for loaded in loadeds]
     for name in settings.tutors_of(config):

@@ -21,6 +21,7 @@ class Metric(Entry):
 
     headline: bool = Field(False, description="The number of the leaderboard; one for each task")
     grader: str | None = Field(None, description="Whose grades; default: the card's first grader")
+    criterion: str | None = Field(None, description="Which of the grader's criteria; default: its only one")
     function: str | None = Field(None, description="Name in metrics.py; default: the metric's own name")
     higher_is_better: bool | None = Field(True, description="null: neither is better")
 

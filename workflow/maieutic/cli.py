@@ -38,7 +38,7 @@ def prepare(given: Arguments) -> None:
 def items(given: Arguments) -> None:
     from maieutic.commands import make_items
 
-    make_items(given.benchmark, given.task, given.settings, given.source, given.out, given.limit, given.seed)
+    make_items(given.benchmark, given.task, given.format, given.source, given.out, given.limit, given.seed)
 
 
 def generate(given: Arguments) -> None:
@@ -127,7 +127,7 @@ def parser() -> argparse.ArgumentParser:
          dataset=need, settings=need, edition=need, data_dir={"type": Path})  # fmt: skip
     verb("prepare-weights", prepare, "bring one model's safetensors", "out", model=need, settings=need)
     verb("make-items", items, "source file to items", "source", "out",
-         benchmark=need, task=need, settings=need, limit=number, seed=seed)  # fmt: skip
+         benchmark=need, task=need, format=need, limit=number, seed=seed)  # fmt: skip
     verb("generate-replies", generate, "ask one model every item of a benchmark",
          "items", "journal", "server-log", "out", "prompts",
          benchmark=need, tasks=tasks, protocol=need, model=need, settings=need,

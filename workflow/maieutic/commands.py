@@ -8,8 +8,9 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from maieutic.cards import LoadedCard, card_path, read_card
-from maieutic.datasets import LOADERS, select
-from maieutic.datasets.sources import Dataset, read_source
+from maieutic.datasets import LOADERS
+from maieutic.datasets.sampling import select
+from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
 from maieutic.generate import Limits, generate_replies
 from maieutic.graders import GRADERS
@@ -27,10 +28,10 @@ def cards_of(benchmark: str, tasks: list[str], protocol: str) -> list[LoadedCard
     return [read_card(card_path(benchmark, task), protocol) for task in tasks]
 
 
-def make_items(benchmark: str, task: str, dataset: str, source: Path, out: Path, limit: int | None, seed: int) -> None:
+def make_items(benchmark: str, task: str, form: str, source: Path, out: Path, limit: int | None, seed: int) -> None:
     """Turn a source file into the items of one task, or into a random sample of them."""
     card = read_card(card_path(benchmark, task)).card
-    records = read_source(source, Dataset.model_validate_json(dataset).format)
+    records = read_source(source, form)
     try:
         items = LOADERS[card.loader].load(records, task)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, StopIteration) as error:

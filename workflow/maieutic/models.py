@@ -134,6 +134,7 @@ class HostedModel(ServedModel):
     key_env: str | None = Field(None, pattern=r"^[A-Z_][A-Z0-9_]*$", description="Environment variable of the key")
     concurrency: int = Field(16, ge=1, description="Requests in flight at once")
     price: Price | None = None
+    needs: Needs = Needs(cpus=1, mem_mb=2000)
 
 
 class BaselineModel(Model):
@@ -142,6 +143,7 @@ class BaselineModel(Model):
     engine: Literal["baseline"]
     tutor: str = Field(description="Name of the tutor in baselines.py")
     group: str = "baseline"
+    needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
 
 
 ModelEntry = Annotated[VllmModel | HostedModel | BaselineModel, Field(discriminator="engine")]

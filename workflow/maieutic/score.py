@@ -21,11 +21,12 @@ def score_task(
     for name, metric in card.metrics.items():
         for scoring in SCORINGS:
             grader = metric.grader or card.graders[0]
-            criterion = name if metric.function == "mean" else None
             mine = {
                 grade.id: grade
                 for grade in grades
-                if grade.task == card.task and grade.grader == f"{grader}/{scoring}" and grade.criterion == criterion
+                if grade.task == card.task
+                and grade.grader == f"{grader}/{scoring}"
+                and grade.criterion == metric.criterion
             }
             if mine:
                 scores.append(score_metric(card, name, metric, scoring, model, items, mine, resamples, seed))

@@ -94,6 +94,24 @@ def model_json(wildcards):
     return settings.entry_json(checked.models[wildcards.model])
 
 
-def code(*modules):
+def code(*names):
     """The modules that decide a rule's results: editing one re-runs the rule."""
-    return [f"{PACKAGE}/{module}" for module in modules]
+    return sorted(str(path) for name in names for path in Path(PACKAGE).glob(name))
+
+
+def loader_code(wildcards):
+    """The module of a card's loader, and what all loaders share."""
+    home = settings.LOADERS[card_of(wildcards).loader].load.__module__
+    return code(
+        f"{home.replace('.', '/').removeprefix('maieutic/')}.py",
+        "datasets/sampling.py",
+        "datasets/sources.py",
+        "datasets/text.py",
+    )
+
+
+def tutor_code(wildcards):
+    """The modules that decide what a tutor is asked, or what a baseline tutor says."""
+    if checked.models[wildcards.model].engine == "baseline":
+        return code("baselines.py")
+    return code("generate.py", "prompts.py", "thinking.py")

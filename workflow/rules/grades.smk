@@ -6,13 +6,7 @@ rule parse_replies:
         cases=items_of,
         replies="results/replies/{benchmark}/{model}.jsonl",
         cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
-        code=code(
-            "graders/__init__.py",
-            "graders/reading.py",
-            "graders/answers.py",
-            "graders/labels.py",
-            "graders/questions.py",
-        ),
+        code=code("graders/*.py"),
     output:
         "results/grades/parsed/{benchmark}/{model}.jsonl",
     log:

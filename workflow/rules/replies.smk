@@ -6,7 +6,7 @@ rule generate_replies:
         cases=items_of,
         cards=card_files,
         weights=weights_of,
-        code=code("prompts.py", "baselines.py"),
+        code=tutor_code,
     output:
         replies="results/replies/{benchmark}/{model}.jsonl",
         prompts="results/replies/{benchmark}/{model}.prompts.jsonl",

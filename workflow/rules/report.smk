@@ -23,7 +23,7 @@ rule build_report:
         grades=collect(
             "results/grades/parsed/{benchmark}/{model}.jsonl", benchmark=CARDS, model=TUTORS
         ),
-        code=[str(path) for path in Path(PACKAGE, "report").glob("*")],
+        code=code("report/*.*"),
     output:
         page=report(
             "results/report/index.html",

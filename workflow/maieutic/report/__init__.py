@@ -11,7 +11,6 @@ from maieutic.errors import UserError
 from maieutic.files import whole_file
 from maieutic.settings import check_config, tutors_of
 
-
 PARTIAL = "partial"
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from maieutic.datasets import select
+from maieutic.datasets.sampling import select
 from maieutic.models import BaselineModel
 from maieutic.records import Grade, Item, Prompt, Reply, read_records
 from maieutic.settings import Config, benchmarks_of, tutors_of
