@@ -175,6 +175,13 @@ def test_an_endpoint_that_cannot_be_asked_stops_the_run_before_any_work(
     assert not any((checkout / "results").glob("[!.]*")), "nothing was fetched"
 
 
+def test_a_missing_serving_environment_stops_the_run_before_any_work(checkout: Path) -> None:
+    done = run(checkout, overlay(checkout, {"interpreters": {"serve": "nowhere/python"}}))
+    assert done.returncode != 0
+    assert "interpreters.serve: nowhere/python is not there, and smollm2-135m needs it. Mend: make env" in done.stdout
+    assert not any((checkout / "results").glob("[!.]*")), "nothing was fetched"
+
+
 def test_a_broken_card_stops_the_run_with_the_prompts_name(checkout: Path) -> None:
     (checkout / "resources/benchmarks/mathtutorbench/problem_solving.jinja").write_text("{{ qestion }}")
     done = run(checkout)

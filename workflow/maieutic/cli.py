@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 import signal
 import sys
@@ -87,10 +88,10 @@ def report(given: Arguments) -> None:
     build_report(given.config, given.results, given.out, given.missing_ok)
 
 
-def endpoints(given: Arguments) -> None:
-    from maieutic.endpoints import check_endpoints
+def preflight(given: Arguments) -> None:
+    from maieutic.preflight import check_run
 
-    check_endpoints(given.config)
+    check_run(given.config, given.serve)
 
 
 def recover(given: Arguments) -> None:
@@ -154,7 +155,7 @@ def parser() -> argparse.ArgumentParser:
         "out",
         missing_ok={"action": "store_true"},
     )
-    verb("check-endpoints", endpoints, "ask every hosted endpoint of the run whether it is there", "config")
+    verb("preflight", preflight, "check what the run needs before it starts", "config", serve=need)
     verb("recover", recover, "end drivers that outlived Snakemake", "results")
     verb("export-schemas", schemas, "write the JSON schemas of config, cards and records", "out")
     return top
@@ -170,6 +171,14 @@ def main(arguments: list[str] | None = None) -> int:
         given.run(given)
     except UserError as error:
         logging.getLogger("maieutic").error("%s", error)
+        return 2
+    except OSError as error:
+        if error.errno not in {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}:
+            raise
+        mend = "make room or mend the permissions, then run again: what was finished is kept"
+        logging.getLogger("maieutic").error(
+            "%s", UserError(str(error.filename or "results"), str(error.strerror), mend)
+        )
         return 2
     except KeyboardInterrupt:
         logging.getLogger("maieutic").error("%s was interrupted; what was finished is kept", given.verb)

@@ -39,6 +39,18 @@ def identity(model: VllmModel, weights: Path) -> dict[str, Any]:
     }
 
 
+def devices() -> str:
+    """The NVIDIA GPUs of this machine by name, for the log; the CPU where there are none."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        return ", ".join(str(pynvml.nvmlDeviceGetName(handle)) for handle in handles)
+    except pynvml.NVMLError:
+        return "the CPU"
+
+
 def granted_gpus(name: str, model: VllmModel) -> None:
     """Refuse to start on fewer GPUs than the registry entry needs (a scheduler may cap a request silently)."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -101,7 +113,7 @@ class VllmServer:
             self.process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=handle, stderr=handle, env=environment
             )
-        log.info("vLLM server for %s starting (log: %s)", self.name, self.log_path)
+        log.info("vLLM server for %s starting on %s (log: %s)", self.name, devices(), self.log_path)
 
     async def ready(self) -> None:
         """Wait until the server answers. Raises UserError with the log's last words when it ends or takes too long."""

@@ -101,9 +101,8 @@ def code(*names):
 
 def loader_code(wildcards):
     """The module of a card's loader, and what all loaders share."""
-    home = settings.LOADERS[card_of(wildcards).loader].load.__module__
     return code(
-        f"{home.replace('.', '/').removeprefix('maieutic/')}.py",
+        settings.LOADERS[card_of(wildcards).loader].file,
         "datasets/sampling.py",
         "datasets/sources.py",
         "datasets/text.py",

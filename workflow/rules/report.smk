@@ -63,7 +63,7 @@ rule build_report:
 onstart:
     shell(
         f"{python_of('driver')} -m maieutic save-config --settings {{run:q}} --out results/.run.yaml"
-        f" && {python_of('driver')} -m maieutic check-endpoints --config results/.run.yaml",
+        f" && {python_of('driver')} -m maieutic preflight --config results/.run.yaml --serve {python_of('serve')}",
         run=run_config(),
     )
 

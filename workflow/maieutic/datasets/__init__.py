@@ -16,6 +16,11 @@ class Loader(NamedTuple):
     load: Callable[[list[Source], str], list[Item]]
     variables: set[str]
 
+    @property
+    def file(self) -> str:
+        """The module of the function, relative to the package: a rule's input, since it decides results."""
+        return self.load.__module__.removeprefix("maieutic.").replace(".", "/") + ".py"
+
 
 LOADERS = {
     "gsm8k_solving": Loader(gsm8k.solving, gsm8k.VARIABLES),

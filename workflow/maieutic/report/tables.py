@@ -11,8 +11,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from maieutic.cards import Card
-from maieutic.models import BaselineModel
-from maieutic.records import Reply, Score, read_records
+from maieutic.models import BaselineModel, HostedModel, Model
+from maieutic.records import Reply, Score, Turn, read_records
 from maieutic.settings import Config, benchmarks_of, tutors_of
 
 REFERENCE = Path("resources/reference")
@@ -137,8 +137,18 @@ def runtime_table(config: Config, results: Path) -> pd.DataFrame:
                     "prompt_tokens": sum(turn.prompt_tokens or 0 for turn in turns),
                     "completion_tokens": sum(turn.completion_tokens or 0 for turn in turns),
                     "request_seconds": round(sum(turn.seconds or 0.0 for turn in turns), 1),
+                    "usd": cost(config.models[model], turns),
                     "cut_by_max_tokens": sum(turn.finish == "length" for turn in turns),
                 }
             )
     columns = ["benchmark", "model", "requests", "prompt_tokens", "completion_tokens", "request_seconds"]
-    return pd.DataFrame(rows, columns=[*columns, "cut_by_max_tokens"])
+    return pd.DataFrame(rows, columns=[*columns, "usd", "cut_by_max_tokens"])
+
+
+def cost(model: Model, turns: list[Turn]) -> float | None:
+    """US dollars by the registry's price, None where it has none."""
+    if not isinstance(model, HostedModel) or model.price is None:
+        return None
+    spent = sum((turn.prompt_tokens or 0) * model.price.input for turn in turns)
+    spent += sum((turn.completion_tokens or 0) * model.price.output for turn in turns)
+    return round(spent / 1e6, 4)

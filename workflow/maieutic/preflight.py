@@ -1,4 +1,4 @@
-"""Before any work: is every hosted endpoint there, and is its key set?"""
+"""Before any work: is the serving environment there, does every hosted endpoint answer, is its key set?"""
 
 from __future__ import annotations
 
@@ -9,18 +9,23 @@ import yaml
 
 from maieutic.errors import UserError
 from maieutic.generate import hosted_key
-from maieutic.models import HostedModel
+from maieutic.models import HostedModel, VllmModel
 from maieutic.settings import Config, benchmarks_of, check_config
 
 log = logging.getLogger(__name__)
 SECONDS = 15.0
 
 
-def check_endpoints(path: Path) -> None:
-    """Check the hosted tutors whose replies are not there yet. Raises UserError for the first that would fail."""
+def check_run(path: Path, serve: str) -> None:
+    """Check the tutors whose replies are not there yet. Raises UserError for the first that would fail.
+
+    serve: the serving environment's interpreter, a path or a command that the container has.
+    """
     config = check_config(yaml.safe_load(path.read_text(encoding="utf-8")))
     for name in unfinished(config):
         model = config.models[name]
+        if isinstance(model, VllmModel) and "/" in serve and not Path(serve).exists():
+            raise UserError("interpreters.serve", f"{serve} is not there, and {name} needs it", "make env")
         if isinstance(model, HostedModel):
             check_endpoint(name, model)
 
