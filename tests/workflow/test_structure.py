@@ -103,6 +103,16 @@ def test_adding_a_model_schedules_that_models_jobs_and_the_summaries(finished: P
     }
 
 
+def test_no_two_models_share_a_file(finished: Path) -> None:
+    """Whatever names two models have, each has its own jobs (echo.prompts was once the name of echo's prompts)."""
+    names = ["echo", "echo.prompts", "echo.jsonl", "prompts"]
+    models = {name: {"engine": "baseline", "tutor": "echo"} for name in names}
+    jobs = planned(
+        finished, overlay(finished, {"models": models, "run": {"tutors": names}}, "names.yaml"), "--forceall"
+    )
+    assert {f"generate_replies benchmark=mathtutorbench, model={name}" for name in names} <= jobs
+
+
 def test_adding_a_task_schedules_its_items_and_that_benchmark(checkouts: Callable[[], Path]) -> None:
     folder = checkouts()
     tasks = ["mathtutorbench/problem_solving", "mathtutorbench/mistake_location"]

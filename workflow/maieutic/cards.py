@@ -139,12 +139,12 @@ def read_text(card: Path, key: str, name: str | None) -> str:
 
 def check_variables(path: Path, loaded: LoadedCard, offered: set[str]) -> None:
     """Refuse a prompt that asks for a variable which its loader does not give."""
-    for name, template in zip(loaded.card.turns, loaded.templates, strict=True):
+    for turn, (name, template) in enumerate(zip(loaded.card.turns, loaded.templates, strict=True)):
         try:
             needed = variables_of(template)
         except ValueError as error:
             raise UserError(str(path.parent / name), f"not a template: {error}", "mend the template") from None
-        if unknown := needed - offered - {"shots", "answers"}:
+        if unknown := needed - offered - ({"shots", "answers"} if turn else {"shots"}):
             raise UserError(
                 str(path.parent / name),
                 f"undefined prompt variable {', '.join(sorted(unknown))}",

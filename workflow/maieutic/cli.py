@@ -26,14 +26,12 @@ def fetch(given: Arguments) -> None:
 
 
 def prepare(given: Arguments) -> None:
-    from maieutic.commands import model_of
-    from maieutic.models import VllmModel
+    from pydantic import TypeAdapter
+
+    from maieutic.models import AnyWeights
     from maieutic.weights import prepare_weights
 
-    model = model_of(given.settings)
-    if not isinstance(model, VllmModel):
-        raise UserError(f"models.{given.model}", "only engine vllm has weights", "ask for another model")
-    prepare_weights(given.model, model.weights, given.out)
+    prepare_weights(given.model, TypeAdapter(AnyWeights).validate_json(given.weights), given.out, given.with_code)
 
 
 def items(given: Arguments) -> None:
@@ -91,7 +89,7 @@ def report(given: Arguments) -> None:
 def preflight(given: Arguments) -> None:
     from maieutic.preflight import check_run
 
-    check_run(given.config, given.serve)
+    check_run(given.config, given.serve, given.models)
 
 
 def recover(given: Arguments) -> None:
@@ -126,7 +124,8 @@ def parser() -> argparse.ArgumentParser:
     number: dict[str, object] = {"type": int}
     verb("fetch-dataset", fetch, "download or copy one dataset and verify it", "demo-dir", "out",
          dataset=need, settings=need, edition=need, data_dir={"type": Path})  # fmt: skip
-    verb("prepare-weights", prepare, "bring one model's safetensors", "out", model=need, settings=need)
+    verb("prepare-weights", prepare, "bring one model's safetensors", "out",
+         model=need, weights=need, with_code={"action": "store_true"})  # fmt: skip
     verb("make-items", items, "source file to items", "source", "out",
          benchmark=need, task=need, format=need, limit=number, seed=seed)  # fmt: skip
     verb("generate-replies", generate, "ask one model every item of a benchmark",
@@ -155,7 +154,8 @@ def parser() -> argparse.ArgumentParser:
         "out",
         missing_ok={"action": "store_true"},
     )
-    verb("preflight", preflight, "check what the run needs before it starts", "config", serve=need)
+    verb("preflight", preflight, "check what the run needs before it starts", "config",
+         serve=need, models={"nargs": "*", "default": []})  # fmt: skip
     verb("recover", recover, "end drivers that outlived Snakemake", "results")
     verb("export-schemas", schemas, "write the JSON schemas of config, cards and records", "out")
     return top

@@ -6,6 +6,7 @@ import asyncio
 import email.utils
 import logging
 import random
+import re
 import time
 import urllib.request
 from dataclasses import dataclass, field
@@ -26,7 +27,13 @@ LONGEST_WAIT = 60.0
 POOL_SIZE = 8
 LONGEST_RETRY_AFTER = 3600.0
 PASSING = frozenset({408, 409, 425, 429})  # asking again may help
-ANSWERS = frozenset({400, 413, 422})  # this one request is refused for good (context too long, filtered): recorded
+# A refusal of this one request, for good: it is recorded as its answer. Any other refusal would meet every request.
+REFUSED = re.compile(
+    r"context|too (?:long|large)|longer than|tokens? limit|maximum (?:number of )?(?:input )?tokens|max_tokens"
+    r"|content.?(?:filter|policy|management)|safety|moderation|flagged",
+    re.IGNORECASE,
+)
+ANSWERS = frozenset({400, 413, 422})
 
 
 @dataclass(frozen=True)
@@ -137,14 +144,18 @@ class Client:
             return None
         if error.status_code in PASSING:
             return None
-        said = message_of(error)
-        if error.status_code not in ANSWERS:
+        said = self._without_key(message_of(error))
+        if error.status_code not in ANSWERS or not REFUSED.search(f"{said} {getattr(error, 'code', '')}"):
             raise UserError(
                 self.server.base_url,
                 f"the server answers {error.status_code} ({said})",
                 "check base_url, the model's name and the key variable",
             ) from None
         return Answer("", None, "error", None, None, 0.0, attempt, error=f"{error.status_code}: {said}")
+
+    def _without_key(self, text: str) -> str:
+        """Some servers repeat the key that they refuse."""
+        return text.replace(self.server.api_key, "[key]") if self.server.api_key != Server.api_key else text
 
     def _note(self, error: Exception, attempt: int) -> float:
         """Count a passing failure; return the seconds before the next attempt. Raises what is not passing."""
@@ -159,10 +170,10 @@ class Client:
         self.retries[kind] = self.retries.get(kind, 0) + 1
         if self.retries[kind] in {1, 10, 100, 1000}:
             log.warning("%s: %s, try %d (%d so far)", self.server.base_url, kind, attempt, self.retries[kind])
-        if asked is not None:  # the server's word, for everybody; no waiting of our own on top
+        if asked is not None:  # the server's word, for everybody; our own wait only where it is longer
             self.gate.close_for(asked)
-            return 0.0
-        return float(min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.5, 1.0))
+        wait = float(min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.5, 1.0))
+        return wait if asked is None or asked < wait else 0.0
 
 
 class MalformedAnswer(Exception):
@@ -252,6 +263,8 @@ def read_answer(reply: Any, stops: list[str], seconds: float, attempt: int) -> A
         if not isinstance(content, str):
             raise MalformedAnswer("no text")
     text, thought = split_thinking(clean(content))
+    if isinstance(given, str):
+        text = text.lstrip()
     usage = reply.usage
     return Answer(
         text=cut_at_stop(text, stops),

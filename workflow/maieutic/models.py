@@ -130,7 +130,9 @@ class HostedModel(ServedModel):
 
     engine: Literal["hosted"]
     model: str = Field(description="The model's name at the endpoint; pin a dated snapshot where there is one")
-    base_url: str = Field(pattern=r"^https?://", description="Endpoint, up to and including /v1")
+    base_url: str = Field(
+        pattern=r"^https?://[^@\s]+$", description="Endpoint, up to and including /v1; no user or password"
+    )
     key_env: str | None = Field(None, pattern=r"^[A-Z_][A-Z0-9_]*$", description="Environment variable of the key")
     concurrency: int = Field(16, ge=1, description="Requests in flight at once")
     price: Price | None = None

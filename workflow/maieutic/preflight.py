@@ -10,34 +10,24 @@ import yaml
 from maieutic.errors import UserError
 from maieutic.generate import hosted_key
 from maieutic.models import HostedModel, VllmModel
-from maieutic.settings import Config, benchmarks_of, check_config
+from maieutic.settings import check_config
 
 log = logging.getLogger(__name__)
 SECONDS = 15.0
 
 
-def check_run(path: Path, serve: str) -> None:
-    """Check the tutors whose replies are not there yet. Raises UserError for the first that would fail.
+def check_run(path: Path, serve: str, models: list[str]) -> None:
+    """Check the models that this run will ask. Raises UserError for the first that would fail.
 
     serve: the serving environment's interpreter, a path or a command that the container has.
     """
     config = check_config(yaml.safe_load(path.read_text(encoding="utf-8")))
-    for name in unfinished(config):
+    for name in models:
         model = config.models[name]
         if isinstance(model, VllmModel) and "/" in serve and not Path(serve).exists():
             raise UserError("interpreters.serve", f"{serve} is not there, and {name} needs it", "make env")
         if isinstance(model, HostedModel):
             check_endpoint(name, model)
-
-
-def unfinished(config: Config) -> list[str]:
-    """The tutors that some benchmark has no replies of."""
-    wanted = benchmarks_of(config)
-    return [
-        name
-        for name in config.run.tutors
-        if any(not Path(f"results/replies/{benchmark}/{name}.jsonl").exists() for benchmark in wanted)
-    ]
 
 
 def check_endpoint(name: str, model: HostedModel) -> None:

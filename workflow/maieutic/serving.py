@@ -20,6 +20,8 @@ from maieutic.models import VllmModel
 from maieutic.weights import MANIFEST
 
 log = logging.getLogger(__name__)
+# vLLM's own defaults, not the model's: a repetition penalty in generation_config.json would change greedy answers.
+GENERATION_CONFIG = "vllm"
 POLL_SECONDS = 0.5
 STOP_SECONDS = 30.0
 SOCKETS = Path("/tmp")
@@ -35,7 +37,9 @@ def identity(model: VllmModel, weights: Path) -> dict[str, Any]:
         "dtype": model.dtype,
         "max_model_len": model.max_model_len,
         "engine_args": model.engine_args,
+        "generation_config": GENERATION_CONFIG,
         "extra_body": model.extra_body,
+        "omit": sorted(model.omit),
     }
 
 
@@ -87,6 +91,7 @@ class VllmServer:
         """The line that starts the server."""
         model = self.model
         options = ["--uds", self.socket, "--served-model-name", self.name, "--dtype", model.dtype]
+        options += ["--generation-config", GENERATION_CONFIG]
         if model.max_model_len:
             options += ["--max-model-len", str(model.max_model_len)]
         if model.needs.gpus > 1:

@@ -101,9 +101,9 @@ def first_fault(error: ValidationError, raw: dict[str, Any]) -> UserError:
     fault = error.errors()[0]
     place = [part for part in fault["loc"] if part not in TAGS]
     key = ".".join(map(str, place))
-    kind = WRONG_TYPE.get(
-        fault["type"], f"{fault['msg'][0].lower()}{fault['msg'][1:]}, found {str(fault['input'])[:80]!r}"
-    )
+    # A key or a password put where its name belongs must not reach a log.
+    found = "" if place and place[-1] in {"key_env", "base_url"} else f", found {str(fault['input'])[:80]!r}"
+    kind = WRONG_TYPE.get(fault["type"], f"{fault['msg'][0].lower()}{fault['msg'][1:]}{found}")
     mend = "see config/README.md for every key"
     if fault["type"] == "extra_forbidden":
         known = known_keys(fault["loc"], raw)

@@ -6,10 +6,13 @@ OPEN, CLOSE = "<think>", "</think>"
 
 
 def split_thinking(text: str) -> tuple[str, str | None]:
-    """The answer and the reasoning before it. Reasoning that never closes leaves an empty answer."""
+    """The answer and the reasoning before it. Reasoning that never closes leaves an empty answer.
+
+    The blank lines between them belong to neither: a stop string of a new line would cut the answer off.
+    """
     before, close, after = text.rpartition(CLOSE)
     if close:
-        return after, before.replace(OPEN, "", 1)
+        return after.lstrip(), before.replace(OPEN, "", 1)
     before, opened, after = text.partition(OPEN)
     if opened and not before.strip():
         return "", after

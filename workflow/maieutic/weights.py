@@ -16,23 +16,35 @@ from maieutic.files import sha256_of, whole_file
 from maieutic.models import PackagedWeights, Weights
 
 MANIFEST = "manifest.json"
+SOURCE = ".source"
 HUB_FILES = ["*.safetensors", "*.json", "*.jinja", "*.model", "*.txt"]  # never *.bin: pickle runs code
 
 
-def prepare_weights(name: str, weights: PackagedWeights | Weights, out: Path) -> None:
+def prepare_weights(name: str, weights: PackagedWeights | Weights, out: Path, with_code: bool = False) -> None:
     """Put a model's safetensors and tokenizer into the folder `out`, then write its manifest of checksums.
 
-    Raises UserError where the source is missing, unpinned, or not what the registry says.
+    with_code: also the Python files of a pinned hub commit (trust_remote_code). Raises UserError where the source is
+    missing, unpinned, or not what the registry says.
     """
     weights.refuse_unpinned(f"models.{name}.weights")
-    out.mkdir(parents=True, exist_ok=True)
+    begin(out, weights.model_dump_json() + str(with_code))
     if isinstance(weights, PackagedWeights):
         convert_packaged(name, weights, out)
     elif weights.path is not None:
         link_folder(name, Path(weights.path), out)
     else:
-        download_snapshot(str(weights.repo), str(weights.revision), out)
+        files = [*HUB_FILES, "*.py"] if with_code else HUB_FILES
+        download_snapshot(str(weights.repo), str(weights.revision), out, files)
     write_manifest(name, out)
+
+
+def begin(out: Path, source: str) -> None:
+    """Empty the folder unless it is this source's: an interrupted download goes on, nothing gets mixed."""
+    mark = out / SOURCE
+    if not mark.is_file() or mark.read_text(encoding="utf-8") != source:
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+        mark.write_text(source, encoding="utf-8")
 
 
 def packaged_file(name: str, weights: PackagedWeights) -> Path:
@@ -87,18 +99,22 @@ def link_folder(name: str, source: Path, out: Path) -> None:
             link.symlink_to(file.resolve())
 
 
-def download_snapshot(repo: str, revision: str, out: Path) -> None:
+def download_snapshot(repo: str, revision: str, out: Path, files: list[str]) -> None:
     """Download one pinned revision's safetensors and tokenizer from the hub; interrupted downloads resume."""
     from huggingface_hub import snapshot_download
 
     os.environ.pop("HF_HUB_OFFLINE", None)
-    snapshot_download(repo, revision=revision, local_dir=out, allow_patterns=HUB_FILES)
+    snapshot_download(repo, revision=revision, local_dir=out, allow_patterns=files)
     shutil.rmtree(out / ".cache", ignore_errors=True)
 
 
 def write_manifest(name: str, out: Path) -> None:
     """Record every file's SHA-256, so that the request keys change when the weights do."""
-    files = {file.name: sha256_of(file) for file in sorted(out.iterdir()) if file.is_file() and file.name != MANIFEST}
+    files = {
+        file.name: sha256_of(file)
+        for file in sorted(out.iterdir())
+        if file.is_file() and file.name not in {MANIFEST, SOURCE}
+    }
     if not any(file.endswith(".safetensors") for file in files):
         raise UserError(f"models.{name}.weights", "the source holds no safetensors", "name a revision that has them")
     with whole_file(out / MANIFEST) as handle:

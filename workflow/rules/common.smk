@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -20,8 +21,17 @@ CARDS = settings.benchmarks_of(checked)
 PACKAGE = "workflow/maieutic"
 
 
+def interpreter(stack):
+    """The Python of an environment; inside a container it is the image's own."""
+    if workflow.deployment_settings.deployment_method:
+        return "python3"
+    return getattr(checked.interpreters, stack) or sys.executable
+
+
+# In the prefix and not in params: where an interpreter lies must re-run nothing.
 shell.prefix(
-    f"set -euo pipefail; export PYTHONPATH={workflow.basedir}/workflow PYTHONUNBUFFERED=1; "
+    f"set -euo pipefail; export PYTHONPATH={shlex.quote(f'{workflow.basedir}/workflow')} PYTHONUNBUFFERED=1"
+    f" DRIVER={shlex.quote(interpreter('driver'))} SERVE={shlex.quote(interpreter('serve'))}; "
 )
 
 
@@ -30,13 +40,6 @@ wildcard_constraints:
     model="|".join(map(re.escape, checked.models)),
     dataset="|".join(map(re.escape, checked.datasets)),
     task="[a-z][a-z0-9_]*",
-
-
-def python_of(stack):
-    """The interpreter of an environment; inside a container it is the image's own."""
-    if workflow.deployment_settings.deployment_method:
-        return "python3"
-    return getattr(checked.interpreters, stack) or sys.executable
 
 
 def tasks_of(wildcards):
@@ -70,6 +73,11 @@ def card_of(wildcards):
 def needs_of(wildcards):
     """What one job of a model asks of a machine."""
     return checked.models[wildcards.model].needs
+
+
+def asked_models(jobs):
+    """The models that some planned job will ask."""
+    return sorted({job.wildcards.model for job in jobs if job.rule.name == "generate_replies"})
 
 
 def run_config():

@@ -15,10 +15,9 @@ rule fetch_dataset:
         mem_mb=1000,
         runtime=60,
     params:
-        python=python_of("driver"),
         settings=lambda wildcards: checked.datasets[wildcards.dataset].model_dump_json(),
         edition=checked.edition,
-        data_dir=f"--data-dir {checked.data_dir!r}" if checked.data_dir else "",
+        data_dir=f"--data-dir {shlex.quote(checked.data_dir)}" if checked.data_dir else "",
     shell:
-        "{params.python} -m maieutic fetch-dataset --dataset {wildcards.dataset} --settings {params.settings:q}"
+        '"$DRIVER" -m maieutic fetch-dataset --dataset {wildcards.dataset} --settings {params.settings:q}'
         " --edition {params.edition} {params.data_dir} --demo-dir resources/demo --out {output} --log {log}"

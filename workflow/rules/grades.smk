@@ -17,8 +17,7 @@ rule parse_replies:
         mem_mb=2000,
         runtime=30,
     params:
-        python=python_of("driver"),
         tasks=tasks_of,
     shell:
-        "{params.python} -m maieutic parse-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}"
+        '"$DRIVER" -m maieutic parse-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}'
         " --items results/items/{wildcards.benchmark} --replies {input.replies} --out {output} --log {log}"

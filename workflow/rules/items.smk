@@ -16,11 +16,10 @@ rule make_items:
         mem_mb=2000,
         runtime=30,
     params:
-        python=python_of("driver"),
         form=lambda wildcards: checked.datasets[card_of(wildcards).dataset].format,
         limit=f"--limit {checked.run.limit}" if checked.run.limit else "",
         seed=checked.run.seed,
     shell:
-        "{params.python} -m maieutic make-items --benchmark {wildcards.benchmark} --task {wildcards.task}"
+        '"$DRIVER" -m maieutic make-items --benchmark {wildcards.benchmark} --task {wildcards.task}'
         " --format {params.form} --source {input.source} {params.limit} --seed {params.seed}"
         " --out {output} --log {log}"

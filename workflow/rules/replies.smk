@@ -9,7 +9,7 @@ rule generate_replies:
         code=tutor_code,
     output:
         replies="results/replies/{benchmark}/{model}.jsonl",
-        prompts="results/replies/{benchmark}/{model}.prompts.jsonl",
+        prompts="results/replies/{benchmark}/prompts/{model}.jsonl",
     log:
         "results/logs/generate_replies/{benchmark}/{model}.log",
     benchmark:
@@ -22,7 +22,7 @@ rule generate_replies:
         runtime=lambda wildcards: needs_of(wildcards).runtime,
         gpu=lambda wildcards: needs_of(wildcards).gpus,
     params:
-        python=lambda wildcards, input: python_of("serve" if input.weights else "driver"),
+        python=lambda wildcards, input: '"$SERVE"' if input.weights else '"$DRIVER"',
         tasks=tasks_of,
         settings=model_json,
         weights=lambda wildcards, input: (

@@ -10,10 +10,9 @@ rule save_config:
     container:
         config["containers"]["driver"]
     params:
-        python=python_of("driver"),
         settings=lambda wildcards: run_config(),
     shell:
-        "{params.python} -m maieutic save-config --settings {params.settings:q} --out {output} --log {log}"
+        '"$DRIVER" -m maieutic save-config --settings {params.settings:q} --out {output} --log {log}'
 
 
 rule build_report:
@@ -24,6 +23,7 @@ rule build_report:
             "results/grades/parsed/{benchmark}/{model}.jsonl", benchmark=CARDS, model=TUTORS
         ),
         code=code("report/*.*"),
+        printed=[path for path in Path("resources/reference").glob("*.csv") if path.stem in CARDS],
     output:
         page=report(
             "results/report/index.html",
@@ -53,25 +53,25 @@ rule build_report:
         mem_mb=8000,
         runtime=30,
     params:
-        python=python_of("driver"),
         folder=subpath(output.page, parent=True),
     shell:
-        "{params.python} -m maieutic build-report --config {input.config} --results results"
+        '"$DRIVER" -m maieutic build-report --config {input.config} --results results'
         " --out {params.folder} --log {log}"
 
 
 onstart:
     shell(
-        f"{python_of('driver')} -m maieutic save-config --settings {{run:q}} --out results/.run.yaml"
-        f" && {python_of('driver')} -m maieutic preflight --config results/.run.yaml --serve {python_of('serve')}",
+        '"$DRIVER" -m maieutic save-config --settings {run:q} --out results/.run.yaml'
+        ' && "$DRIVER" -m maieutic preflight --config results/.run.yaml --serve "$SERVE" --models {models}',
         run=run_config(),
+        models=asked_models(workflow.dag.needrun_jobs()),
     )
 
 
 onerror:
     # Never under the final names: Snakemake would take the report for made, and leave the failed tutor out for good.
     shell(
-        f"{python_of('driver')} -m maieutic build-report --config results/.run.yaml --results results"
+        '"$DRIVER" -m maieutic build-report --config results/.run.yaml --results results'
         " --out results/report/partial --missing-ok --log results/logs/build_report.partial.log"
         " && echo 'what is there so far: results/report/partial/index.html' >&2 || true"
     )

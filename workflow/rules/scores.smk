@@ -17,11 +17,10 @@ rule score_replies:
         mem_mb=2000,
         runtime=30,
     params:
-        python=python_of("driver"),
         tasks=tasks_of,
         resamples=checked.report.resamples,
         seed=checked.run.seed,
     shell:
-        "{params.python} -m maieutic score-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}"
+        '"$DRIVER" -m maieutic score-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}'
         " --model {wildcards.model} --items results/items/{wildcards.benchmark} --grades {input.grades}"
         " --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"

@@ -15,11 +15,13 @@ rule prepare_weights:
         mem_mb=8000,
         runtime=240,
     params:
-        python=python_of("serve"),
-        settings=model_json,
+        weights=lambda wildcards: checked.models[wildcards.model].weights.model_dump_json(),
+        code=lambda wildcards: (
+            "--with-code" if checked.models[wildcards.model].trust_remote_code else ""
+        ),
         folder=subpath(output[0], parent=True),
     shell:
-        "{params.python} -m maieutic prepare-weights --model {wildcards.model} --settings {params.settings:q}"
+        '"$SERVE" -m maieutic prepare-weights --model {wildcards.model} --weights {params.weights:q} {params.code}'
         " --out {params.folder} --log {log}"
 
 

@@ -36,6 +36,9 @@ LATEX = (
     (re.compile(r"\\([$%])"), r"\1"),
 )
 BOXED = re.compile(r"\\boxed\s*\{([^{}]*)\}")
+# The sign after a calculation or a lone variable: a result follows ("9*2 = 18", "x = 5"; not "with n = 4 friends").
+RESULT = re.compile(r"(?:[\d)\]%>]\s*|^\W*[A-Za-z]\w?\s*)=")
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 BRACKETED = re.compile(r"\([^()]*\)")
 TAIL = 400  # characters after a marker in which its number must stand
 
@@ -92,6 +95,12 @@ def after_marker(text: str) -> str | None:
     return None
 
 
+def after_result(text: str) -> str | None:
+    """What follows the last sign of a result, or None where there is none."""
+    signs = list(RESULT.finditer(text))
+    return text[signs[-1].end() :] if signs else None
+
+
 def final_number(text: str) -> tuple[float, str] | None:
     """The final answer and what it was read from: after a marker where there is one, else the text's last number."""
     for pattern, replacement in LATEX:
@@ -101,14 +110,15 @@ def final_number(text: str) -> tuple[float, str] | None:
     text = plain(text)
     marked = after_marker(text)
     if marked is not None:
-        result = marked.rpartition("=")[2]
-        numbers = numbers_in(result) or numbers_in(marked)
+        marked = BRACKETED.sub(" ", marked) if NUMBER.search(BRACKETED.sub(" ", marked)) else marked
+        numbers = numbers_in(after_result(marked) or marked) or numbers_in(marked)
         return numbers[0] if numbers else None
     # A conversion in brackets repeats the answer in another unit.
     unbracketed = BRACKETED.sub(" ", text)
     lines = [line for line in unbracketed.split("\n") if NUMBER.search(line)]
-    # "2 * 13 = 26 inches in 13 years": the result of the last line's calculation, not the line's last number.
-    if lines and "=" in lines[-1] and (results := numbers_in(lines[-1].rpartition("=")[2])):
+    sentences = [one for one in SENTENCE_END.split(lines[-1]) if NUMBER.search(one)] if lines else []
+    # "2 * 13 = 26 inches in 13 years": the result of the last sentence's calculation, not its last number.
+    if sentences and (results := numbers_in(after_result(sentences[-1]) or "")):
         return results[0]
     numbers = numbers_in(unbracketed) or numbers_in(text)
     return numbers[-1] if numbers else None

@@ -19,10 +19,11 @@ LEADING_STEP = re.compile(
 )
 NAMED_STEP = re.compile(r"\bstep\s*(?:number\s*|no\.\s*)?#?(\d{1,3})\b", re.IGNORECASE)
 NO_ERROR = re.compile(
-    r"\b(?:no|not\s+any|without(?:\s+any)?)\s+(?:errors?|mistakes?)\b|\b(?:all|every|each)\b[^.\n]{0,40}\bcorrect\b"
+    r"\b(?:no|without(?:\s+any)?)\s+(?:errors?|mistakes?)\b|\b(?:all|every|each)\b[^.\n]{0,40}\bcorrect\b"
     r"|\bsolution\s+is\s+(?:completely\s+|entirely\s+)?correct\b",
     re.IGNORECASE,
 )
+HEDGED = re.compile(r"\b(?:not|but|except|however|although|though|apart)\b|n't\b", re.IGNORECASE)
 INTEGER = re.compile(r"(?<![\d.,])\d{1,3}(?![\d]|[.,]\d)")
 
 
@@ -77,7 +78,7 @@ def robust_step(text: str) -> tuple[int, str] | None:
             return found.pop(), pattern.search(cleaned)[0]  # type: ignore[index]
         if found:
             return None
-    if clear := NO_ERROR.search(cleaned):
+    if (clear := NO_ERROR.search(cleaned)) and not HEDGED.search(cleaned):
         return 0, clear[0]
     return None
 

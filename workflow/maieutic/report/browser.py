@@ -83,7 +83,7 @@ def add_replies(
         grades[grade.task, grade.id].append(grade)
     sent = {}
     if not isinstance(config.models[model], BaselineModel):
-        sent = {one.messages: one.content for one in read_records(folder / f"{model}.prompts.jsonl", Prompt)}
+        sent = {one.messages: one.content for one in read_records(folder / "prompts" / f"{model}.jsonl", Prompt)}
     for reply in read_records(folder / f"{model}.jsonl", Reply):
         key = (reply.task, reply.id)
         if key not in shown:

@@ -47,7 +47,8 @@ def read_scores(results: Path, benchmark: str, models: Iterable[str]) -> dict[st
     found = {}
     for model in models:
         path = results / "scores" / benchmark / f"{model}.json"
-        if path.exists():
+        # Scores without their replies are those of an earlier run: Snakemake deleted the outputs of a job that failed.
+        if path.exists() and (results / "replies" / benchmark / f"{model}.jsonl").exists():
             found[model] = [Score.model_validate(score) for score in json.loads(path.read_text(encoding="utf-8"))]
     return found
 

@@ -1,0 +1,47 @@
+"""Weights from a folder: linked, listed by checksum, never mixed with another source's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from maieutic.errors import UserError
+from maieutic.models import Weights
+from maieutic.weights import prepare_weights
+
+
+def folder(path: Path, **files: str) -> Path:
+    path.mkdir()
+    for name, text in files.items():
+        (path / name.replace("__", ".")).write_text(text, encoding="utf-8")
+    return path
+
+
+def test_another_source_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    first = folder(
+        tmp_path / "a", one__safetensors="1", two__safetensors="2", index__json="{}", config__json="A", x__bin="pickle"
+    )
+    second = folder(tmp_path / "b", model__safetensors="3", config__json="B")
+    out = tmp_path / "out"
+    prepare_weights("m", Weights(path=str(first)), out)
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    assert set(manifest["files"]) == {"one.safetensors", "two.safetensors", "index.json", "config.json"}, (
+        "and no pickle"
+    )
+    before = manifest["files"]["config.json"]
+    prepare_weights("m", Weights(path=str(second)), out)
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    assert set(manifest["files"]) == {"model.safetensors", "config.json"}
+    assert manifest["files"]["config.json"] != before
+    assert (first / "config.json").read_text(encoding="utf-8") == "A", "the first source is untouched"
+
+
+def test_a_folder_without_safetensors_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"models\.m\.weights\.path: .* holds no \*\.safetensors"):
+        prepare_weights("m", Weights(path=str(folder(tmp_path / "a", model__bin="x"))), tmp_path / "out")
+
+
+def test_an_unpinned_repository_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"models\.m\.weights\.revision: o/n has no pinned commit"):
+        prepare_weights("m", Weights(repo="o/n"), tmp_path / "out")
