@@ -86,12 +86,6 @@ def report(given: Arguments) -> None:
     build_report(given.config, given.results, given.out, given.missing_ok)
 
 
-def preflight(given: Arguments) -> None:
-    from maieutic.preflight import check_run
-
-    check_run(given.config, given.serve, given.models)
-
-
 def recover(given: Arguments) -> None:
     from maieutic.recover import end_orphans
 
@@ -154,8 +148,6 @@ def parser() -> argparse.ArgumentParser:
         "out",
         missing_ok={"action": "store_true"},
     )
-    verb("preflight", preflight, "check what the run needs before it starts", "config",
-         serve=need, models={"nargs": "*", "default": []})  # fmt: skip
     verb("recover", recover, "end drivers that outlived Snakemake", "results")
     verb("export-schemas", schemas, "write the JSON schemas of config, cards and records", "out")
     return top

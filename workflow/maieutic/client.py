@@ -8,23 +8,21 @@ import logging
 import random
 import re
 import time
-import urllib.request
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx2
 import openai
 from openai import AsyncOpenAI
 from openai.types import Completion
 from openai.types.chat import ChatCompletion
 
+from maieutic.connections import http_client
 from maieutic.errors import UserError
 from maieutic.thinking import cut_at_stop, split_thinking
 
 log = logging.getLogger(__name__)
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
-POOL_SIZE = 8
 LONGEST_RETRY_AFTER = 3600.0
 PASSING = frozenset({408, 409, 425, 429})  # asking again may help
 # A refusal of this one request, for good: it is recorded as its answer. Any other refusal would meet every request.
@@ -97,7 +95,7 @@ class Client:
             api_key=server.api_key,
             max_retries=0,  # ours, below: they are counted, shared between requests, and not capped at a minute
             timeout=server.timeout,
-            http_client=http_client(server),
+            http_client=http_client(server.concurrency, server.socket, server.timeout),
         )
 
     async def close(self) -> None:
@@ -178,45 +176,6 @@ class Client:
 
 class MalformedAnswer(Exception):
     """The server said 200 and sent something that is no answer."""
-
-
-class Pools(httpx2.AsyncBaseTransport):
-    """Many small connection pools instead of a large one.
-
-    A pool looks at all its connections for every request, so that 256 of them cost more than everything else that
-    the driver does (bench/driver_overhead.py).
-    """
-
-    def __init__(self, server: Server) -> None:
-        context = httpx2.create_ssl_context()  # one for all: loading the certificates is slow
-        count = -(-server.concurrency // POOL_SIZE)
-        limits = httpx2.Limits(max_connections=POOL_SIZE, max_keepalive_connections=POOL_SIZE)
-        self.pools = [httpx2.AsyncHTTPTransport(verify=context, uds=server.socket, limits=limits) for _ in range(count)]
-        self.busy = [0] * count
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send over the pool that has least to do. The response is read whole before its slot is free again."""
-        index = self.busy.index(min(self.busy))
-        self.busy[index] += 1
-        try:
-            response = await self.pools[index].handle_async_request(request)
-            await response.aread()
-            return response
-        finally:
-            self.busy[index] -= 1
-
-    async def aclose(self) -> None:
-        """Close every pool."""
-        for pool in self.pools:
-            await pool.aclose()
-
-
-def http_client(server: Server) -> httpx2.AsyncClient:
-    """Connections enough for every slot, over the socket where there is one; a redirect never carries the key away."""
-    if server.socket is None and urllib.request.getproxies():  # a site's proxy: httpx's own pool knows how to use it
-        limits = httpx2.Limits(max_connections=server.concurrency)
-        return httpx2.AsyncClient(limits=limits, timeout=server.timeout, follow_redirects=False)
-    return httpx2.AsyncClient(transport=Pools(server), timeout=server.timeout, follow_redirects=False)
 
 
 def message_of(error: openai.APIStatusError) -> str:

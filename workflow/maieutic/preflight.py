@@ -5,23 +5,20 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-import yaml
-
+from maieutic.backends import hosted_key
 from maieutic.errors import UserError
-from maieutic.generate import hosted_key
 from maieutic.models import HostedModel, VllmModel
-from maieutic.settings import check_config
+from maieutic.settings import Config
 
 log = logging.getLogger(__name__)
 SECONDS = 15.0
 
 
-def check_run(path: Path, serve: str, models: list[str]) -> None:
+def check_run(config: Config, serve: str, models: list[str]) -> None:
     """Check the models that this run will ask. Raises UserError for the first that would fail.
 
     serve: the serving environment's interpreter, a path or a command that the container has.
     """
-    config = check_config(yaml.safe_load(path.read_text(encoding="utf-8")))
     for name in models:
         model = config.models[name]
         if isinstance(model, VllmModel) and "/" in serve and not Path(serve).exists():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 
-from maieutic import cards, settings
+from maieutic import cards, commands, preflight, settings
 from maieutic.errors import UserError
 
 try:
@@ -78,6 +78,15 @@ def needs_of(wildcards):
 def asked_models(jobs):
     """The models that some planned job will ask."""
     return sorted({job.wildcards.model for job in jobs if job.rule.name == "generate_replies"})
+
+
+def start_run(jobs):
+    """Before the first job: save what this run is, and check that its models can be asked."""
+    try:
+        commands.save_config(run_config(), Path("results/.run.yaml"))
+        preflight.check_run(checked, interpreter("serve"), asked_models(jobs))
+    except UserError as error:
+        raise WorkflowError(str(error)) from None
 
 
 def run_config():

@@ -60,12 +60,7 @@ rule build_report:
 
 
 onstart:
-    shell(
-        '"$DRIVER" -m maieutic save-config --settings {run:q} --out results/.run.yaml'
-        ' && "$DRIVER" -m maieutic preflight --config results/.run.yaml --serve "$SERVE" --models {models}',
-        run=run_config(),
-        models=asked_models(workflow.dag.needrun_jobs()),
-    )
+    start_run(workflow.dag.needrun_jobs())
 
 
 onerror:

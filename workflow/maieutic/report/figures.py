@@ -7,7 +7,7 @@ import pandas as pd
 import vl_convert
 
 # Okabe and Ito's colours, told apart by colour-blind readers; every mark differs in shape or label too.
-BLUE, ORANGE, GREEN, GREY, RED = "#0072B2", "#E69F00", "#009E73", "#8a8a8a", "#D55E00"
+BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#8a8a8a"
 OUTCOME_COLOURS = {"right": BLUE, "wrong": ORANGE, "no answer": GREY}
 WIDTH = 340
 ROW = 26
@@ -21,12 +21,12 @@ def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
 
 
 def interval_chart(table: pd.DataFrame, title: str) -> str:
-    """Value and 95 % interval of every tutor, one mark a scoring; dashed lines at floor and ceiling.
+    """Value and 95 % interval of every tutor, one mark a scoring; dashed lines at each scoring's floor and ceiling.
 
     table: label, scoring, value, low, high, floor, ceiling.
     """
     order = list(dict.fromkeys(table["label"]))
-    x = alt.X("value:Q", title=title, scale=alt.Scale(zero=True))
+    x = alt.X("value:Q", title=title, scale=alt.Scale(zero=True, nice=False))
     colour = alt.Color(
         "scoring:N",
         scale=alt.Scale(domain=["paper_compat", "robust"], range=[ORANGE, BLUE]),
@@ -41,8 +41,9 @@ def interval_chart(table: pd.DataFrame, title: str) -> str:
     points = base.mark_point(filled=True, size=70, opacity=1).encode(
         x=x, shape=alt.Shape("scoring:N", scale=alt.Scale(range=["square", "circle"]), legend=None)
     )
-    limits = table.drop_duplicates("scoring")[["floor", "ceiling"]].melt(value_name="at", var_name="limit").dropna()
-    lines = alt.Chart(limits).mark_rule(strokeDash=[5, 4], color=GREY).encode(x="at:Q")
+    limits = table.drop_duplicates("scoring")[["scoring", "floor", "ceiling"]]
+    limits = limits.melt(id_vars="scoring", value_name="at", var_name="limit").dropna()
+    lines = alt.Chart(limits).mark_rule(strokeDash=[5, 4], opacity=0.8).encode(x="at:Q", color=colour)
     return to_svg((lines + ranges + points).properties(width=WIDTH, height=ROW * max(2, len(order))))
 
 
@@ -73,6 +74,8 @@ def value_chart(table: pd.DataFrame, title: str) -> str:
     chart = (
         alt.Chart(table)
         .mark_tick(thickness=2, opacity=0.55, color=BLUE)
-        .encode(x=alt.X("value:Q", title=title), y=alt.Y("label:N", sort=order, title=None))
+        .encode(
+            x=alt.X("value:Q", title=title, scale=alt.Scale(nice=False)), y=alt.Y("label:N", sort=order, title=None)
+        )
     )
     return to_svg(chart.properties(width=WIDTH, height=ROW * max(2, len(order))))

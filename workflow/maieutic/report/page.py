@@ -120,7 +120,7 @@ def task_section(config: Config, results: Path, card: Card, scores: list[Score])
         "n": max((score.n + score.missing for score in mine), default=0),
         "intervals": intervals_figure(config, card, mine),
         "outcomes": outcomes_figure(config, results, card),
-        "headline": card.headline.replace("_", " "),
+        "headline": shown_metric(card.headline),
     }
 
 
@@ -134,7 +134,7 @@ def intervals_figure(config: Config, card: Card, scores: list[Score]) -> str:
         for score in scores
         if score.headline and score.value is not None
     ]
-    return interval_chart(pd.DataFrame(rows), card.headline.replace("_", " ")) if rows else ""
+    return interval_chart(pd.DataFrame(rows), shown_metric(card.headline)) if rows else ""
 
 
 def outcomes_figure(config: Config, results: Path, card: Card) -> str:
@@ -156,7 +156,7 @@ def outcomes_figure(config: Config, results: Path, card: Card) -> str:
                 for rank, (kind, shown) in enumerate(OUTCOMES.items())
             ]
     if values:
-        return value_chart(pd.DataFrame(values), f"{card.headline.replace('_', ' ')} of each item (robust)")
+        return value_chart(pd.DataFrame(values), f"{shown_metric(card.headline)} of each item (robust)")
     return outcome_chart(pd.DataFrame(shares)) if shares else ""
 
 
@@ -207,6 +207,11 @@ def limits(cards: list[Card], scores: list[Score], scoring: str) -> list[tuple[f
     ]
 
 
+def shown_metric(name: str) -> str:
+    """A metric's name as people write it."""
+    return " ".join({"f1": "F1", "bleu": "BLEU"}.get(word, word) for word in name.split("_"))
+
+
 def number(value: float | None, digits: int = 2) -> str:
     """A number as tables show it; a dash where there is none."""
     return "\u2013" if value is None else f"{value:.{digits}f}"
@@ -215,7 +220,7 @@ def number(value: float | None, digits: int = 2) -> str:
 def render_page(config: Config, results: Path, scores: dict[str, list[Score]], runtime: pd.DataFrame) -> str:
     """The whole page as one self-contained HTML document."""
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {"number": number}
+    environment.filters |= {"number": number, "metric": shown_metric}
     environment.globals |= {"label_of": lambda model: label_of(config, model)}
     models = {name: config.models[name] for name in tutors_of(config)}
     labels = {name: label_of(config, name) for name in tutors_in_order(config)}

@@ -1,0 +1,110 @@
+"""What answers a job's requests: a vLLM server of our own, started on the first miss, or somebody else's endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from maieutic.errors import UserError
+from maieutic.models import HostedModel, VllmModel
+
+log = logging.getLogger(__name__)
+
+
+class Backend:
+    """The server behind a job: nothing until the first request needs it."""
+
+    def __init__(self, start: Callable[[], Awaitable[Any]], stop: Callable[[], None]) -> None:
+        self._start, self._stop = start, stop
+        self._lock = asyncio.Lock()
+        self._client: Any = None
+        self.busy_from = 0.0
+
+    async def client(self) -> Any:
+        """The client, its server started if it was not."""
+        async with self._lock:
+            if self._client is None:
+                self._client = await self._start()
+                self.busy_from = time.monotonic()
+            return self._client
+
+    async def close(self) -> None:
+        """Close the connections and end the server."""
+        if self._client is not None:
+            log.info("retries: %s", self._client.retries or "none")
+            await self._client.close()
+        self._stop()
+
+
+def hosted_backend(name: str, model: HostedModel) -> tuple[Backend, dict[str, Any]]:
+    """A client of somebody else's endpoint. The key comes from the environment and goes nowhere else."""
+    from maieutic.client import Client, Server
+
+    key = hosted_key(name, model)
+    server = Server(
+        base_url=model.base_url,
+        model=model.model,
+        api_key=key or "none",
+        timeout=model.request_timeout,
+        attempts=model.attempts,
+        concurrency=model.concurrency,
+        omit=tuple(model.omit),
+        extra_body=model.extra_body,
+    )
+
+    async def start() -> Client:
+        return Client(server)
+
+    identity = {
+        "engine": "hosted",
+        "base_url": model.base_url,
+        "model": model.model,
+        "extra_body": model.extra_body,
+        "omit": sorted(model.omit),
+    }
+    return Backend(start, lambda: None), identity
+
+
+def hosted_key(name: str, model: HostedModel) -> str | None:
+    """The key from the environment variable that the entry names. Raises UserError where it is not set."""
+    if model.key_env is None:
+        return None
+    key = os.environ.get(model.key_env, "").strip()
+    if not key:
+        raise UserError(
+            f"models.{name}.key_env",
+            f"the environment variable {model.key_env} is not set",
+            f"export {model.key_env}=...",
+        )
+    return key
+
+
+def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -> tuple[Backend, dict[str, Any], Any]:
+    """A vLLM server of our own."""
+    from maieutic.client import Client, Server
+    from maieutic.serving import VllmServer, identity
+
+    process = VllmServer(name, model, weights, server_log)
+
+    async def start() -> Client:
+        process.start()
+        await process.ready()
+        return Client(
+            Server(
+                base_url="http://server/v1",
+                model=name,
+                socket=process.socket,
+                timeout=model.request_timeout,
+                attempts=model.attempts,
+                concurrency=model.concurrency,
+                omit=tuple(model.omit),
+                extra_body=model.extra_body,
+            )
+        )
+
+    return Backend(start, process.stop), identity(model, weights), process.check_alive
