@@ -78,7 +78,7 @@ def request_of(loaded: LoadedCard, messages: Messages, model: ServedModel, limit
         "endpoint": model.endpoint or card.endpoint,
         "messages": messages,
         "temperature": card.temperature,
-        "max_tokens": min(card.max_tokens, limits.max_tokens or card.max_tokens),
+        "max_tokens": min(filter(None, (card.max_tokens, limits.max_tokens, model.max_tokens))),
         "stop": card.stop,
         **({"seed": limits.seed} if card.temperature else {}),  # greedy answers do not depend on it
     }

@@ -101,6 +101,7 @@ class ServedModel(Model):
     concurrency: int = Field(256, ge=1, description="Requests in flight at once")
     request_timeout: float = Field(600, gt=0, description="Seconds before one attempt is given up")
     attempts: int = Field(8, ge=1, description="Attempts at one request before the job fails")
+    max_tokens: int | None = Field(None, ge=1, description="Upper bound on the cards' max_tokens for this model")
     extra_body: dict[str, object] = Field({}, description="Further fields of every request")
     omit: list[Literal["stop", "temperature", "seed"]] = Field([], description="Parameters the server refuses")
 
