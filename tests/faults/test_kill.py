@@ -179,8 +179,10 @@ def test_a_larger_limit_asks_the_new_items_only(checkouts: Callable[[], Path], s
     pages = (folder / "results/report/scores.csv").read_bytes()
     # Every answer is in the journal now: no server starts, and the tables come out the same.
     shutil.rmtree(folder / "results/replies")
+    replies = f"results/replies/mathtutorbench/{NAME}.jsonl"
     size = (folder / SERVER_LOG).stat().st_size
-    assert run(folder, more).returncode == 0
+    assert run(folder, more, "--forcerun", replies).returncode == 0
+    assert (folder / replies).exists()
     assert (folder / SERVER_LOG).stat().st_size == size and answered(folder) == 12
     assert (folder / "results/report/scores.csv").read_bytes() == pages
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import jinja2
+import jsonschema
 import pytest
 import yaml
 from maieutic import cards
@@ -143,3 +145,10 @@ def test_an_unknown_card_names_the_known_ones() -> None:
 def test_schemas_on_file_are_those_of_the_declarations() -> None:
     on_file = {path.name: path.read_text(encoding="utf-8") for path in Path("workflow/schemas").glob("*.json")}
     assert on_file == all_schemas(), "run make schemas"
+
+
+@pytest.mark.parametrize("name", ["config", "models", "datasets", "sample"])
+def test_shipped_files_are_right_under_the_schema_that_they_name(name: str) -> None:
+    text = Path(f"config/{name}.yaml").read_text(encoding="utf-8")
+    named = Path("config") / re.search(r"\$schema=(\S+)", text)[1]
+    jsonschema.validate(yaml.safe_load(text), json.loads(named.read_text(encoding="utf-8")))

@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from httpserver import chat, completion, scripted, serving
 from maieutic import client
+from maieutic.backends import hosted_backend
 from maieutic.cards import CARDS, read_card
 from maieutic.client import Client, Server, Unanswered
 from maieutic.errors import UserError
 from maieutic.generate import Limits, first_request, generate_replies
-from maieutic.models import HostedModel
+from maieutic.models import HostedModel, VllmModel
 from maieutic.records import Item, Prompt, Reply, read_records
+from maieutic.serving import identity
 
 KEY = "sk-canary-5f0c1d"
 OK = {}
@@ -57,11 +60,20 @@ def test_a_completion_sends_the_prompt_as_it_is() -> None:
 
 
 def test_a_chat_sends_messages_and_keeps_reasoning_apart() -> None:
-    replies = [{"content": "\n\n4", "reasoning_content": "2+2"}, {"content": "<think>2+2</think>4"}, {"content": None}]
+    replies = [
+        {"content": "\n\n4", "reasoning_content": "2+2"},
+        {"content": "<think>2+2</think>4"},
+        {"content": None},
+        {"content": "<think>b</think>4", "reasoning": "a"},
+        {"content": "\n4", "reasoning": ""},
+    ]
     handler = scripted(lambda n, body: (200, chat(replies[n]), OK))
     with serving(handler) as address:
-        answers = ask(address, *(request(str(n), "chat") for n in range(3)), concurrency=1)
-    assert [(one.text, one.reasoning) for one in answers] == [("4", "2+2"), ("4", "2+2"), ("", None)]
+        answers = ask(address, *(request(str(n), "chat") for n in range(5)), concurrency=1)
+    # The last one has no reasoning: its new line is the tutor's own, and the stop string ends it there (Q3).
+    assert [(one.text, one.reasoning) for one in answers] == [
+        ("4", "2+2"), ("4", "2+2"), ("", None), ("4", "a\nb"), ("", None),
+    ]  # fmt: skip
     assert handler.requests[0][1] == "/v1/chat/completions"
     assert handler.requests[0][2]["messages"] == [{"role": "system", "content": "0"}]
 
@@ -153,7 +165,63 @@ def test_a_refusal_of_one_request_is_its_answer(status: int) -> None:
     assert (answer.error, answer.text, len(handler.requests)) == (f"{status}: prompt is too long", "", 1)
 
 
-@pytest.mark.parametrize("status", [400, 401, 402, 403, 404])
+REFUSALS = yaml.safe_load((Path(__file__).parents[1] / "cases/refusals.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", REFUSALS, ids=[case["said"][:40] or "empty" for case in REFUSALS])
+@pytest.mark.parametrize(
+    "wrapped", [lambda error: {"error": error}, lambda error: [{"error": error}], lambda error: error]
+)
+def test_what_is_recorded_and_what_ends_the_job(case: dict[str, str], wrapped: Any) -> None:
+    body = wrapped({"message": case["said"]})
+    with serving(scripted(lambda n, _: (400, body, {}))) as address:
+        [answer] = ask(address, request())
+    if case["about"] == "one":
+        assert answer.error == f"400: {case['said']}"
+    else:
+        assert isinstance(answer, UserError) and case["said"] in str(answer)
+
+
+def test_a_redirect_ends_the_job() -> None:
+    handler = scripted(lambda n, body: (301, b"", {"Location": "https://elsewhere/v1"}))
+    with serving(handler) as address:
+        [answer] = ask(address, request(), api_key=KEY)
+    assert isinstance(answer, UserError) and len(handler.requests) == 1
+
+
+def test_a_key_at_the_edge_of_a_long_message_is_not_cut_in_two() -> None:
+    text = "x" * 290 + KEY
+    with serving(scripted(lambda n, _: (401, {"error": {"message": text}}, {}))) as address:
+        [answer] = ask(address, request(), api_key=KEY)
+    assert KEY[:4] not in str(answer)
+
+
+def test_identities_hold_all_that_can_change_an_answer(tmp_path: Path, key: None) -> None:
+    """Every field of an entry is either in the request, in the identity, or known not to change an answer."""
+    (tmp_path / "manifest.json").write_text('{"files": {"model.safetensors": "aa"}}', encoding="utf-8")
+    base = {"engine": "vllm", "weights": {"path": "x"}}
+    changes = {
+        "dtype": "float32",
+        "max_model_len": 512,
+        "engine_args": ["--x"],
+        "extra_body": {"top_k": 1},
+        "omit": ["stop"],
+    }
+    found = [identity(VllmModel.model_validate({**base, **{name: value}}), tmp_path) for name, value in changes.items()]
+    found.append(identity(VllmModel.model_validate(base), tmp_path))
+    assert len({json.dumps(one, sort_keys=True) for one in found}) == len(changes) + 1
+    same = {"runtime_args": ["--y"], "environment": {"A": "1"}, "needs": {"gpus": 2}, "concurrency": 3, "label": "L"}
+    for name, value in same.items():
+        assert identity(VllmModel.model_validate({**base, name: value}), tmp_path) == found[-1], name
+    (tmp_path / "manifest.json").write_text('{"files": {"model.safetensors": "ab"}}', encoding="utf-8")
+    assert identity(VllmModel.model_validate(base), tmp_path) != found[-1]
+    others = [{}, {"model": "n"}, {"base_url": "http://y/v1"}, {"extra_body": {"a": 1}}, {"omit": ["stop"]}]
+    hosts = [hosted_backend("m", hosted("http://x", **{**change}))[1] for change in others]
+    assert len({json.dumps(one, sort_keys=True) for one in hosts}) == len(others)
+    assert KEY not in json.dumps(hosts)
+
+
+@pytest.mark.parametrize("status", [401, 402, 403, 404])
 def test_a_refusal_of_every_request_ends_the_job(status: int) -> None:
     handler = scripted(lambda n, body: (status, {"error": {"message": f"bad key {KEY}"}}, {}))
     with serving(handler) as address:

@@ -105,6 +105,8 @@ def test_statistics_of_a_reply() -> None:
     found = {one.criterion: one.value for one in GRADERS["statistics"](case, "It is 18. Why? How?", "robust")}
     assert found == {"empty": False, "words": 5, "questions": 2, "reveals_answer": True}
     assert GRADERS["statistics"](case, "It is 18.", "paper_compat") == []
+    product = {one.criterion: one.value for one in GRADERS["statistics"](case, "What is 1*8?", "robust")}
+    assert product["reveals_answer"] is False, "a product is not its digits"
 
 
 @pytest.mark.parametrize(

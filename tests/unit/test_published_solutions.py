@@ -43,8 +43,8 @@ def test_agreement_with_the_published_flags(data: Path, capsys: pytest.CaptureFi
         )
     assert len(cases) == 5276
     assert share(robust, flags) == 1.0
-    # Without the answer line 23 solutions are left, looked at one by one: 15 round only in that line (2.75 >> 2 minutes),
-    # 5 are right in prose and unreadable in their answer line (flagged wrong), 3 end on another number (from 1:00 to 5:00).
+    # Without the answer line 25 are left, looked at one by one: 11 round only in that line (2.75, then "A: 2"), 8 are
+    # right in prose and wrong or unreadable in that line (flagged wrong), 6 end on another number (from 1:00 to 5:00).
     assert share(bare, flags) > 0.995
     wrong = [text for (_, text, flag), verdict in zip(cases, paper, strict=True) if verdict != flag]
     # What paper_compat misses has a comma in its answer (Q1: 1,000 is read as 000).

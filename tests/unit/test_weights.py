@@ -34,6 +34,10 @@ def test_another_source_takes_the_place_of_the_first(tmp_path: Path) -> None:
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert set(manifest["files"]) == {"model.safetensors", "config.json"}
     assert manifest["files"]["config.json"] != before
+    (second / "model.safetensors").unlink()
+    (second / "other.safetensors").write_text("4", encoding="utf-8")
+    prepare_weights("m", Weights(path=str(second)), out)
+    assert sorted(path.name for path in out.glob("*.safetensors")) == ["other.safetensors"], "no link to what is gone"
     assert (first / "config.json").read_text(encoding="utf-8") == "A", "the first source is untouched"
 
 

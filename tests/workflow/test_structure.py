@@ -149,6 +149,32 @@ def test_editing_a_file_reruns_exactly_its_users(file: str, rerun: set[str], che
     assert {job.split()[0] for job in planned(folder, config)} == rerun
 
 
+def test_deleted_replies_are_made_again(checkouts: Callable[[], Path]) -> None:
+    folder = checkouts()
+    config = overlay(folder, {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}})
+    assert run(folder, config).returncode == 0
+    replies = "results/replies/mathtutorbench/echo.jsonl"
+    chain = {
+        f"{rule} benchmark=mathtutorbench, model=echo"
+        for rule in ("generate_replies", "parse_replies", "score_replies")
+    }
+    assert planned(folder, config, "--forcerun", replies) == chain | {"build_report"}, "as the README says"
+    (folder / replies).unlink()
+    style = folder / "workflow/maieutic/report/page.css"
+    style.write_text(style.read_text(encoding="utf-8") + "\n/* changed */\n", encoding="utf-8")
+    assert planned(folder, config) == chain | {"build_report"}, "the report reads the replies, so it needs them"
+
+
+@pytest.mark.parametrize("profile", ["workstation", "slurm"])
+def test_every_profile_keeps_the_flags_of_the_default_one(profile: str) -> None:
+    """With --workflow-profile Snakemake reads the chosen profile alone: without keep-going one dead tutor ends all."""
+    default, chosen = (
+        yaml.safe_load(Path(f"profiles/{name}/config.yaml").read_text(encoding="utf-8"))
+        for name in ("default", profile)
+    )
+    assert default["keep-going"] is True and default.items() <= chosen.items()
+
+
 FAULTS = {
     "unknown key": ({"run": {"tutor": ["echo"]}}, "run.tutor: is not a known key. Mend: did you mean 'tutors'?"),
     "unknown model": ({"run": {"tutors": ["ech"]}}, "run.tutors[0]: 'ech' is not in config/models.yaml. Mend: did you mean 'echo'?"),

@@ -23,12 +23,22 @@ from maieutic.thinking import cut_at_stop, split_thinking
 log = logging.getLogger(__name__)
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
+LONGEST_MESSAGE = 300
 LONGEST_RETRY_AFTER = 3600.0
 PASSING = frozenset({408, 409, 425, 429})  # asking again may help
-# A refusal of this one request, for good: it is recorded as its answer. Any other refusal would meet every request.
+# Refusals of this one request, for good, in the words of the servers that we know: it is too long, or its content is
+# filtered. They are recorded as its answer. Any other refusal would meet every request, and ends the job.
 REFUSED = re.compile(
-    r"context|too (?:long|large)|longer than|tokens? limit|maximum (?:number of )?(?:input )?tokens|max_tokens"
-    r"|content.?(?:filter|policy|management)|safety|moderation|flagged",
+    r"context.?(?:length|window|size|limit)|maximum context|too many (?:input )?tokens|less than \d+ `?tokens"
+    r"|(?:prompt|inputs?|messages?|text|request)\b.{0,80}\b(?:too (?:long|large)|longer than|exceeds?)"
+    r"|(?:input|prompt) token count.{0,60}exceeds|exceeds the maximum number of tokens|max_new_tokens`? must be <="
+    r"|content.?(?:filter|policy|management)|inappropriate content|content exists risk|violates? our (?:usage )?polic",
+    re.IGNORECASE,
+)
+# ... unless it is about a parameter or an account.
+SWEEPING = re.compile(
+    r"unsupported|not supported|unknown parameter|unrecognized|extra inputs|invalid (?:parameter|value|api)|header"
+    r"|account|billing|credit|quota|api.?key|max_(?:completion_)?tokens.{0,20}too (?:large|high)",
     re.IGNORECASE,
 )
 ANSWERS = frozenset({400, 413, 422})
@@ -138,12 +148,12 @@ class Client:
 
     def _refusal(self, error: Exception, attempt: int) -> Answer | None:
         """The answer to record to a refusal of this request; raises UserError where every request would be refused."""
-        if not isinstance(error, openai.APIStatusError) or not 400 <= error.status_code < 500:
+        if not isinstance(error, openai.APIStatusError) or not 300 <= error.status_code < 500:
             return None
         if error.status_code in PASSING:
             return None
-        said = self._without_key(message_of(error))
-        if error.status_code not in ANSWERS or not REFUSED.search(f"{said} {getattr(error, 'code', '')}"):
+        said = self._without_key(message_of(error))[:LONGEST_MESSAGE]
+        if error.status_code not in ANSWERS or not is_refusal_of_one(said):
             raise UserError(
                 self.server.base_url,
                 f"the server answers {error.status_code} ({said})",
@@ -178,11 +188,23 @@ class MalformedAnswer(Exception):
     """The server said 200 and sent something that is no answer."""
 
 
+def is_refusal_of_one(said: str) -> bool:
+    """Whether a server's words are about this request and not about all of them."""
+    return bool(REFUSED.search(said)) and not SWEEPING.search(said)
+
+
 def message_of(error: openai.APIStatusError) -> str:
-    """The server's own words, short and on one line."""
-    body = error.body
-    said = body.get("message") if isinstance(body, dict) else None
-    return " ".join(str(said or error.message).split())[:300]
+    """The server's own words on one line, however it wraps them (Gemini: in a list)."""
+    try:
+        body = error.response.json()
+    except ValueError:
+        body = None
+    if isinstance(body, list) and body:
+        body = body[0]
+    if isinstance(body, dict):
+        body = body.get("error", body)
+    said = [body.get("code"), body.get("message")] if isinstance(body, dict) else [body]
+    return " ".join(" ".join(str(part) for part in said if part and not isinstance(part, int)).split()) or error.message
 
 
 def retry_after(error: openai.APIStatusError) -> float | None:
@@ -222,12 +244,14 @@ def read_answer(reply: Any, stops: list[str], seconds: float, attempt: int) -> A
         if not isinstance(content, str):
             raise MalformedAnswer("no text")
     text, thought = split_thinking(clean(content))
-    if isinstance(given, str):
+    thoughts = [clean(given)] if isinstance(given, str) and given else []
+    if thoughts:
         text = text.lstrip()
+    thoughts += [thought] if thought else []
     usage = reply.usage
     return Answer(
         text=cut_at_stop(text, stops),
-        reasoning=clean(given) if isinstance(given, str) else thought,
+        reasoning="\n".join(thoughts) or None,
         finish=choice.finish_reason,
         prompt_tokens=usage.prompt_tokens if usage else None,
         completion_tokens=usage.completion_tokens if usage else None,

@@ -103,7 +103,9 @@ class ServedModel(Model):
     attempts: int = Field(8, ge=1, description="Attempts at one request before the job fails")
     max_tokens: int | None = Field(None, ge=1, description="Upper bound on the cards' max_tokens for this model")
     extra_body: dict[str, object] = Field({}, description="Further fields of every request")
-    omit: list[Literal["stop", "temperature", "seed"]] = Field([], description="Parameters the server refuses")
+    omit: list[Literal["stop", "temperature", "seed", "max_tokens"]] = Field(
+        [], description="Parameters the server refuses"
+    )
 
 
 class VllmModel(ServedModel):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, TypeAdapter
 
@@ -18,10 +19,19 @@ from maieutic.settings import Config
 RECORDS: list[type[BaseModel]] = [Item, Reply, Prompt, Grade, Score]
 
 
+def overlay_schema() -> dict[str, Any]:
+    """The configuration's schema for a file that holds a part of it: what an editor checks."""
+    schema = Config.model_json_schema()
+    schema["required"] = []
+    schema["$defs"]["Run"]["required"] = []
+    return schema
+
+
 def all_schemas() -> dict[str, str]:
     """File name to JSON text."""
     schemas = {
         "config": Config.model_json_schema(),
+        "overlay": overlay_schema(),
         "models": TypeAdapter(dict[str, ModelEntry]).json_schema(),
         "datasets": TypeAdapter(dict[str, Dataset]).json_schema(),
         "card": Card.model_json_schema(),

@@ -27,7 +27,8 @@ def prepare_weights(name: str, weights: PackagedWeights | Weights, out: Path, wi
     missing, unpinned, or not what the registry says.
     """
     weights.refuse_unpinned(f"models.{name}.weights")
-    begin(out, weights.model_dump_json() + str(with_code))
+    resumable = isinstance(weights, Weights) and weights.repo is not None
+    begin(out, weights.model_dump_json() + str(with_code), resumable)
     if isinstance(weights, PackagedWeights):
         convert_packaged(name, weights, out)
     elif weights.path is not None:
@@ -38,10 +39,10 @@ def prepare_weights(name: str, weights: PackagedWeights | Weights, out: Path, wi
     write_manifest(name, out)
 
 
-def begin(out: Path, source: str) -> None:
-    """Empty the folder unless it is this source's: an interrupted download goes on, nothing gets mixed."""
+def begin(out: Path, source: str, resumable: bool) -> None:
+    """Empty the folder unless a download of this very source goes on in it: nothing gets mixed."""
     mark = out / SOURCE
-    if not mark.is_file() or mark.read_text(encoding="utf-8") != source:
+    if not resumable or not mark.is_file() or mark.read_text(encoding="utf-8") != source:
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
         mark.write_text(source, encoding="utf-8")

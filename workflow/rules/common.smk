@@ -105,6 +105,12 @@ def weights_of(wildcards):
     return f"results/weights/{wildcards.model}/manifest.json" if served else []
 
 
+def weight_files(wildcards):
+    """The files of weights that are on disk already: new ones under an old name are new weights."""
+    path = getattr(checked.models[wildcards.model].weights, "path", None)
+    return [str(file) for file in sorted(Path(path).glob("*.*"))] if path else []
+
+
 def model_json(wildcards):
     """What a model's jobs need of its registry entry."""
     return settings.entry_json(checked.models[wildcards.model])

@@ -22,6 +22,7 @@ rule build_report:
         grades=collect(
             "results/grades/parsed/{benchmark}/{model}.jsonl", benchmark=CARDS, model=TUTORS
         ),
+        replies=collect("results/replies/{benchmark}/{model}.jsonl", benchmark=CARDS, model=TUTORS),
         code=code("report/*.*"),
         printed=[path for path in Path("resources/reference").glob("*.csv") if path.stem in CARDS],
     output:

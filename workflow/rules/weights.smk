@@ -3,6 +3,7 @@
 
 rule prepare_weights:
     input:
+        folder=weight_files,
         code=code("weights.py"),
     output:
         "results/weights/{model}/manifest.json",

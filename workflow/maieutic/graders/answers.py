@@ -26,7 +26,9 @@ MARKERS = (
     re.compile(r"####"),
     re.compile(r"final\s+answer(?:\s+is)?\s*[:=]?", re.IGNORECASE),
     re.compile(r"^[ \t]*A:", re.MULTILINE),
-    re.compile(r"\banswer(?:\s+is\b|\s*[:=])\s*[:=]?", re.IGNORECASE),
+    re.compile(
+        r"\banswer(?:\s+is\b(?!\s+(?:wrong|incorrect|not|right|correct|off|too|close))|\s*[:=])\s*[:=]?", re.IGNORECASE
+    ),
 )
 LATEX = (
     (re.compile(r"\\d?frac\s*\{(\d+)\}\s*\{(\d+)\}"), r"\1/\2"),
@@ -39,6 +41,7 @@ BOXED = re.compile(r"\\boxed\s*\{([^{}]*)\}")
 # The sign after a calculation or a lone variable: a result follows ("9*2 = 18", "x = 5"; not "with n = 4 friends").
 RESULT = re.compile(r"(?:[\d)\]%>]\s*|^\W*[A-Za-z]\w?\s*)=")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+NEXT_CLAUSE = re.compile(r"[,;]\s|\b(?:and|so|then|leaving)\b")
 BRACKETED = re.compile(r"\([^()]*\)")
 TAIL = 400  # characters after a marker in which its number must stand
 
@@ -101,15 +104,24 @@ def after_result(text: str) -> str | None:
     return text[signs[-1].end() :] if signs else None
 
 
+def result_of(text: str) -> tuple[float, str] | None:
+    """The first number of what follows a calculation, unless a further clause goes on to another one."""
+    clauses = NEXT_CLAUSE.split(text, maxsplit=1)
+    if len(clauses) > 1 and numbers_in(clauses[1]):
+        return None
+    return next(iter(numbers_in(text)), None)
+
+
 def final_number(text: str) -> tuple[float, str] | None:
     """The final answer and what it was read from: after a marker where there is one, else the text's last number."""
     for pattern, replacement in LATEX:
         text = pattern.sub(replacement, text)
     if boxed := BOXED.findall(text):
-        return next(iter(numbers_in(boxed[-1])), None)
+        return next(iter(numbers_in(after_result(boxed[-1]) or boxed[-1])), None)
     text = plain(text)
     marked = after_marker(text)
     if marked is not None:
+        marked = next(sentence for sentence in SENTENCE_END.split(marked) if NUMBER.search(sentence))
         marked = BRACKETED.sub(" ", marked) if NUMBER.search(BRACKETED.sub(" ", marked)) else marked
         numbers = numbers_in(after_result(marked) or marked) or numbers_in(marked)
         return numbers[0] if numbers else None
@@ -118,8 +130,8 @@ def final_number(text: str) -> tuple[float, str] | None:
     lines = [line for line in unbracketed.split("\n") if NUMBER.search(line)]
     sentences = [one for one in SENTENCE_END.split(lines[-1]) if NUMBER.search(one)] if lines else []
     # "2 * 13 = 26 inches in 13 years": the result of the last sentence's calculation, not its last number.
-    if sentences and (results := numbers_in(after_result(sentences[-1]) or "")):
-        return results[0]
+    if sentences and (result := result_of(after_result(sentences[-1]) or "")):
+        return result
     numbers = numbers_in(unbracketed) or numbers_in(text)
     return numbers[-1] if numbers else None
 

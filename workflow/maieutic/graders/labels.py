@@ -18,12 +18,14 @@ LEADING_STEP = re.compile(
     r"[\s\"'(\[#]*" + STEP + r"[\"')\]]*\s*(?:[.](?!\d)|[,;:!)\u2013\u2014-](?!\d)|\n|$)", re.IGNORECASE
 )
 NAMED_STEP = re.compile(r"\bstep\s*(?:number\s*|no\.\s*)?#?(\d{1,3})\b", re.IGNORECASE)
+# The whole reply says so and nothing else: "correct until the last line" is no zero.
 NO_ERROR = re.compile(
-    r"\b(?:no|without(?:\s+any)?)\s+(?:errors?|mistakes?)\b|\b(?:all|every|each)\b[^.\n]{0,40}\bcorrect\b"
-    r"|\bsolution\s+is\s+(?:completely\s+|entirely\s+)?correct\b",
+    r"\W*(?:there\s+(?:is|are)\s+|i\s+(?:see|find|found)\s+)?(?:no|without\s+any)\s+(?:errors?|mistakes?)"
+    r"(?:\s+(?:is|are|was|were))?(?:\s+(?:found|made|here|present|in\s+(?:the|this)\s+(?:student'?s?\s+)?solution))*\W*"
+    r"|\W*(?:all(?:\s+of)?(?:\s+the)?\s+steps|every\s+step|each\s+step|the\s+(?:student'?s?\s+)?solution)"
+    r"\s+(?:is|are)\s+(?:completely\s+|entirely\s+|all\s+)?correct\W*",
     re.IGNORECASE,
 )
-HEDGED = re.compile(r"\b(?:not|but|except|however|although|though|apart)\b|n't\b", re.IGNORECASE)
 INTEGER = re.compile(r"(?<![\d.,])\d{1,3}(?![\d]|[.,]\d)")
 
 
@@ -78,8 +80,8 @@ def robust_step(text: str) -> tuple[int, str] | None:
             return found.pop(), pattern.search(cleaned)[0]  # type: ignore[index]
         if found:
             return None
-    if (clear := NO_ERROR.search(cleaned)) and not HEDGED.search(cleaned):
-        return 0, clear[0]
+    if NO_ERROR.fullmatch(cleaned):
+        return 0, cleaned
     return None
 
 

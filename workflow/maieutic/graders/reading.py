@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-MARKUP = re.compile("[*_`~]+|[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+MARKUP = re.compile(r"(?<!\d)\*+|\*+(?!\d)|[_`~]+|[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 KEPT = 200  # characters of the passage that a value was read from
 
 
