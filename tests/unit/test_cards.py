@@ -151,4 +151,5 @@ def test_schemas_on_file_are_those_of_the_declarations() -> None:
 def test_shipped_files_are_right_under_the_schema_that_they_name(name: str) -> None:
     text = Path(f"config/{name}.yaml").read_text(encoding="utf-8")
     named = Path("config") / re.search(r"\$schema=(\S+)", text)[1]
-    jsonschema.validate(yaml.safe_load(text), json.loads(named.read_text(encoding="utf-8")))
+    validator = jsonschema.Draft202012Validator(json.loads(named.read_text(encoding="utf-8")))
+    assert [fault.message for fault in validator.iter_errors(yaml.safe_load(text))] == []

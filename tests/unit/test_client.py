@@ -18,7 +18,7 @@ from maieutic.backends import hosted_backend
 from maieutic.cards import CARDS, read_card
 from maieutic.client import Client, Server, Unanswered
 from maieutic.errors import UserError
-from maieutic.generate import Limits, first_request, generate_replies
+from maieutic.generate import Limits, generate_replies, request_of
 from maieutic.models import HostedModel, VllmModel
 from maieutic.records import Item, Prompt, Reply, read_records
 from maieutic.serving import identity
@@ -316,9 +316,9 @@ def test_a_refused_item_is_recorded_and_not_asked_again(key: None, tmp_path: Pat
     ("run", "model", "sent"), [(None, None, 2048), (None, 96, 96), (64, 96, 64), (4096, None, 2048)]
 )
 def test_the_smallest_bound_on_tokens_counts(run: int | None, model: int | None, sent: int) -> None:
-    loaded, item = work(1)[0]
+    loaded, _ = work(1)[0]
     entry = hosted("http://x", max_tokens=model)
-    assert first_request(loaded, item, entry, Limits(run, 1))["max_tokens"] == sent
+    assert request_of(loaded, [], entry, Limits(run, 1))["max_tokens"] == sent
 
 
 def test_items_with_the_same_prompt_are_one_request(key: None, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.errors import UserError
-from maieutic.models import HostedModel, VllmModel
+from maieutic.models import HostedModel, ServedModel, VllmModel
 
 log = logging.getLogger(__name__)
 
@@ -19,8 +19,14 @@ log = logging.getLogger(__name__)
 class Backend:
     """The server behind a job: nothing until the first request needs it."""
 
-    def __init__(self, start: Callable[[], Awaitable[Any]], stop: Callable[[], None]) -> None:
-        self._start, self._stop = start, stop
+    def __init__(
+        self,
+        start: Callable[[], Awaitable[Any]],
+        stop: Callable[[], None] = lambda: None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """start: gives a client; stop: ends the server; check: raises UserError where the server has died."""
+        self._start, self._stop, self.check = start, stop, check
         self._lock = asyncio.Lock()
         self._client: Any = None
         self.busy_from = 0.0
@@ -41,24 +47,29 @@ class Backend:
         self._stop()
 
 
-def hosted_backend(name: str, model: HostedModel) -> tuple[Backend, dict[str, Any]]:
-    """A client of somebody else's endpoint. The key comes from the environment and goes nowhere else."""
+def client_of(model: ServedModel, base_url: str, name: str, **where: str) -> Any:
+    """A client with the limits of a registry entry. where: `socket` or `api_key`."""
     from maieutic.client import Client, Server
 
-    key = hosted_key(name, model)
     server = Server(
-        base_url=model.base_url,
-        model=model.model,
-        api_key=key or "none",
+        base_url=base_url,
+        model=name,
         timeout=model.request_timeout,
         attempts=model.attempts,
         concurrency=model.concurrency,
         omit=tuple(model.omit),
         extra_body=model.extra_body,
+        **where,
     )
+    return Client(server)
 
-    async def start() -> Client:
-        return Client(server)
+
+def hosted_backend(name: str, model: HostedModel) -> tuple[Backend, dict[str, Any]]:
+    """A client of somebody else's endpoint. The key comes from the environment and goes nowhere else."""
+    key = hosted_key(name, model)
+
+    async def start() -> Any:
+        return client_of(model, model.base_url, model.model, **({"api_key": key} if key else {}))
 
     identity = {
         "engine": "hosted",
@@ -67,7 +78,7 @@ def hosted_backend(name: str, model: HostedModel) -> tuple[Backend, dict[str, An
         "extra_body": model.extra_body,
         "omit": sorted(model.omit),
     }
-    return Backend(start, lambda: None), identity
+    return Backend(start), identity
 
 
 def hosted_key(name: str, model: HostedModel) -> str | None:
@@ -84,27 +95,15 @@ def hosted_key(name: str, model: HostedModel) -> str | None:
     return key
 
 
-def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -> tuple[Backend, dict[str, Any], Any]:
+def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -> tuple[Backend, dict[str, Any]]:
     """A vLLM server of our own."""
-    from maieutic.client import Client, Server
     from maieutic.serving import VllmServer, identity
 
     process = VllmServer(name, model, weights, server_log)
 
-    async def start() -> Client:
+    async def start() -> Any:
         process.start()
         await process.ready()
-        return Client(
-            Server(
-                base_url="http://server/v1",
-                model=name,
-                socket=process.socket,
-                timeout=model.request_timeout,
-                attempts=model.attempts,
-                concurrency=model.concurrency,
-                omit=tuple(model.omit),
-                extra_body=model.extra_body,
-            )
-        )
+        return client_of(model, "http://server/v1", name, socket=process.socket)
 
-    return Backend(start, process.stop), identity(model, weights), process.check_alive
+    return Backend(start, process.stop, process.check_alive), identity(model, weights)

@@ -94,10 +94,10 @@ def card_path(benchmark: str, task: str) -> Path:
     return CARDS / benchmark / f"{task}.yaml"
 
 
-def parse(place: str, content: Any, kind: type[Card]) -> Card:
+def parse(place: str, content: Any) -> Card:
     """Validate, with the first error as one line."""
     try:
-        return kind.model_validate(content)
+        return Card.model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
@@ -115,7 +115,7 @@ def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
         raise UserError(str(path), f"not YAML that can be read safely: {error}", "mend the file") from None
-    card = parse(str(path), content, Card)
+    card = parse(str(path), content)
     if (card.task, card.benchmark) != (path.stem, path.parent.name):
         raise UserError(str(path), f"task and benchmark say {card.benchmark}/{card.task}", "name the file as the task")
     if sum(metric.headline for metric in card.metrics.values()) != 1:

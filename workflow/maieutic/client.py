@@ -99,7 +99,6 @@ class Client:
         self.slots = asyncio.Semaphore(server.concurrency)
         self.gate = Gate()
         self.retries: dict[str, int] = {}
-        self.in_flight = 0
         self.api = AsyncOpenAI(
             base_url=server.base_url,
             api_key=server.api_key,
@@ -117,15 +116,12 @@ class Client:
         for attempt in range(1, self.server.attempts + 1):
             async with self.slots:
                 await self.gate.passed()
-                self.in_flight += 1
                 try:
                     return await self._once(request, attempt)
                 except Exception as error:
                     if (refused := self._refusal(error, attempt)) is not None:
                         return refused
                     wait = self._note(error, attempt)
-                finally:
-                    self.in_flight -= 1
             if attempt < self.server.attempts:
                 await asyncio.sleep(wait)
         raise Unanswered(f"no answer after {self.server.attempts} attempts")

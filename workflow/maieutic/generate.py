@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from maieutic.prompts import Messages, render
 from maieutic.records import Item, Prompt, Reply, Turn, write_records
 
 log = logging.getLogger(__name__)
-Ask = Callable[[dict[str, Any]], Awaitable[Entry]]
 Work = list[tuple[LoadedCard, Item]]
 
 
@@ -58,12 +57,6 @@ class Job:
             del self.waiting[key]
 
 
-def first_request(loaded: LoadedCard, item: Item, model: ServedModel, limits: Limits) -> dict[str, Any]:
-    """The request of an item's first turn."""
-    content = render(loaded.templates[0], item.vars, loaded.shots)
-    return request_of(loaded, [{"role": model.prompt_role, "content": content}], model, limits)
-
-
 class Limits:
     """What a run may change of every request."""
 
@@ -87,37 +80,30 @@ def request_of(loaded: LoadedCard, messages: Messages, model: ServedModel, limit
 async def converse(loaded: LoadedCard, item: Item, job: Job, limits: Limits, prompts: dict[str, Prompt]) -> Reply:
     """One item from its first turn to its last; later turns see the tutor's own answers."""
     turns: list[Turn] = []
-    request = first_request(loaded, item, job.model, limits)
-    error = None
-    for number in range(len(loaded.templates)):
-        if number:
-            said = {**item.vars, "answers": [turn.text for turn in turns]}
-            content = render(loaded.templates[number], said, loaded.shots)
-            messages = [
-                *request["messages"],
-                {"role": "assistant", "content": turns[-1].text},
-                {"role": "user", "content": content},
-            ]
-            request = request_of(loaded, messages, job.model, limits)
-        sent = digest(request["messages"])
-        prompts.setdefault(sent, Prompt(messages=sent, content=request["messages"]))
+    messages: Messages = []
+    for template in loaded.templates:
+        if turns:
+            messages = [*messages, {"role": "assistant", "content": turns[-1].text}]
+        said = {**item.vars, "answers": [turn.text for turn in turns]}
+        role = "user" if turns else job.model.prompt_role
+        messages = [*messages, {"role": role, "content": render(template, said, loaded.shots)}]
+        request = request_of(loaded, messages, job.model, limits)
+        sent = digest(messages)
+        prompts.setdefault(sent, Prompt(messages=sent, content=messages))
         entry = await job.ask(request)
         fields = {name: getattr(entry, name) for name in Turn.model_fields if name != "messages"}
         turns.append(Turn(messages=sent, **fields))
-        if error := entry.error:
+        if entry.error:
             break
-    return Reply(
-        id=item.id, task=item.task, model=job.name, key=request_key(request, job.identity), turns=turns, error=error
-    )
+    # A card has at least one turn, so the last one's entry is there: its key names the whole conversation.
+    return Reply(id=item.id, task=item.task, model=job.name, key=entry.key, turns=turns, error=entry.error)
 
 
-async def converse_all(
-    work: Work, job: Job, limits: Limits, watch: Callable[[], None]
-) -> tuple[list[Reply], list[Prompt]]:
+async def converse_all(work: Work, job: Job, limits: Limits) -> tuple[list[Reply], list[Prompt]]:
     """Every item at once. Raises UserError when some stayed unanswered, after all others were heard."""
     from maieutic.client import Unanswered
 
-    progress = Progress(f"{job.name}", len(work))
+    progress = Progress(job.name, len(work))
     prompts: dict[str, Prompt] = {}
     replies: dict[tuple[str, str], Reply] = {}
 
@@ -133,7 +119,7 @@ async def converse_all(
         fresh = job.asked > asked
         progress.step(known=not fresh, tokens=tokens if fresh else 0)
 
-    await watched([one(loaded, item) for loaded, item in work], watch)
+    await watched([one(loaded, item) for loaded, item in work], job.backend.check)
     progress.say()
     if progress.failed:
         raise UserError(
@@ -182,22 +168,21 @@ def generate_replies(
         write_records(prompts_out, [])
         return
     with Journal(journal_path) as journal:
-        watch: Callable[[], None] = lambda: None  # noqa: E731
         if isinstance(model, HostedModel):
             backend, identity = hosted_backend(name, model)
         else:
             assert weights is not None, "a served model has weights"
-            backend, identity, watch = vllm_backend(name, model, weights, server_log)
+            backend, identity = vllm_backend(name, model, weights, server_log)
         job = Job(name, model, identity, journal, backend)
-        replies, prompts = asyncio.run(run_job(work, job, limits, watch))
+        replies, prompts = asyncio.run(run_job(work, job, limits))
     write_records(prompts_out, prompts)
     write_records(out, replies)
 
 
-async def run_job(work: Work, job: Job, limits: Limits, watch: Callable[[], None]) -> tuple[list[Reply], list[Prompt]]:
+async def run_job(work: Work, job: Job, limits: Limits) -> tuple[list[Reply], list[Prompt]]:
     """Converse, and end the server whatever happens."""
     try:
-        return await converse_all(work, job, limits, watch)
+        return await converse_all(work, job, limits)
     finally:
         if job.backend.busy_from:
             log.info("%d requests in %.1f s with the server up", job.asked, time.monotonic() - job.backend.busy_from)

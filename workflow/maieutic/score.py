@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 
 from maieutic.cards import Card, Metric
@@ -17,18 +18,14 @@ def score_task(
     card: Card, model: str, items: list[Item], grades: list[Grade], resamples: int, seed: int
 ) -> list[Score]:
     """Every score of one model on one task. An item without a readable grade is counted as missing, never as wrong."""
+    given: dict[tuple[str, str | None], dict[str, Grade]] = defaultdict(dict)
+    for grade in grades:
+        if grade.task == card.task:
+            given[grade.grader, grade.criterion][grade.id] = grade
     scores = []
     for name, metric in card.metrics.items():
         for scoring in SCORINGS:
-            grader = metric.grader or card.graders[0]
-            mine = {
-                grade.id: grade
-                for grade in grades
-                if grade.task == card.task
-                and grade.grader == f"{grader}/{scoring}"
-                and grade.criterion == metric.criterion
-            }
-            if mine:
+            if mine := given.get((f"{metric.grader or card.graders[0]}/{scoring}", metric.criterion)):
                 scores.append(score_metric(card, name, metric, scoring, model, items, mine, resamples, seed))
     return scores
 

@@ -6,6 +6,7 @@ Everything that can be wrong is found here, before any work starts, as one line 
 from __future__ import annotations
 
 import difflib
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,11 @@ class Config(Entry):
     models: dict[str, ModelEntry] = Field(description="Registry: every model that exists (config/models.yaml)")
     datasets: dict[str, Dataset] = Field(description="Registry: every source file (config/datasets.yaml)")
 
+    @cached_property
+    def cards(self) -> dict[Path, LoadedCard]:
+        """The selected cards by their path, read once: the report asks for them again and again."""
+        return select_cards(self)
+
 
 def check_config(raw: dict[str, Any]) -> Config:
     """Validate a configuration. Raises UserError for its first fault."""
@@ -81,22 +87,21 @@ def check_config(raw: dict[str, Any]) -> Config:
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
-        raise first_fault(error, raw) from None
+        raise first_fault(error) from None
     check_names_of_tutors(config)
     if config.data_dir is not None and config.edition == "published" and not Path(config.data_dir).is_dir():
         raise UserError(
             "data_dir", f"{config.data_dir} is not a folder", "name the folder with the published files, or null"
         )
-    selected = select_cards(config)
-    check_protocol(config, selected)
-    for path, loaded in selected.items():
+    check_protocol(config)
+    for path, loaded in config.cards.items():
         check_card(config, path, loaded)
     for name in tutors_of(config):
         check_tutor(name, config.models[name])
     return config
 
 
-def first_fault(error: ValidationError, raw: dict[str, Any]) -> UserError:
+def first_fault(error: ValidationError) -> UserError:
     """The first fault of a configuration as one line."""
     fault = error.errors()[0]
     place = [part for part in fault["loc"] if part not in TAGS]
@@ -106,13 +111,13 @@ def first_fault(error: ValidationError, raw: dict[str, Any]) -> UserError:
     kind = WRONG_TYPE.get(fault["type"], f"{fault['msg'][0].lower()}{fault['msg'][1:]}{found}")
     mend = "see config/README.md for every key"
     if fault["type"] == "extra_forbidden":
-        known = known_keys(fault["loc"], raw)
+        known = known_keys(fault["loc"])
         if near := difflib.get_close_matches(str(place[-1]), known, 1):
             mend = f"did you mean {near[0]!r}? {mend[0].upper()}{mend[1:]}"
     return UserError(key or "config", kind, mend)
 
 
-def known_keys(location: tuple[int | str, ...], raw: dict[str, Any]) -> list[str]:
+def known_keys(location: tuple[int | str, ...]) -> list[str]:
     """The keys that stand where an unknown one was found."""
     kinds: dict[str, type[BaseModel]] = {
         "run": Run,
@@ -169,9 +174,9 @@ def select_cards(config: Config) -> dict[Path, LoadedCard]:
     return {path: cards.read_card(path, config.run.protocol) for path in sorted(set(paths))}
 
 
-def check_protocol(config: Config, selected: dict[Path, LoadedCard]) -> None:
+def check_protocol(config: Config) -> None:
     """A protocol is `released` or a variant of a selected card."""
-    known = {cards.RELEASED} | {variant for loaded in selected.values() for variant in loaded.card.variants}
+    known = {cards.RELEASED} | {variant for loaded in config.cards.values() for variant in loaded.card.variants}
     if config.run.protocol not in known:
         raise unknown("run.protocol", config.run.protocol, list(known), "the selected cards' variants")
 
@@ -200,7 +205,7 @@ def check_card(config: Config, path: Path, loaded: LoadedCard) -> None:
 def benchmarks_of(config: Config) -> dict[str, list[LoadedCard]]:
     """The selected cards of each benchmark."""
     found: dict[str, list[LoadedCard]] = {}
-    for loaded in select_cards(config).values():
+    for loaded in config.cards.values():
         found.setdefault(loaded.card.benchmark, []).append(loaded)
     return found
 
@@ -209,7 +214,7 @@ def tutors_of(config: Config) -> list[str]:
     """The run's tutors, then the baselines that the selected cards name: every table has its floor and ceiling."""
     baselines = {
         name
-        for loaded in select_cards(config).values()
+        for loaded in config.cards.values()
         for name in [*loaded.card.baselines.floor, loaded.card.baselines.ceiling]
     }
     return [*config.run.tutors, *sorted(name for name in baselines if name not in config.run.tutors)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def differences(
     return result
 
 
-def task_section(config: Config, results: Path, card: Card, scores: list[Score]) -> dict[str, Any]:
+def task_section(config: Config, readings: Readings, card: Card, scores: list[Score]) -> dict[str, Any]:
     """What the page shows of one task."""
     mine = [score for score in scores if score.task == card.task]
     order = tutors_in_order(config)
@@ -119,7 +120,7 @@ def task_section(config: Config, results: Path, card: Card, scores: list[Score])
         "scores": mine,
         "n": max((score.n + score.missing for score in mine), default=0),
         "intervals": intervals_figure(config, card, mine),
-        "outcomes": outcomes_figure(config, results, card),
+        "outcomes": outcomes_figure(config, readings, card),
         "headline": shown_metric(card.headline),
     }
 
@@ -137,15 +138,26 @@ def intervals_figure(config: Config, card: Card, scores: list[Score]) -> str:
     return interval_chart(pd.DataFrame(rows), shown_metric(card.headline)) if rows else ""
 
 
-def outcomes_figure(config: Config, results: Path, card: Card) -> str:
-    """How the robust readings of the first grader are spread: right and wrong, or values."""
+Readings = dict[tuple[str, str], list[Grade]]
+
+
+def headline_readings(config: Config, results: Path, benchmark: str, cards: list[Card]) -> Readings:
+    """The robust readings of each card's first grader, by model and task; every file is read once."""
+    wanted = {(card.task, f"{card.graders[0]}/robust") for card in cards}
+    readings: Readings = defaultdict(list)
+    for model in tutors_in_order(config):
+        path = results / "grades" / "parsed" / benchmark / f"{model}.jsonl"
+        for grade in read_records(path, Grade) if path.exists() else []:
+            if (grade.task, grade.grader) in wanted:
+                readings[model, grade.task].append(grade)
+    return readings
+
+
+def outcomes_figure(config: Config, readings: Readings, card: Card) -> str:
+    """How the readings are spread: right and wrong, or values."""
     shares, values = [], []
     for model in tutors_in_order(config):
-        path = results / "grades" / "parsed" / card.benchmark / f"{model}.jsonl"
-        if not path.exists():
-            continue
-        name = f"{card.graders[0]}/robust"
-        grades = [one for one in read_records(path, Grade) if one.task == card.task and one.grader == name]
+        grades = readings.get((model, card.task), [])
         label = label_of(config, model)
         found = [outcome(grade) for grade in grades]
         if "value" in found:
@@ -166,6 +178,7 @@ def sections(config: Config, results: Path, scores: dict[str, list[Score]]) -> l
     for benchmark, loadeds in benchmarks_of(config).items():
         cards = in_paper_order(benchmark, [loaded.card for loaded in loadeds])
         of = scores.get(benchmark, [])
+        readings = headline_readings(config, results, benchmark, cards)
         shown.append(
             {
                 "name": benchmark,
@@ -174,7 +187,7 @@ def sections(config: Config, results: Path, scores: dict[str, list[Score]]) -> l
                 "boards": {scoring: leaderboard(config, cards, of, scoring) for scoring in SCORINGS},
                 "limits": {scoring: limits(cards, of, scoring) for scoring in SCORINGS},
                 "paper": against_paper(config, cards, benchmark, of),
-                "tasks": [task_section(config, results, card, of) for card in cards],
+                "tasks": [task_section(config, readings, card, of) for card in cards],
                 "size": sum(
                     len(read_records(results / "items" / benchmark / f"{card.task}.jsonl", Item)) for card in cards
                 ),
