@@ -83,10 +83,11 @@ def copy_workflow(folder: Path) -> Path:
         text=True,
     ).stdout.split("\n")
     for name in filter(None, listed):
-        if (ROOT / name).is_file() and not name.startswith("tests/"):
+        source = ROOT / name
+        if (source.is_file() or source.is_symlink()) and not name.startswith("tests/"):
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, target)
+            shutil.copy2(source, target, follow_symlinks=False)
     (folder / ".venv").symlink_to(ROOT / ".venv")
     return folder
 

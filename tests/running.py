@@ -27,8 +27,9 @@ def overlay(folder: Path, config: dict[str, Any], name: str = "overlay.yaml") ->
 
 
 def command(config: Path | None, *more: str) -> list[str]:
-    """The line that a user would type."""
-    line = [str(SNAKEMAKE), "--cores", "2", *more]
+    """The line that a user would type. A profile says itself where jobs run."""
+    where = [] if "--profile" in more or "--workflow-profile" in more else ["--cores", "2"]
+    line = [str(SNAKEMAKE), *where, *more]
     return [*line, "--configfile", str(config)] if config else line
 
 

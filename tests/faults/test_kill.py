@@ -2,103 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 import signal
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from running import environment, overlay, run, start
-
-NAME = "small"
-JOURNAL = f"results/journal/replies/mathtutorbench/{NAME}.jsonl"
-LOCK = f"results/journal/replies/mathtutorbench/{NAME}.lock"
-SERVER_LOG = f"results/logs/serve/mathtutorbench/{NAME}.log"
-TABLES = ("results/report/scores.csv", "results/report/scores.parquet", f"results/scores/mathtutorbench/{NAME}.json")
-ANSWERED = re.compile(r'"POST /v1/completions HTTP/1.1" 200')
-PATIENCE = 240.0
-
-
-def configure(folder: Path, weights: Path, **run_keys: object) -> Path:
-    """The demo with its real model, from weights that are converted already."""
-    model = {
-        "engine": "vllm",
-        "weights": {"path": str(weights)},
-        "dtype": "float32",
-        "max_model_len": 4096,
-        "engine_args": ["--enforce-eager"],
-        "runtime_args": ["--max-num-seqs", "16"],
-        "environment": {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"},
-        "needs": {"cpus": 1, "mem_mb": 4000},
-    }
-    keys = {"tutors": [NAME], "max_tokens": 16, **run_keys}
-    return overlay(folder, {"models": {NAME: model}, "run": keys})
-
-
-def journal_keys(folder: Path) -> list[str]:
-    """The keys of the whole lines of the journal."""
-    path = folder / JOURNAL
-    if not path.exists():
-        return []
-    whole = [line for line in path.read_bytes().split(b"\n")[:-1] if line.strip()]
-    keys = []
-    for line in whole:
-        try:
-            keys.append(json.loads(line)["key"])
-        except ValueError:
-            continue
-    return keys
-
-
-def answered(folder: Path) -> int:
-    """Requests that the server itself counted as answered, over all its lives."""
-    path = folder / SERVER_LOG
-    return len(ANSWERED.findall(path.read_text(encoding="utf-8", errors="replace"))) if path.exists() else 0
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain: {what}"
-        time.sleep(0.02)
-
-
-def driver_pid(folder: Path) -> int:
-    """The driver's pid, from the lock that it holds."""
-    return int((folder / LOCK).read_text(encoding="utf-8").split()[-1])
-
-
-def children(pid: int) -> list[int]:
-    """All descendants of a process."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    below: dict[int, list[int]] = {}
-    for line in listed.splitlines():
-        child, parent = map(int, line.split())
-        below.setdefault(parent, []).append(child)
-    found, queue = [], [pid]
-    while queue:
-        for child in below.get(queue.pop(), []):
-            found.append(child)
-            queue.append(child)
-    return found
-
-
-def alive(pids: list[int]) -> list[int]:
-    """Those that still run (a zombie does not)."""
-
-    def runs(pid: int) -> bool:
-        try:
-            return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] != "Z"
-        except (FileNotFoundError, ProcessLookupError):
-            return False
-
-    return [pid for pid in pids if runs(pid)]
+from running import environment, run, start
+from small import (
+    NAME,
+    PATIENCE,
+    SERVER_LOG,
+    TABLES,
+    alive,
+    answered,
+    children,
+    configure,
+    driver_pid,
+    journal_keys,
+    until,
+)
 
 
 def interrupt(folder: Path, config: Path, share: float, total: int, victim: Callable[[int, int], int]) -> list[int]:

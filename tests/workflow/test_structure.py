@@ -99,7 +99,7 @@ def test_adding_a_model_schedules_that_models_jobs_and_the_summaries(finished: P
     more = overlay(finished, {"models": {"added": model}, "run": {"tutors": ["echo", "added"]}}, "more.yaml")
     where = "benchmark=mathtutorbench, model=added"
     assert planned(finished, more) == SUMMARIES | {
-        f"{rule} {where}" for rule in ("generate_replies", "parse_replies", "score_replies")
+        f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")
     }
 
 
@@ -110,7 +110,7 @@ def test_no_two_models_share_a_file(finished: Path) -> None:
     jobs = planned(
         finished, overlay(finished, {"models": models, "run": {"tutors": names}}, "names.yaml"), "--forceall"
     )
-    assert {f"generate_replies benchmark=mathtutorbench, model={name}" for name in names} <= jobs
+    assert {f"generate_replies_locally benchmark=mathtutorbench, model={name}" for name in names} <= jobs
 
 
 def test_adding_a_task_schedules_its_items_and_that_benchmark(checkouts: Callable[[], Path]) -> None:
@@ -132,7 +132,7 @@ def test_adding_a_task_schedules_its_items_and_that_benchmark(checkouts: Callabl
         ("workflow/maieutic/graders/labels.py", {"parse_replies", "score_replies", "build_report"}),
         ("workflow/maieutic/metrics.py", {"score_replies", "build_report"}),
         ("workflow/maieutic/report/page.css", {"build_report"}),
-        ("resources/benchmarks/mathtutorbench/problem_solving.jinja", {"generate_replies", "parse_replies", "score_replies", "build_report"}),
+        ("resources/benchmarks/mathtutorbench/problem_solving.jinja", {"generate_replies_locally", "parse_replies", "score_replies", "build_report"}),
     ],
     ids=["grader", "metric", "style", "prompt"],
 )  # fmt: skip
@@ -156,23 +156,13 @@ def test_deleted_replies_are_made_again(checkouts: Callable[[], Path]) -> None:
     replies = "results/replies/mathtutorbench/echo.jsonl"
     chain = {
         f"{rule} benchmark=mathtutorbench, model=echo"
-        for rule in ("generate_replies", "parse_replies", "score_replies")
+        for rule in ("generate_replies_locally", "parse_replies", "score_replies")
     }
     assert planned(folder, config, "--forcerun", replies) == chain | {"build_report"}, "as the README says"
     (folder / replies).unlink()
     style = folder / "workflow/maieutic/report/page.css"
     style.write_text(style.read_text(encoding="utf-8") + "\n/* changed */\n", encoding="utf-8")
     assert planned(folder, config) == chain | {"build_report"}, "the report reads the replies, so it needs them"
-
-
-@pytest.mark.parametrize("profile", ["workstation", "slurm"])
-def test_every_profile_keeps_the_flags_of_the_default_one(profile: str) -> None:
-    """With --workflow-profile Snakemake reads the chosen profile alone: without keep-going one dead tutor ends all."""
-    default, chosen = (
-        yaml.safe_load(Path(f"profiles/{name}/config.yaml").read_text(encoding="utf-8"))
-        for name in ("default", profile)
-    )
-    assert default["keep-going"] is True and default.items() <= chosen.items()
 
 
 FAULTS = {

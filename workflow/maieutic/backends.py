@@ -102,7 +102,7 @@ def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -
     process = VllmServer(name, model, weights, server_log)
 
     async def start() -> Any:
-        process.start()
+        await process.start()
         await process.ready()
         return client_of(model, "http://server/v1", name, socket=process.socket)
 

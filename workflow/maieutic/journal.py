@@ -136,6 +136,7 @@ def take_lock(path: Path) -> IO[str]:
         ) from None
     handle.seek(0)
     handle.truncate()
-    handle.write(f"host {socket.gethostname()} pid {os.getpid()}\n")
+    job = f" slurm job {os.environ['SLURM_JOB_ID']}" if "SLURM_JOB_ID" in os.environ else ""
+    handle.write(f"host {socket.gethostname()} pid {os.getpid()}{job}\n")
     handle.flush()
     return handle

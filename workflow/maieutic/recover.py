@@ -1,4 +1,4 @@
-"""After a SIGKILL of Snakemake: end the drivers that live on and hold their journals' locks."""
+"""After a SIGKILL of Snakemake: end the drivers and SLURM jobs that live on and hold their journals' locks."""
 
 from __future__ import annotations
 
@@ -7,24 +7,35 @@ import fcntl
 import logging
 import os
 import re
+import shutil
 import signal
 import socket
+import subprocess
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 log = logging.getLogger(__name__)
-OWNER = re.compile(r"host (\S+) pid (\d+)")
+OWNER = re.compile(r"host (?P<host>\S+) pid (?P<pid>\d+)(?: slurm job (?P<job>\d+))?")
 WAIT_SECONDS = 40.0
 
 
-def held_by(path: Path) -> tuple[str, int] | None:
-    """Host and pid of the process that holds a lock file, or None where nobody does."""
+class Owner(NamedTuple):
+    """Who holds a journal."""
+
+    host: str
+    pid: int
+    job: str | None
+
+
+def held_by(path: Path) -> Owner | None:
+    """The process that holds a lock file, or None where nobody does."""
     with open(path, encoding="utf-8") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             found = OWNER.search(handle.read())
-            return (found[1], int(found[2])) if found else None
+            return Owner(found["host"], int(found["pid"]), found["job"]) if found else None
     return None
 
 
@@ -34,12 +45,31 @@ def end_orphans(results: Path) -> None:
         owner = held_by(path)
         if owner is None:
             continue
-        host, pid = owner
-        if host != socket.gethostname():
-            log.warning("%s is held by pid %d on %s: cancel that job there (scancel)", path, pid, host)
-            continue
-        log.info("ending the driver with pid %d, which holds %s", pid, path)
-        end(path, pid)
+        if owner.host == socket.gethostname():
+            log.info("ending the driver with pid %d, which holds %s", owner.pid, path)
+            end(path, owner.pid)
+        elif owner.job and shutil.which("scancel"):
+            log.info("cancelling SLURM job %s, which holds %s", owner.job, path)
+            cancel(path, owner.job)
+        else:
+            log.warning("%s is held by pid %d on %s: end it there", path, owner.pid, owner.host)
+
+
+def cancel(path: Path, job: str) -> None:
+    """Cancel a SLURM job and wait until its journal is free."""
+    done = subprocess.run(["scancel", job], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        log.warning("scancel %s: %s", job, done.stderr.strip())
+    elif not released(path):
+        log.warning("SLURM job %s still holds %s: look at squeue, then run this again", job, path)
+
+
+def released(path: Path) -> bool:
+    """Whether a lock is free, after waiting for it."""
+    until = time.monotonic() + WAIT_SECONDS
+    while held_by(path) is not None and time.monotonic() < until:
+        time.sleep(0.1)
+    return held_by(path) is None
 
 
 def end(path: Path, pid: int) -> None:
@@ -47,8 +77,5 @@ def end(path: Path, pid: int) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-        until = time.monotonic() + WAIT_SECONDS
-        while held_by(path) is not None and time.monotonic() < until:
-            time.sleep(0.1)
-        if held_by(path) is None:
+        if released(path):
             return

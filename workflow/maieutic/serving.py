@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from maieutic.devices import Grant, gpu_names, take_gpus
 from maieutic.errors import UserError
 from maieutic.models import VllmModel
 from maieutic.weights import MANIFEST
@@ -43,31 +44,6 @@ def identity(model: VllmModel, weights: Path) -> dict[str, Any]:
     }
 
 
-def devices() -> str:
-    """The NVIDIA GPUs of this machine by name, for the log; the CPU where there are none."""
-    import pynvml
-
-    try:
-        pynvml.nvmlInit()
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        return ", ".join(str(pynvml.nvmlDeviceGetName(handle)) for handle in handles)
-    except pynvml.NVMLError:
-        return "the CPU"
-
-
-def granted_gpus(name: str, model: VllmModel) -> None:
-    """Refuse to start on fewer GPUs than the registry entry needs (a scheduler may cap a request silently)."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if model.needs.gpus and visible is not None:
-        found = len([device for device in visible.split(",") if device.strip() not in {"", "-1"}])
-        if found < model.needs.gpus:
-            raise UserError(
-                f"models.{name}.needs.gpus",
-                f"{model.needs.gpus} GPUs are needed, {found} were granted",
-                "raise the profile's gpu resource, or lower needs.gpus",
-            )
-
-
 def sweep(place: Path) -> None:
     """Remove the socket folders of drivers that were killed before they could."""
     for folder in place.glob("maieutic-*-*"):
@@ -86,6 +62,7 @@ class VllmServer:
         self.folder = Path(tempfile.mkdtemp(prefix=f"maieutic-{os.getpid()}-", dir=SOCKETS))
         self.socket = str(self.folder / "vllm.sock")
         self.process: subprocess.Popen[bytes] | None = None
+        self.grant = Grant({}, ())
 
     def command(self) -> list[str]:
         """The line that starts the server."""
@@ -109,16 +86,26 @@ class VllmServer:
             *model.runtime_args,
         ]
 
-    def start(self) -> None:
-        """Start the process; `ready` waits for it."""
-        granted_gpus(self.name, self.model)
-        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+    async def start(self) -> None:
+        """Start the process on devices of its own; `ready` waits for it."""
         environment = {**os.environ, **QUIET, **self.model.environment}
+        self.grant = await take_gpus(self.name, self.model.needs.gpus, environment)
+        self.spawn({**environment, **self.grant.environment})
+
+    def spawn(self, environment: dict[str, str]) -> None:
+        """Start the process. It inherits the locks of its devices and holds them until it is gone."""
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.log_path, "ab") as handle:
             self.process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=handle, stderr=handle, env=environment
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=handle,
+                stderr=handle,
+                env=environment,
+                pass_fds=self.grant.locks,
             )
-        log.info("vLLM server for %s starting on %s (log: %s)", self.name, devices(), self.log_path)
+        where = ", ".join(gpu_names()) or "the CPU"
+        log.info("vLLM server for %s starting on %s (log: %s)", self.name, where, self.log_path)
 
     async def ready(self) -> None:
         """Wait until the server answers. Raises UserError with the log's last words when it ends or takes too long."""
@@ -159,6 +146,8 @@ class VllmServer:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        self.grant.release()
+        self.grant = Grant({}, ())
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 
-from maieutic import cards, commands, preflight, settings
+from maieutic import cards, cluster, commands, images, preflight, settings
 from maieutic.errors import UserError
 
 try:
@@ -18,11 +18,20 @@ except UserError as error:
 TUTORS = settings.tutors_of(checked)
 CARDS = settings.benchmarks_of(checked)
 PACKAGE = "workflow/maieutic"
+SERVED = [name for name, model in checked.models.items() if model.engine == "vllm"]
+UNSERVED = [name for name in checked.models if name not in SERVED]
+
+
+def in_containers():
+    """Whether this run uses images (--sdm apptainer)."""
+    return any(
+        method.name == "APPTAINER" for method in workflow.deployment_settings.deployment_method
+    )
 
 
 def interpreter(stack):
     """The Python of an environment; inside a container it is the image's own."""
-    if workflow.deployment_settings.deployment_method:
+    if in_containers():
         return "python3"
     return getattr(checked.interpreters, stack) or sys.executable
 
@@ -34,10 +43,15 @@ shell.prefix(
 )
 
 
+def one_of(names):
+    """A pattern for exactly these names."""
+    return "|".join(map(re.escape, names)) or "(?!)"
+
+
 wildcard_constraints:
-    benchmark="|".join(map(re.escape, CARDS)),
-    model="|".join(map(re.escape, checked.models)),
-    dataset="|".join(map(re.escape, checked.datasets)),
+    benchmark=one_of(CARDS),
+    model=one_of(checked.models),
+    dataset=one_of(checked.datasets),
     task="[a-z][a-z0-9_]*",
 
 
@@ -74,18 +88,61 @@ def needs_of(wildcards):
     return checked.models[wildcards.model].needs
 
 
+def gpu_gres():
+    """How this cluster's jobs ask for GPUs as a generic resource (`gpu_gres` of the profile); None: as `gpu`."""
+    defaults = workflow.resource_settings.default_resources or {}
+    return str(defaults["gpu_gres"].raw).strip("'\"") if "gpu_gres" in defaults else None
+
+
+GPU_GRES = gpu_gres()
+
+
+def gres_of(wildcards):
+    """The generic resource that one job asks for: what the profile calls it, and how many."""
+    gpus = needs_of(wildcards).gpus
+    return f"{GPU_GRES}:{gpus}" if GPU_GRES and gpus else ""
+
+
 def asked_models(jobs):
     """The models that some planned job will ask."""
-    return sorted({job.wildcards.model for job in jobs if job.rule.name == "generate_replies"})
+    rules = ("generate_replies", "generate_replies_locally")
+    return sorted({job.wildcards.model for job in jobs if job.rule.name in rules})
+
+
+def used_images(jobs):
+    """The image file of each environment that some planned job runs in."""
+    files = {job.container_img_url: job.container_img_path for job in jobs if job.is_containerized}
+    named = checked.containers.model_dump()
+    return {stack: files[url] for stack, url in named.items() if url in files}
+
+
+def check_cluster(jobs):
+    """What the planned jobs ask of SLURM can be had there."""
+    asked = [job.resources.get("slurm_partition") for job in jobs if not job.is_local]
+    cluster.check_slurm(
+        {str(partition) for partition in asked if partition},
+        workflow.executor_settings.status_command,
+    )
 
 
 def start_run(jobs):
-    """Before the first job: save what this run is, and check that its models can be asked."""
+    """Before the first job: save what this run is, and check that all it needs is there."""
     try:
-        commands.save_config(run_config(), Path("results/.run.yaml"))
+        if in_containers():
+            images.check_images(used_images(jobs))
+        cluster.check_gpus(checked, asked_models(jobs), gpu_total())
+        if workflow.executor_plugin.name == "slurm":
+            check_cluster(jobs)
         preflight.check_run(checked, interpreter("serve"), asked_models(jobs))
+        commands.save_config(run_config(), Path("results/.run.yaml"))
     except UserError as error:
         raise WorkflowError(str(error)) from None
+
+
+def gpu_total():
+    """The GPUs that all jobs together may have (`resources: [gpu=N]` of the profile); None: no limit."""
+    totals = workflow.global_resources
+    return totals["gpu"].value if "gpu" in totals else None
 
 
 def run_config():
@@ -97,12 +154,6 @@ def run_config():
             "datasets": {name: checked.datasets[name] for name in sorted(used)},
         }
     ).model_dump_json()
-
-
-def weights_of(wildcards):
-    """The weights of a model that we serve; other tutors have none."""
-    served = checked.models[wildcards.model].engine == "vllm"
-    return f"results/weights/{wildcards.model}/manifest.json" if served else []
 
 
 def weight_files(wildcards):

@@ -11,6 +11,7 @@ rule parse_replies:
         "results/grades/parsed/{benchmark}/{model}.jsonl",
     log:
         "results/logs/parse_replies/{benchmark}/{model}.log",
+    localrule: True
     container:
         config["containers"]["driver"]
     resources:

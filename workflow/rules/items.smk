@@ -10,6 +10,7 @@ rule make_items:
         "results/items/{benchmark}/{task}.jsonl",
     log:
         "results/logs/make_items/{benchmark}/{task}.log",
+    localrule: True
     container:
         config["containers"]["driver"]
     resources:

@@ -2,10 +2,11 @@
 
 
 rule generate_replies:
+    """A model that we serve. A further attempt gets more time and memory, and goes on from the journal."""
     input:
         cases=items_of,
         cards=card_files,
-        weights=weights_of,
+        weights="results/weights/{model}/manifest.json",
         code=tutor_code,
     output:
         replies="results/replies/{benchmark}/{model}.jsonl",
@@ -14,20 +15,22 @@ rule generate_replies:
         "results/logs/generate_replies/{benchmark}/{model}.log",
     benchmark:
         "results/benchmarks/generate_replies/{benchmark}/{model}.tsv"
+    wildcard_constraints:
+        model=one_of(SERVED),
     container:
         config["containers"]["serve"]
     threads: lambda wildcards: needs_of(wildcards).cpus
     resources:
-        mem_mb=lambda wildcards: needs_of(wildcards).mem_mb,
-        runtime=lambda wildcards: needs_of(wildcards).runtime,
-        gpu=lambda wildcards: needs_of(wildcards).gpus,
+        mem_mb=lambda wildcards, attempt: needs_of(wildcards).mem_mb * attempt,
+        runtime=lambda wildcards, attempt: needs_of(wildcards).runtime * attempt,
+        gpu=lambda wildcards: 0 if GPU_GRES else needs_of(wildcards).gpus,
+        gres=gres_of,
+        nodes=1,
     params:
-        python=lambda wildcards, input: '"$SERVE"' if input.weights else '"$DRIVER"',
+        python='"$SERVE"',
         tasks=tasks_of,
         settings=model_json,
-        weights=lambda wildcards, input: (
-            f"--weights results/weights/{wildcards.model}" if input.weights else ""
-        ),
+        weights="--weights results/weights/{model}",
         max_tokens=f"--max-tokens {checked.run.max_tokens}" if checked.run.max_tokens else "",
         protocol=checked.run.protocol,
         seed=checked.run.seed,
@@ -39,3 +42,21 @@ rule generate_replies:
         " --items results/items/{wildcards.benchmark} {params.weights} {params.max_tokens} --seed {params.seed}"
         " --journal {params.journal} --server-log {params.server_log}"
         " --out {output.replies} --prompts {output.prompts} --log {log}"
+
+
+use rule generate_replies as generate_replies_locally with:
+    """A hosted model or a baseline tutor: no GPU, and a compute node may have no way out."""
+    input:
+        cases=items_of,
+        cards=card_files,
+        code=tutor_code,
+    wildcard_constraints:
+        model=one_of(UNSERVED),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    resources:
+        mem_mb=lambda wildcards: needs_of(wildcards).mem_mb,
+    params:
+        python='"$DRIVER"',
+        weights="",

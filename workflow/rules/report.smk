@@ -61,7 +61,7 @@ rule build_report:
 
 
 onstart:
-    start_run(workflow.dag.needrun_jobs())
+    start_run(list(workflow.dag.needrun_jobs()))
 
 
 onerror:

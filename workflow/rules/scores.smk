@@ -11,6 +11,7 @@ rule score_replies:
         "results/scores/{benchmark}/{model}.json",
     log:
         "results/logs/score_replies/{benchmark}/{model}.log",
+    localrule: True
     container:
         config["containers"]["driver"]
     resources:

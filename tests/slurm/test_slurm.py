@@ -1,0 +1,165 @@
+"""`snakemake --profile slurm` on a real one-machine cluster: to the report, and through what a cluster does to jobs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import absent
+from running import overlay, run, start
+from small import JOURNAL, NAME, PATIENCE, TABLES, alive, answered, children, journal_keys, model_of, until
+
+CLUSTER = Path(__file__).parent / "cluster"
+# What a site sets: here a cluster without accounting whose jobs last seconds.
+SITE = (
+    "--profile", "slurm", "--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "3",
+    "--set-resources", "generate_replies:slurm_partition=gpu",
+)  # fmt: skip
+SUBMITTED = re.compile(r"has been submitted with SLURM jobid (\d+)")
+NEEDS = {"gpus": 1, "cpus": 1, "mem_mb": 3000, "runtime": 10}
+
+
+def cluster(*verb: str) -> str:
+    """Do something to the cluster."""
+    done = subprocess.run([CLUSTER, *verb], text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def slurm(*command: str) -> str:
+    """What a SLURM command says."""
+    return subprocess.run(command, text=True, capture_output=True, check=True).stdout.strip()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def up() -> Iterator[None]:
+    """The cluster, for the tests of this file."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        absent("a machine of its own for a test cluster", "run make test-slurm as root on Debian")
+    cluster("down")
+    cluster("up")
+    yield
+    cluster("down")
+
+
+def configure(folder: Path, weights: Path, **model: object) -> Path:
+    """The demo with the small model on a GPU, which here is a device file."""
+    entry = model_of(weights, **{"needs": NEEDS, **model})
+    return overlay(folder, {"models": {NAME: entry}, "run": {"tutors": [NAME], "max_tokens": 48}})
+
+
+def state(job: str) -> str:
+    """A job's state as the scheduler sees it."""
+    return slurm("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T")
+
+
+def owner(folder: Path) -> tuple[int, str]:
+    """The pid and the SLURM job of the driver that wrote the journal last."""
+    lock = (folder / JOURNAL).with_suffix(".lock")
+    found: list[str] = []
+
+    def written() -> bool:
+        found[:] = lock.read_text(encoding="utf-8").split()
+        return len(found) == 7
+
+    until(written, "a lock that names its owner")  # it is empty for a moment when it changes hands
+    return int(found[3]), found[6]
+
+
+def job_of(folder: Path) -> str:
+    """The SLURM job whose driver wrote the journal last."""
+    return owner(folder)[1]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(checkouts: Callable[[], Path], smollm2: Path) -> Path:
+    """The run that nothing happens to, its GPUs asked for as `gpu`."""
+    folder = checkouts()
+    done = run(folder, configure(folder, smollm2), *SITE)
+    assert done.returncode == 0, done.stdout
+    (folder / "said.log").write_text(done.stdout, encoding="utf-8")
+    return folder
+
+
+def test_a_run_reaches_its_report(undisturbed: Path) -> None:
+    assert (undisturbed / "results/report/index.html").exists()
+    said = (undisturbed / "said.log").read_text(encoding="utf-8")
+    (job,) = SUBMITTED.findall(said)
+    assert "rule generate_replies:" in said, "what is submitted is the job that is worth an allocation"
+    told = slurm("scontrol", "show", "job", job)
+    assert "Partition=gpu" in told and "JobState=COMPLETED" in told
+    assert "NumNodes=1" in told and "TimeLimit=00:10:00" in told and "mem=3000M" in told
+    log = (undisturbed / f"results/logs/generate_replies/mathtutorbench/{NAME}.log").read_text(encoding="utf-8")
+    assert f"{NAME} takes GPU 0" in log, "the device that SLURM granted"
+    assert run(undisturbed, undisturbed / "overlay.yaml", *SITE, "-n").stdout.count("Nothing to be done") == 1
+
+
+def test_killed_by_everything_that_a_cluster_does(
+    undisturbed: Path, checkouts: Callable[[], Path], smollm2: Path
+) -> None:
+    """A time limit, a cancelled job, a preempted one and a dead node in one run. GPUs are asked for as a gres."""
+    total = len(journal_keys(undisturbed))
+    folder = checkouts()
+    # One minute, of which the server's start takes half: the first attempt cannot finish.
+    config = configure(folder, smollm2, needs={**NEEDS, "runtime": 1}, runtime_args=["--max-num-seqs", "4"])
+    profile = folder / "profiles/slurm/config.yaml"
+    text = profile.read_text(encoding="utf-8")
+    assert "  # gpu_gres: gpu #" in text
+    profile.write_text(text.replace("  # gpu_gres: gpu #", "  gpu_gres: gpu #"), encoding="utf-8")
+    process = start(folder, config, *SITE, "--retries", "3")
+
+    def progress(share: float) -> None:
+        until(lambda: len(journal_keys(folder)) >= share * total, f"{share:.0%} of {total} answers")
+
+    progress(0.05)
+    first = job_of(folder)
+    assert "gres:gpu:1" in slurm("squeue", "--noheader", f"--jobs={first}", "--format=%b")
+    until(lambda: state(first) == "TIMEOUT", "the scheduler ends the job at its time limit")
+    kept = len(journal_keys(folder))
+
+    until(lambda: job_of(folder) != first and len(journal_keys(folder)) > kept, "the next attempt goes on")
+    second = job_of(folder)
+    told = slurm("scontrol", "show", "job", second)
+    assert "TimeLimit=00:02:00" in told and "mem=6000M" in told, "a further attempt gets more time and memory"
+    slurm("scancel", second)
+    until(lambda: state(second) == "CANCELLED", "cancelled")
+    kept = len(journal_keys(folder))
+
+    until(lambda: job_of(folder) not in {first, second} and len(journal_keys(folder)) > kept, "and the next one")
+    third = job_of(folder)
+    driver, _ = owner(folder)
+    urgent = slurm(
+        "sbatch", "--parsable", "--partition=urgent", f"--nodelist={node_of(third)}", "--gpus=1", "--time=1",
+        "--output=/dev/null", "--wrap=sleep 2",
+    )  # fmt: skip
+    until(lambda: not alive([driver]), "preempted by a job of more weight")
+    kept = len(journal_keys(folder))
+    until(lambda: len(journal_keys(folder)) > kept, "the scheduler starts the same job again, and it goes on")
+    assert job_of(folder) == third and state(urgent) == "COMPLETED"
+
+    node, (driver, _) = node_of(third), owner(folder)
+    below = children(driver)
+    cluster("fail", node)
+    until(lambda: not alive([driver, *below]), "nothing survives a dead node")
+    kept = len(journal_keys(folder))
+    until(lambda: len(journal_keys(folder)) > kept, "the other node takes the job")
+    assert node_of(job_of(folder)) != node
+    cluster("start", node)
+
+    assert process.wait(PATIENCE) == 0, (folder / "snakemake.log").read_text(encoding="utf-8")
+    keys = journal_keys(folder)
+    assert Counter(keys) == Counter(journal_keys(undisturbed)), "every answer once, none asked twice"
+    assert answered(folder) - total <= 4 * 4, "beside them only what was in flight, four requests at each of four ends"
+    for name in TABLES:
+        assert (folder / name).read_bytes() == (undisturbed / name).read_bytes(), name
+
+
+def node_of(job: str) -> str:
+    """Where a job runs."""
+    return slurm("squeue", "--noheader", f"--jobs={job}", "--format=%N")

@@ -1,0 +1,159 @@
+"""GPUs: those that were granted, each for one server at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from maieutic import devices
+from maieutic.devices import candidates, lock_file, take_gpus, try_devices
+from maieutic.errors import UserError
+
+HOLDER = """
+import asyncio, os, sys, time
+from pathlib import Path
+from maieutic import devices
+devices.LOCKS, devices.POLL_SECONDS = Path(sys.argv[1]), 0.02
+grant = asyncio.run(devices.take_gpus("m", int(sys.argv[2]), os.environ))
+print(grant.environment["CUDA_VISIBLE_DEVICES"], flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture(autouse=True)
+def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Locks of this test's own."""
+    monkeypatch.setattr(devices, "LOCKS", tmp_path)
+    monkeypatch.setattr(devices, "POLL_SECONDS", 0.02)
+    for variable in (*devices.VARIABLES, "SLURM_JOB_ID"):
+        monkeypatch.delenv(variable, raising=False)
+    return tmp_path
+
+
+def holder(folder: Path, needed: int, visible: str = "0,1", **env: str) -> subprocess.Popen[str]:
+    """Another process that takes devices and keeps them."""
+    return subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(folder), str(needed)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": "workflow", "CUDA_VISIBLE_DEVICES": visible, **env},
+    )
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def end(*processes: subprocess.Popen[str]) -> None:
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def test_two_processes_get_two_devices_and_a_third_waits_for_a_killed_one(locks: Path) -> None:
+    first = holder(locks, 1)
+    assert said(first) == "0"
+    second = holder(locks, 1)
+    assert said(second) == "1"
+    third = holder(locks, 1)
+    try:
+        time.sleep(1.0)
+        assert try_devices(["0", "1"], 1, {}) is None, "both are taken, so the third waits"
+        end(second)
+        assert said(third) == "1"
+    finally:
+        end(first, third)
+
+
+def test_all_or_none(locks: Path) -> None:
+    """Half of what two jobs need would block both."""
+    first = holder(locks, 1)
+    try:
+        assert said(first) == "0"
+        assert try_devices(["0", "1"], 2, {}) is None
+        assert (held := try_devices(["0", "1"], 1, {})) is not None and list(held) == ["1"], "1 was given back"
+    finally:
+        end(first)
+
+
+def test_a_server_keeps_its_device_when_the_driver_is_gone(locks: Path) -> None:
+    grant = asyncio.run(take_gpus("m", 1, {"CUDA_VISIBLE_DEVICES": "0"}))
+    server = subprocess.Popen(["sleep", "60"], pass_fds=grant.locks)
+    grant.release()
+    try:
+        assert try_devices(["0"], 1, {}) is None
+    finally:
+        server.kill()
+        server.wait()
+    assert try_devices(["0"], 1, {}) is not None
+
+
+def test_devices_of_two_slurm_jobs_are_different_ones(locks: Path) -> None:
+    """A scheduler that confines jobs calls each one's first device 0."""
+    first = holder(locks, 1, "0", SLURM_JOB_ID="7")
+    try:
+        assert said(first) == "0"
+        assert try_devices(["0"], 1, {"SLURM_JOB_ID": "7"}) is None, "two servers inside one allocation"
+        assert try_devices(["0"], 1, {"SLURM_JOB_ID": "8"}) is not None
+    finally:
+        end(first)
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"CUDA_VISIBLE_DEVICES": "2,3"}, ("CUDA_VISIBLE_DEVICES", ["2", "3"])),
+        ({"CUDA_VISIBLE_DEVICES": " 0 , 1 ,"}, ("CUDA_VISIBLE_DEVICES", ["0", "1"])),
+        ({"CUDA_VISIBLE_DEVICES": ""}, ("CUDA_VISIBLE_DEVICES", [])),
+        ({"CUDA_VISIBLE_DEVICES": "-1"}, ("CUDA_VISIBLE_DEVICES", [])),
+        ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, ("CUDA_VISIBLE_DEVICES", [])),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-6f1a,GPU-77b2"}, ("CUDA_VISIBLE_DEVICES", ["GPU-6f1a", "GPU-77b2"])),
+        ({"ROCR_VISIBLE_DEVICES": "0"}, ("ROCR_VISIBLE_DEVICES", ["0"])),
+    ],
+)
+def test_candidates(environment: dict[str, str], expected: tuple[str, list[str]]) -> None:
+    assert candidates(environment) == expected
+
+
+def test_without_a_variable_they_are_all_of_this_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "gpu_names", lambda: ["H100", "H100"])
+    grant = asyncio.run(take_gpus("m", 2, {}))
+    assert grant.environment == {"CUDA_VISIBLE_DEVICES": "0,1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    grant.release()
+
+
+FEWER = {
+    "a machine without": ({}, "1 needed, this machine offers 0. Mend: lower needs.gpus, or run it where"),
+    "a scheduler capped it": ({"CUDA_VISIBLE_DEVICES": "", "SLURM_JOB_ID": "7"}, "1 needed, SLURM job 7 was granted 0. Mend: raise"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("environment", "expected"), FEWER.values(), ids=FEWER)
+def test_fewer_than_needed_is_an_error_before_any_start(environment: dict[str, str], expected: str) -> None:
+    with pytest.raises(UserError, match=expected):
+        asyncio.run(take_gpus("m", 1, environment))
+
+
+def test_a_model_on_the_cpu_takes_nothing(locks: Path) -> None:
+    assert asyncio.run(take_gpus("m", 0, {"CUDA_VISIBLE_DEVICES": "0"})).environment == {}
+    assert list(locks.iterdir()) == []
+
+
+@pytest.mark.parametrize("device", ["../../etc/passwd", "GPU-1/2", "MIG-GPU-6f/1/0", "0\n"])
+def test_a_device_name_is_no_path(device: str) -> None:
+    path = lock_file(device, {})
+    assert path.parent == devices.LOCKS and "\n" not in path.name
+
+
+def test_a_lock_file_is_never_followed_elsewhere(locks: Path) -> None:
+    """Somebody may put a link into the shared folder."""
+    (locks / "victim").write_text("whole")
+    lock_file("0", {}).symlink_to(locks / "victim")
+    with pytest.raises(OSError, match="symbolic"):
+        try_devices(["0"], 1, {})

@@ -1,0 +1,104 @@
+"""Profiles: what a kind of machine makes of the rules' needs, and what is refused before anything is submitted."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from running import SNAKEMAKE, overlay, run
+
+TASKS = ["mathtutorbench/problem_solving"]
+
+
+def big(folder: Path, gpus: int = 4) -> Path:
+    """A run with one model that needs several GPUs."""
+    weights = folder / "weights"
+    weights.mkdir()
+    needs = {"gpus": gpus, "cpus": 16, "mem_mb": 64000, "runtime": 720}
+    model = {"engine": "vllm", "weights": {"path": str(weights)}, "needs": needs}
+    return overlay(folder, {"models": {"big": model}, "run": {"tutors": ["big"], "tasks": TASKS}})
+
+
+def resources_of_generation(said: str) -> dict[str, str]:
+    """What the one submitted job of a dry run asks for."""
+    (line,) = re.findall(r"^rule generate_replies:\n(?:    .*\n)*?    resources: (.*)$", said, re.MULTILINE)
+    return dict(pair.split("=", 1) for pair in line.split(", "))
+
+
+@pytest.mark.parametrize("profile", ["workstation", "slurm"])
+def test_every_profile_keeps_the_flags_of_the_default_one(profile: str) -> None:
+    """With --workflow-profile Snakemake reads the chosen profile alone: without keep-going one dead tutor ends all."""
+    default, chosen = (
+        yaml.safe_load(Path(f"profiles/{name}/config.yaml").read_text(encoding="utf-8"))
+        for name in ("default", profile)
+    )
+    assert default["keep-going"] is True and default.items() <= chosen.items()
+
+
+def test_profile_slurm_is_found_by_its_name(checkout: Path) -> None:
+    done = run(checkout, big(checkout), "--profile", "slurm", "-n")
+    assert done.returncode == 0, done.stdout
+    asked = resources_of_generation(done.stdout)
+    expected = {"gpu": "4", "nodes": "1", "mem_mb": "64000", "runtime": "720"}
+    assert expected.items() <= asked.items() and asked["gres"] == ""
+
+
+def test_a_profile_of_the_users_own_beside_ours(checkout: Path, tmp_path: Path) -> None:
+    """Theirs says what the site calls things, ours the rest: neither hides the other's keys."""
+    own = tmp_path / "config/snakemake/slurm"
+    own.mkdir(parents=True)
+    site = {
+        "default-resources": {"slurm_account": "chem", "gpu_gres": "gpu:a100"},
+        "set-resources": {"generate_replies": {"slurm_partition": "gpu", "runtime": "min(1440, 240 * attempt)"}},
+    }
+    (own / "config.yaml").write_text(yaml.safe_dump(site))
+    done = run(
+        checkout, big(checkout), "--profile", str(own), "--workflow-profile", "profiles/slurm", "-n",
+        XDG_CONFIG_HOME=str(tmp_path / "config"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    asked = resources_of_generation(done.stdout)
+    expected = {"gres": "gpu:a100:4", "gpu": "0", "slurm_partition": "gpu", "slurm_account": "chem", "runtime": "240"}
+    assert expected.items() <= asked.items()
+
+
+def refusal(said: str) -> str:
+    """The one line that says what is wrong and what to do."""
+    assert "Traceback" not in said
+    (line,) = [line for line in said.splitlines() if "Mend: " in line]
+    return line
+
+
+def test_more_gpus_than_the_profile_has(checkout: Path) -> None:
+    done = run(checkout, big(checkout), "--resources", "gpu=2")
+    assert done.returncode != 0
+    assert refusal(done.stdout).startswith("models.big.needs.gpus: 4 needed, the profile's total is 2. Mend: raise gpu")
+    assert not (checkout / "results/items").exists()
+
+
+def test_no_sbatch_on_the_path(checkout: Path, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("bash", "sh", "which", "git", "uname"):
+        if found := shutil.which(name):
+            (programs / name).symlink_to(found)
+    path = os.pathsep.join([str(programs), str(SNAKEMAKE.parent)])
+    done = run(checkout, big(checkout, 1), "--profile", "slurm", PATH=path)
+    assert done.returncode != 0
+    assert refusal(done.stdout).startswith("executor: slurm: there is no sbatch on the PATH. Mend: run it on the")
+    assert not (checkout / "results/items").exists()
+
+
+def test_fewer_gpus_than_needed_ends_the_job_before_its_server(checkout: Path) -> None:
+    """A scheduler granted one of four: the job says so and starts nothing."""
+    config = big(checkout)
+    (checkout / "weights/model.safetensors").write_bytes(b"never read")
+    done = run(checkout, config, CUDA_VISIBLE_DEVICES="0", SLURM_JOB_ID="77")
+    assert done.returncode != 0
+    log = (checkout / "results/logs/generate_replies/mathtutorbench/big.log").read_text(encoding="utf-8")
+    assert "models.big.needs.gpus: 4 needed, SLURM job 77 was granted 1. Mend: " in log
+    assert not (checkout / "results/logs/serve").exists()
