@@ -111,7 +111,7 @@ def asked_models(jobs):
 
 def used_images(jobs):
     """The image file of each environment that some planned job runs in."""
-    files = {job.container_img_url: job.container_img_path for job in jobs if job.is_containerized}
+    files = {job.container_img_url: job.container_img_path for job in jobs if job.container_img}
     named = checked.containers.model_dump()
     return {stack: files[url] for stack, url in named.items() if url in files}
 
