@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
@@ -19,7 +19,7 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
     """Serve on a free loopback port; gives the address."""
     server = Server(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -46,6 +46,13 @@ class Quiet(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         self.wfile.write(body)
+
+
+class Folder(SimpleHTTPRequestHandler):
+    """Serves a folder's files, rightly."""
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
 
 
 class Files(Quiet):

@@ -84,7 +84,7 @@ def download(url: str, part: Path, read_seconds: float) -> None:
     raise UserError(
         url,
         f"no progress in {TRIES} tries ({problem}); {size_of(part)} bytes are kept",
-        "run again to go on from there, or set data_dir",
+        "run again where there is a network (snakemake --cores 1 fetch) to go on from there, or set data_dir",
     )
 
 
