@@ -6,9 +6,9 @@ PYTHON := .venv/driver/bin/python
 SNAKEMAKE := .venv/driver/bin/snakemake
 export PYTHONPATH := $(CURDIR)/workflow
 
-.PHONY: help demo test env driver check format lock recover bench schemas clean
+.PHONY: help demo test test-slurm test-containers env driver check format lock recover bench schemas clean
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 demo: env  ## set up, then run the demo to results/report/index.html
 	$(SNAKEMAKE) --cores $(CORES)
@@ -16,6 +16,12 @@ demo: env  ## set up, then run the demo to results/report/index.html
 
 test: env  ## set up, then run all tests
 	$(PYTHON) -m pytest
+
+test-slurm: env  ## on a real one-machine cluster, from Debian's packages (root)
+	$(PYTHON) -m pytest tests/slurm
+
+test-containers: env  ## build the images and run in them, by Apptainer and Docker (root, Debian 12)
+	$(PYTHON) -m pytest tests/containers
 
 env:  ## the environments, from their locks (VARIANT=cpu or cuda)
 	@envs/setup driver serve

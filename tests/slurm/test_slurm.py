@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import absent
+from nodes import cluster, running_cluster
 from running import overlay, run, start
 from small import JOURNAL, NAME, PATIENCE, TABLES, alive, answered, children, journal_keys, model_of, until
 
-CLUSTER = Path(__file__).parent / "cluster"
 # What a site sets: here a cluster without accounting whose jobs last seconds.
 SITE = (
     "--profile", "slurm", "--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "3",
@@ -23,13 +20,6 @@ SITE = (
 )  # fmt: skip
 SUBMITTED = re.compile(r"has been submitted with SLURM jobid (\d+)")
 NEEDS = {"gpus": 1, "cpus": 1, "mem_mb": 3000, "runtime": 10}
-
-
-def cluster(*verb: str) -> str:
-    """Do something to the cluster."""
-    done = subprocess.run([CLUSTER, *verb], text=True, capture_output=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def slurm(*command: str) -> str:
@@ -40,12 +30,7 @@ def slurm(*command: str) -> str:
 @pytest.fixture(scope="module", autouse=True)
 def up() -> Iterator[None]:
     """The cluster, for the tests of this file."""
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        absent("a machine of its own for a test cluster", "run make test-slurm as root on Debian")
-    cluster("down")
-    cluster("up")
-    yield
-    cluster("down")
+    yield from running_cluster()
 
 
 def configure(folder: Path, weights: Path, **model: object) -> Path:
@@ -163,3 +148,21 @@ def test_killed_by_everything_that_a_cluster_does(
 def node_of(job: str) -> str:
     """Where a job runs."""
     return slurm("squeue", "--noheader", f"--jobs={job}", "--format=%N")
+
+
+REFUSED = {
+    "unknown partition": (("--set-resources", "generate_replies:slurm_partition=gpus"), {}, "slurm_partition: 'gpus' is not a partition of this cluster. Mend: did you mean 'gpu'?"),
+    "more GPUs than a node has": ((), {"needs": {**NEEDS, "gpus": 2}}, f"models.{NAME}.needs.gpus: 2 needed on one node, the nodes of partition gpu have at most 1. Mend: "),
+    "no accounting database": (("--slurm-status-command", "sacct"), {}, "slurm-status-command: sacct, but this cluster keeps no accounting database. Mend: set slurm-status-command: squeue"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("flags", "model", "expected"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_had_is_refused_before_anything_is_submitted(
+    flags: tuple[str, ...], model: dict[str, object], expected: str, checkout: Path, smollm2: Path
+) -> None:
+    done = run(checkout, configure(checkout, smollm2, **model), *SITE, *flags)
+    assert done.returncode != 0 and "Traceback" not in done.stdout
+    (line,) = [line for line in done.stdout.splitlines() if "Mend: " in line]
+    assert expected in line
+    assert not (checkout / "results/items").exists() and not SUBMITTED.findall(done.stdout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -149,3 +150,27 @@ def test_appending_is_flushed_at_once(tmp_path: Path) -> None:
         for number in range(3):
             journal.append(entry(f"k{number}"))
             assert (tmp_path / "j.jsonl").read_text().count("\n") == number + 1
+
+
+def test_recover_cancels_a_job_that_lives_on_another_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock names host and SLURM job; a stand-in for scancel ends the process, as the scheduler would."""
+    monkeypatch.setenv("SLURM_JOB_ID", "77")
+    process = holder(tmp_path / "results/journal/replies/b/m.jsonl")
+    lock = tmp_path / "results/journal/replies/b/m.lock"
+    assert held_by(lock) == (socket.gethostname(), process.pid, "77")
+    lock.write_text("host elsewhere pid 1 slurm job 77\n", encoding="utf-8")
+    end_orphans_by(tmp_path, 'echo "no such job" >&2; exit 1', monkeypatch)
+    assert held_by(lock) is not None and process.poll() is None, "a refused scancel is said, and nothing else happens"
+    end_orphans_by(tmp_path, f'[ "$*" = 77 ] && kill {process.pid}', monkeypatch)
+    assert held_by(lock) is None
+    assert process.wait(10) == -signal.SIGTERM
+
+
+def end_orphans_by(folder: Path, scancel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recover on a machine whose scancel does this."""
+    program = folder / "bin/scancel"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\n{scancel}\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    end_orphans(folder / "results")

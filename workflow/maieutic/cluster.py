@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shutil
 import subprocess
+from typing import NamedTuple
 
 from maieutic.errors import UserError
 from maieutic.settings import Config
 
 SECONDS = 30.0
+DEFAULT = "*"
+GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
 
 
 def check_gpus(config: Config, models: list[str], total: int | None) -> None:
@@ -27,10 +31,18 @@ def check_gpus(config: Config, models: list[str], total: int | None) -> None:
             )
 
 
-def check_slurm(partitions: set[str], status_command: str | None) -> None:
-    """SLURM can be talked to, and every partition that a job asks for exists.
+class Asked(NamedTuple):
+    """What one planned job asks of SLURM."""
 
-    partitions: what the planned jobs ask for; status_command: how the plugin looks after its jobs.
+    model: str
+    gpus: int
+    partition: str | None  # None: the cluster's default
+
+
+def check_slurm(jobs: list[Asked], status_command: str | None) -> None:
+    """SLURM can be talked to, the partitions exist and have nodes with as many GPUs as a server needs.
+
+    status_command: how the executor looks after its jobs.
     """
     if shutil.which("sbatch") is None:
         raise UserError(
@@ -38,12 +50,43 @@ def check_slurm(partitions: set[str], status_command: str | None) -> None:
             "there is no sbatch on the PATH",
             "run it on the cluster's login node (module load slurm?), or without --profile slurm",
         )
-    known = ask("sinfo", "--noheader", "--format=%R").split()
-    for name in sorted(partitions - set(known)):
-        near = difflib.get_close_matches(name, known, 1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(set(known)))}"
-        raise UserError("slurm_partition", f"{name!r} is not a partition of this cluster", hint)
     check_status_command(status_command)
+    known = gpus_of_partitions(ask("sinfo", "--noheader", "--format=%P %G"))
+    for job in sorted(set(jobs), key=str):
+        check_job(job, known)
+
+
+def check_job(job: Asked, known: dict[str, int]) -> None:
+    """One job's partition exists and can take it."""
+    name = job.partition or DEFAULT
+    if name not in known:
+        if name == DEFAULT:
+            return  # a cluster without a default partition may have a rule of its own
+        near = difflib.get_close_matches(name, known, 1)
+        names = sorted(set(known) - {DEFAULT})
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+        raise UserError("slurm_partition", f"{name!r} is not a partition of this cluster", hint)
+    if job.gpus > known[name]:
+        where = f"partition {name}" if job.partition else "the default partition"
+        raise UserError(
+            f"models.{job.model}.needs.gpus",
+            f"{job.gpus} needed on one node, the nodes of {where} have at most {known[name]}",
+            "--set-resources generate_replies:slurm_partition=NAME (sinfo -o '%P %G' lists them), or lower needs.gpus",
+        )
+
+
+def gpus_of_partitions(listed: str) -> dict[str, int]:
+    """The largest number of GPUs on one node of each partition, the default one also under DEFAULT.
+
+    listed: lines of `sinfo --format="%P %G"`, such as `gpu* gpu:a100:4(S:0-1)`.
+    """
+    most: dict[str, int] = {}
+    for line in listed.splitlines():
+        name, _, resources = line.strip().partition(" ")
+        gpus = sum(int(count) for count in GPUS.findall(resources))
+        for key in (name.rstrip("*"), DEFAULT) if name.endswith("*") else (name,):
+            most[key] = max(most.get(key, 0), gpus)
+    return most
 
 
 def check_status_command(command: str | None) -> None:

@@ -44,7 +44,7 @@ class Interpreters(Entry):
     """The Python of each environment."""
 
     driver: str | None = Field(None, description="null: the one that runs Snakemake")
-    serve: str = Field(".venv/serve/bin/python", description="With vLLM, torch, transformers")
+    serve: str = Field(".venv/serve/bin/python", description="With vLLM, torch, transformers, TRL")
 
 
 class Containers(Entry):

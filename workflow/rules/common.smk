@@ -118,11 +118,16 @@ def used_images(jobs):
 
 def check_cluster(jobs):
     """What the planned jobs ask of SLURM can be had there."""
-    asked = [job.resources.get("slurm_partition") for job in jobs if not job.is_local]
-    cluster.check_slurm(
-        {str(partition) for partition in asked if partition},
-        workflow.executor_settings.status_command,
-    )
+    asked = [
+        cluster.Asked(
+            model=job.wildcards.model,
+            gpus=needs_of(job.wildcards).gpus,
+            partition=job.resources.get("slurm_partition"),
+        )
+        for job in jobs
+        if not job.is_local
+    ]
+    cluster.check_slurm(asked, workflow.executor_settings.status_command)
 
 
 def start_run(jobs):

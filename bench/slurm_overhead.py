@@ -1,0 +1,66 @@
+"""What a job costs through SLURM beside its own work: `touch` jobs, submitted with different settings.
+
+Needs a cluster (tests/slurm/cluster up makes one). Prints the table of docs/cluster.md: seconds from the start of
+Snakemake to its end for one job and for eight at once, and how long each job held its allocation.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+SNAKEMAKE = Path(sys.executable).parent / "snakemake"
+SNAKEFILE = """
+rule all:
+    input: expand("{{n}}.txt", n=range({jobs}))
+rule touch:
+    output: "{{n}}.txt"
+    resources: runtime=5, mem_mb=200
+    shell: "touch {{output}}"
+"""
+COMMON = ["--executor", "slurm", "--jobs", "100", "--slurm-status-command", "squeue", "--slurm-keep-successful-logs"]
+SETTINGS = {"40 (the executor's default)": "40", "20": "20", "8 (our profile)": "8", "3": "3"}
+SUBMITTED = re.compile(r"SLURM jobid (\d+)")
+
+
+def allocated(job: str) -> float:
+    """Seconds that a job held its allocation."""
+    listed = subprocess.run(
+        ["squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%M"],
+        text=True,
+        capture_output=True,
+        check=True,
+    ).stdout.split()[0]
+    minutes, seconds = listed.split(":")[-2:]
+    return int(minutes) * 60 + int(seconds)
+
+
+def measure(jobs: int, interval: str) -> tuple[float, list[float]]:
+    """Wall seconds of a run of `jobs` touch jobs, and the seconds that each held its allocation."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "Snakefile").write_text(SNAKEFILE.format(jobs=jobs), encoding="utf-8")
+        began = time.monotonic()
+        done = subprocess.run(
+            [SNAKEMAKE, *COMMON, "--slurm-init-seconds-before-status-checks", interval],
+            cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True,
+        )  # fmt: skip
+        seconds = time.monotonic() - began
+    return seconds, [allocated(job) for job in set(SUBMITTED.findall(done.stdout))]
+
+
+def main() -> None:
+    print("| `slurm-init-seconds-before-status-checks` | one job, s | eight jobs, s | in its allocation, median s |")
+    print("| --- | --- | --- | --- |")
+    for name, interval in SETTINGS.items():
+        one, few = measure(1, interval)
+        eight, many = measure(8, interval)
+        print(f"| {name} | {one:.0f} | {eight:.0f} | {median(few):.0f} / {median(many):.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

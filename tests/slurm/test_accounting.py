@@ -1,0 +1,31 @@
+"""The same with an accounting database: jobs are looked after by `sacct`, the executor's own choice."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from nodes import running_cluster
+from running import overlay, run
+from small import NAME, model_of
+
+
+@pytest.fixture(scope="module", autouse=True)
+def up() -> Iterator[None]:
+    """A cluster with slurmdbd."""
+    yield from running_cluster("--accounting")
+
+
+def test_a_run_reaches_its_report(checkout: Path, smollm2: Path) -> None:
+    needs = {"gpus": 1, "cpus": 1, "mem_mb": 3000, "runtime": 10}
+    keys = {"tutors": [NAME], "tasks": ["mathtutorbench/problem_solving"], "limit": 4, "max_tokens": 8}
+    config = overlay(checkout, {"models": {NAME: model_of(smollm2, needs=needs)}, "run": keys})
+    site = ("--slurm-init-seconds-before-status-checks", "3", "--set-resources", "generate_replies:slurm_partition=gpu")
+    done = run(checkout, config, "--profile", "slurm", *site)
+    assert done.returncode == 0, done.stdout
+    assert (checkout / "results/report/index.html").exists()
+    listed = ["sacct", "--allusers", "-X", "--noheader", "--parsable2", "--format=State,Partition,AllocTRES"]
+    (state,) = subprocess.run(listed, text=True, capture_output=True, check=True).stdout.split()
+    assert state.startswith("COMPLETED|gpu|") and "mem=3000M" in state
