@@ -9,6 +9,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from running import environment, run, start
@@ -113,12 +114,20 @@ def test_a_larger_limit_asks_the_new_items_only(checkouts: Callable[[], Path], s
     assert (folder / "results/report/scores.csv").read_bytes() == pages
 
 
+@pytest.mark.parametrize("ctrl_c", [signal.default_int_handler, signal.SIG_IGN], ids=["foreground", "background"])
 def test_sigterm_ends_the_driver_and_its_server(
-    undisturbed: Path, checkouts: Callable[[], Path], smollm2: Path
+    ctrl_c: Any, undisturbed: Path, checkouts: Callable[[], Path], smollm2: Path
 ) -> None:
-    """A scheduler's time limit: SIGTERM to the job; nothing stays behind, what was answered is kept."""
+    """A scheduler's time limit: SIGTERM to the job; nothing stays behind, what was answered is kept.
+
+    What a script starts with `&` ignores Ctrl-C, and so do its children.
+    """
     folder = checkouts()
-    process = start(folder, configure(folder, smollm2))
+    before = signal.signal(signal.SIGINT, ctrl_c)
+    try:
+        process = start(folder, configure(folder, smollm2))
+    finally:
+        signal.signal(signal.SIGINT, before)
     until(lambda: len(journal_keys(folder)) >= 3, "three answers")
     driver = driver_pid(folder)
     below = children(driver)

@@ -153,12 +153,18 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def interrupt(*_: object) -> None:
+    """A scheduler ends a job with SIGTERM: take it as Ctrl-C, which ends the server and closes the journal."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in whatever a script starts with `&`
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.raise_signal(signal.SIGINT)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one verb. A fault that the user can mend is one line and exit code 2."""
     given = parser().parse_args(arguments)
     log_to(given.log)
-    # A scheduler ends a job with SIGTERM: take it as Ctrl-C, which ends the server and closes the journal.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         given.run(given)
     except UserError as error:
