@@ -101,6 +101,25 @@ def test_a_run_in_apptainer_equals_the_one_outside(
         assert (bare / name).read_bytes() == (outside / name).read_bytes(), name
 
 
+@pytest.mark.parametrize("stack", ["driver", "serve"])
+def test_an_image_is_for_every_user(stack: str, images: dict[str, str]) -> None:
+    shut = ["find", "/opt/maieutic", "-not", "-type", "l", "-not", "-perm", "-o+r", "-print", "-quit"]
+    command = ["apptainer", "exec", images[stack], *shut]
+    done = subprocess.run(command, env={**os.environ, **CAPABILITIES}, text=True, capture_output=True, check=True)
+    assert done.stdout == ""
+
+
+def test_a_failure_inside_leaves_a_partial_report(images: dict[str, str], bare: Path) -> None:
+    """A hook runs outside every image, where another Python is."""
+    weights = bare / "empty"
+    weights.mkdir()
+    (weights / "model.safetensors").write_bytes(b"not weights")
+    done = run(bare, configure(bare, images, weights), "--sdm", "apptainer", **CAPABILITIES)
+    assert done.returncode != 0
+    assert "what is there so far: results/report/partial/index.html" in done.stdout
+    assert "failed: no scores" in (bare / "results/report/partial/index.html").read_text(encoding="utf-8")
+
+
 def refusal(folder: Path, images: dict[str, str]) -> str:
     """The one line that a run in these images is refused with, before any work."""
     done = run(folder, configure(folder, images), "--sdm", "apptainer", **CAPABILITIES)

@@ -32,7 +32,7 @@ def test_two_models(devices: str, together: bool, checkouts: Callable[[], Path],
     models = {name: model_of(smollm2, needs=needs) for name in ("one", "two")}
     run_keys = {"tutors": list(models), "tasks": TASKS, "limit": 4, "max_tokens": 8}
     config = overlay(folder, {"models": models, "run": run_keys})
-    done = run(folder, config, "--resources", "gpu=2", CUDA_VISIBLE_DEVICES=devices)
+    done = run(folder, config, "--resources", "server_gpus=2", CUDA_VISIBLE_DEVICES=devices)
     assert done.returncode == 0, done.stdout
     (first, began, ended), (second, began_too, ended_too) = life(folder, "one"), life(folder, "two")
     overlapped = max(began, began_too) < min(ended, ended_too)

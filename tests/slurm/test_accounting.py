@@ -1,4 +1,4 @@
-"""The same with an accounting database: jobs are looked after by `sacct`, the executor's own choice."""
+"""The same with an accounting database: jobs are looked after by `sacct`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ def test_a_run_reaches_its_report(checkout: Path, smollm2: Path) -> None:
     needs = {"gpus": 1, "cpus": 1, "mem_mb": 3000, "runtime": 10}
     keys = {"tutors": [NAME], "tasks": ["mathtutorbench/problem_solving"], "limit": 4, "max_tokens": 8}
     config = overlay(checkout, {"models": {NAME: model_of(smollm2, needs=needs)}, "run": keys})
-    site = ("--slurm-init-seconds-before-status-checks", "3", "--set-resources", "generate_replies:slurm_partition=gpu")
+    site = (
+        "--slurm-status-command",
+        "sacct",
+        "--slurm-init-seconds-before-status-checks",
+        "3",
+        "--set-resources",
+        "generate_replies:slurm_partition=gpu",
+    )
     done = run(checkout, config, "--profile", "slurm", *site)
     assert done.returncode == 0, done.stdout
     assert (checkout / "results/report/index.html").exists()

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from nodes import cluster, running_cluster
-from running import overlay, run, start
+from running import environment, overlay, run, start
 from small import JOURNAL, NAME, PATIENCE, TABLES, alive, answered, children, journal_keys, model_of, until
 
-# What a site sets: here a cluster without accounting whose jobs last seconds.
+# What a site sets: here one whose jobs last seconds.
 SITE = (
-    "--profile", "slurm", "--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "3",
+    "--profile", "slurm", "--slurm-init-seconds-before-status-checks", "3",
     "--set-resources", "generate_replies:slurm_partition=gpu",
 )  # fmt: skip
 SUBMITTED = re.compile(r"has been submitted with SLURM jobid (\d+)")
@@ -91,8 +91,7 @@ def test_killed_by_everything_that_a_cluster_does(
     """A time limit, a cancelled job, a preempted one and a dead node in one run. GPUs are asked for as a gres."""
     total = len(journal_keys(undisturbed))
     folder = checkouts()
-    # One minute, of which the server's start takes half: the first attempt cannot finish.
-    config = configure(folder, smollm2, needs={**NEEDS, "runtime": 1}, runtime_args=["--max-num-seqs", "4"])
+    config = configure(folder, smollm2, runtime_args=["--max-num-seqs", "2"])  # slow enough for all that follows
     profile = folder / "profiles/slurm/config.yaml"
     text = profile.read_text(encoding="utf-8")
     assert "  # gpu_gres: gpu #" in text
@@ -105,13 +104,14 @@ def test_killed_by_everything_that_a_cluster_does(
     progress(0.05)
     first = job_of(folder)
     assert "gres:gpu:1" in slurm("squeue", "--noheader", f"--jobs={first}", "--format=%b")
+    slurm("scontrol", "update", f"JobId={first}", "TimeLimit=1")
     until(lambda: state(first) == "TIMEOUT", "the scheduler ends the job at its time limit")
     kept = len(journal_keys(folder))
 
     until(lambda: job_of(folder) != first and len(journal_keys(folder)) > kept, "the next attempt goes on")
     second = job_of(folder)
     told = slurm("scontrol", "show", "job", second)
-    assert "TimeLimit=00:02:00" in told and "mem=6000M" in told, "a further attempt gets more time and memory"
+    assert "TimeLimit=00:20:00" in told and "mem=6000M" in told, "a further attempt gets more time and memory"
     slurm("scancel", second)
     until(lambda: state(second) == "CANCELLED", "cancelled")
     kept = len(journal_keys(folder))
@@ -140,7 +140,7 @@ def test_killed_by_everything_that_a_cluster_does(
     assert process.wait(PATIENCE) == 0, (folder / "snakemake.log").read_text(encoding="utf-8")
     keys = journal_keys(folder)
     assert Counter(keys) == Counter(journal_keys(undisturbed)), "every answer once, none asked twice"
-    assert answered(folder) - total <= 4 * 4, "beside them only what was in flight, four requests at each of four ends"
+    assert answered(folder) - total <= 4 * 2, "beside them only what was in flight, two requests at each of four ends"
     for name in TABLES:
         assert (folder / name).read_bytes() == (undisturbed / name).read_bytes(), name
 
@@ -152,6 +152,7 @@ def node_of(job: str) -> str:
 
 REFUSED = {
     "unknown partition": (("--set-resources", "generate_replies:slurm_partition=gpus"), {}, "slurm_partition: 'gpus' is not a partition of this cluster. Mend: did you mean 'gpu'?"),
+    "longer than the partition allows": ((), {"needs": {**NEEDS, "runtime": 1500}}, f"models.{NAME}.needs.runtime: 1500 minutes, partition gpu ends jobs after 1440. Mend: "),
     "more GPUs than a node has": ((), {"needs": {**NEEDS, "gpus": 2}}, f"models.{NAME}.needs.gpus: 2 needed on one node, the nodes of partition gpu have at most 1. Mend: "),
     "no accounting database": (("--slurm-status-command", "sacct"), {}, "slurm-status-command: sacct, but this cluster keeps no accounting database. Mend: set slurm-status-command: squeue"),
 }  # fmt: skip
@@ -166,3 +167,16 @@ def test_what_cannot_be_had_is_refused_before_anything_is_submitted(
     (line,) = [line for line in done.stdout.splitlines() if "Mend: " in line]
     assert expected in line
     assert not (checkout / "results/items").exists() and not SUBMITTED.findall(done.stdout)
+
+
+def test_recover_cancels_what_a_killed_snakemake_left_in_the_queue(checkout: Path) -> None:
+    """A job that waits holds no journal yet; a rerun would submit it again beside it."""
+    left, other = (
+        slurm("sbatch", "--parsable", "--hold", f"--chdir={place}", f"--comment={comment}", "--wrap=true")
+        for place, comment in ((checkout, "rule_generate_replies_b_m"), (checkout.parent, "rule_generate_replies_b_m"))
+    )
+    done = subprocess.run(["make", "recover"], cwd=checkout, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    until(lambda: state(left) == "CANCELLED", "ours is gone")
+    assert state(other) == "PENDING", "another folder's is not ours"
+    slurm("scancel", other)

@@ -3,38 +3,66 @@
 from __future__ import annotations
 
 import pytest
-from maieutic.cluster import DEFAULT, Asked, check_job, gpus_of_partitions
+from maieutic.cluster import Asked, Partition, check_job, check_status_command, minutes_of, partitions
 from maieutic.errors import UserError
 
 LISTED = """\
-cpu* (null)
-gpu gpu:1
-gpu gpu:a100:4(S:0-1)
-mixed gpu:a100:2(S:0),gpu:v100:2(S:1),lustre:1
-shards shard:8,mps:100
+cpu*|1-00:00:00|(null)
+gpu|8:00:00|gpu:1
+gpu|8:00:00|gpu:a100:4(S:0-1)
+mixed|infinite|gpu:a100:2(S:0),gpu:v100:2(S:1),lustre:1
+shards|30:00|shard:8,mps:100
+2024|1:00:00|(null)
 """
 
 
-def test_gpus_of_partitions() -> None:
-    assert gpus_of_partitions(LISTED) == {"cpu": 0, DEFAULT: 0, "gpu": 4, "mixed": 4, "shards": 0}
-    assert gpus_of_partitions("") == {}
+def test_partitions() -> None:
+    assert partitions(LISTED) == {
+        "cpu": Partition(0, 1440),
+        "gpu": Partition(4, 480),
+        "mixed": Partition(4, None),
+        "shards": Partition(0, 30),
+        "2024": Partition(0, 60),
+    }
+    assert partitions("") == {}
 
 
-@pytest.mark.parametrize("job", [Asked("m", 0, None), Asked("m", 4, "gpu"), Asked("m", 3, "mixed")])
+@pytest.mark.parametrize(
+    ("limit", "minutes"),
+    [("infinite", None), ("n/a", None), ("UNLIMITED", None), ("30:00", 30), ("8:00:00", 480), ("2-12:30:00", 3630)],
+)
+def test_minutes(limit: str, minutes: int | None) -> None:
+    assert minutes_of(limit) == minutes
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        Asked("m", 8, 99999, None),
+        Asked("m", 4, 480, "gpu"),
+        Asked("m", 3, 99999, "mixed"),
+        Asked("m", 4, 600, "gpu,mixed"),
+        Asked("m", 1, 60, "gpu,hidden"),
+        Asked("m", 0, 60, "2024"),
+    ],
+)
 def test_what_can_be_had(job: Asked) -> None:
-    check_job(job, gpus_of_partitions(LISTED))
+    check_job(job, partitions(LISTED))
 
 
 REFUSED = [
-    (Asked("m", 0, "gpus"), "slurm_partition: 'gpus' is not a partition of this cluster. Mend: did you mean 'gpu'?"),
-    (Asked("m", 0, "$(id)"), r"slurm_partition: '\$\(id\)' is not a partition.*known: cpu, gpu, mixed, shards"),
+    (Asked("m", 0, 1, "gpus"), "slurm_partition: 'gpus' is not a partition of this cluster. Mend: did you mean 'gpu'?"),
     (
-        Asked("m", 8, "gpu"),
+        Asked("m", 0, 1, "$(id)"),
+        r"slurm_partition: '\$\(id\)' is not a partition.*known: 2024, cpu, gpu, mixed, shards",
+    ),
+    (
+        Asked("m", 8, 1, "gpu"),
         "models.m.needs.gpus: 8 needed on one node, the nodes of partition gpu have at most 4. Mend",
     ),
     (
-        Asked("m", 1, None),
-        "models.m.needs.gpus: 1 needed on one node, the nodes of the default partition have at most 0",
+        Asked("m", 1, 720, "gpu"),
+        "models.m.needs.runtime: 720 minutes, partition gpu ends jobs after 480. Mend: --set-res",
     ),
 ]
 
@@ -42,8 +70,26 @@ REFUSED = [
 @pytest.mark.parametrize(("job", "expected"), REFUSED)
 def test_what_cannot(job: Asked, expected: str) -> None:
     with pytest.raises(UserError, match=expected):
-        check_job(job, gpus_of_partitions(LISTED))
+        check_job(job, partitions(LISTED))
 
 
-def test_a_cluster_without_a_default_partition_decides_itself() -> None:
-    check_job(Asked("m", 1, None), gpus_of_partitions("gpu gpu:4\n"))
+CONFIG = "AccountingStorageType   = {}\nMinJobAge               = {} sec\nAccountingStorageTRES   = cpu\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "storage", "age", "expected"),
+    [
+        ("sacct", "accounting_storage/none", 300, "keeps no accounting database"),
+        ("sacct", "(null)", 300, "keeps no accounting database"),
+        ("squeue", "accounting_storage/slurmdbd", 60, "forgets a job 60 s after its end"),
+        ("sacct", "accounting_storage/slurmdbd", 2, None),
+        ("squeue", "(null)", 300, None),
+    ],
+)
+def test_a_way_of_looking_that_would_wait_for_ever(command: str, storage: str, age: int, expected: str | None) -> None:
+    config = CONFIG.format(storage, age)
+    if expected is None:
+        check_status_command(command, config)
+    else:
+        with pytest.raises(UserError, match=expected):
+            check_status_command(command, config)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import subprocess
 import sys
 import time
@@ -11,14 +12,14 @@ from pathlib import Path
 
 import pytest
 from maieutic import devices
-from maieutic.devices import candidates, lock_file, take_gpus, try_devices
+from maieutic.devices import VARIABLES, candidates, lock_file, take_gpus, try_devices
 from maieutic.errors import UserError
 
 HOLDER = """
 import asyncio, os, sys, time
 from pathlib import Path
 from maieutic import devices
-devices.LOCKS, devices.POLL_SECONDS = Path(sys.argv[1]), 0.02
+devices.FOLDER, devices.POLL_SECONDS = Path(sys.argv[1]), 0.02
 grant = asyncio.run(devices.take_gpus("m", int(sys.argv[2]), os.environ))
 print(grant.environment["CUDA_VISIBLE_DEVICES"], flush=True)
 time.sleep(60)
@@ -28,7 +29,7 @@ time.sleep(60)
 @pytest.fixture(autouse=True)
 def locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Locks of this test's own."""
-    monkeypatch.setattr(devices, "LOCKS", tmp_path)
+    monkeypatch.setattr(devices, "FOLDER", tmp_path)
     monkeypatch.setattr(devices, "POLL_SECONDS", 0.02)
     for variable in (*devices.VARIABLES, "SLURM_JOB_ID"):
         monkeypatch.delenv(variable, raising=False)
@@ -110,6 +111,7 @@ def test_devices_of_two_slurm_jobs_are_different_ones(locks: Path) -> None:
     [
         ({"CUDA_VISIBLE_DEVICES": "2,3"}, ("CUDA_VISIBLE_DEVICES", ["2", "3"])),
         ({"CUDA_VISIBLE_DEVICES": " 0 , 1 ,"}, ("CUDA_VISIBLE_DEVICES", ["0", "1"])),
+        ({"CUDA_VISIBLE_DEVICES": "0,0"}, ("CUDA_VISIBLE_DEVICES", ["0"])),
         ({"CUDA_VISIBLE_DEVICES": ""}, ("CUDA_VISIBLE_DEVICES", [])),
         ({"CUDA_VISIBLE_DEVICES": "-1"}, ("CUDA_VISIBLE_DEVICES", [])),
         ({"CUDA_VISIBLE_DEVICES": "NoDevFiles"}, ("CUDA_VISIBLE_DEVICES", [])),
@@ -124,12 +126,13 @@ def test_candidates(environment: dict[str, str], expected: tuple[str, list[str]]
 def test_without_a_variable_they_are_all_of_this_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(devices, "gpu_names", lambda: ["H100", "H100"])
     grant = asyncio.run(take_gpus("m", 2, {}))
-    assert grant.environment == {"CUDA_VISIBLE_DEVICES": "0,1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    named = {"CUDA_VISIBLE_DEVICES": "0,1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    assert named.items() <= grant.environment.items()
     grant.release()
 
 
 FEWER = {
-    "a machine without": ({}, "1 needed, this machine offers 0. Mend: lower needs.gpus, or run it where"),
+    "a machine without": ({}, "1 needed, this machine offers 0. Mend: lower needs.gpus, run it where"),
     "a scheduler capped it": ({"CUDA_VISIBLE_DEVICES": "", "SLURM_JOB_ID": "7"}, "1 needed, SLURM job 7 was granted 0. Mend: raise"),
 }  # fmt: skip
 
@@ -140,15 +143,55 @@ def test_fewer_than_needed_is_an_error_before_any_start(environment: dict[str, s
         asyncio.run(take_gpus("m", 1, environment))
 
 
-def test_a_model_on_the_cpu_takes_nothing(locks: Path) -> None:
-    assert asyncio.run(take_gpus("m", 0, {"CUDA_VISIBLE_DEVICES": "0"})).environment == {}
+def test_a_model_on_the_cpu_takes_nothing_and_sees_nothing(locks: Path) -> None:
+    assert asyncio.run(take_gpus("m", 0, {"CUDA_VISIBLE_DEVICES": "0"})).environment == dict.fromkeys(VARIABLES, "")
     assert list(locks.iterdir()) == []
+
+
+SPAWNER = """
+import multiprocessing, time
+import maieutic.engine
+if __name__ == "__main__":
+    child = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
+    child.start()
+    print(child.pid, flush=True)
+    child.join()
+"""
+
+
+def test_a_servers_spawned_worker_keeps_the_device(locks: Path) -> None:
+    """The process that uses the GPU is a child of the server, and spawning closes what it is not told to keep."""
+    (locks / "spawner.py").write_text(SPAWNER, encoding="utf-8")
+    grant = asyncio.run(take_gpus("m", 1, {"CUDA_VISIBLE_DEVICES": "0"}))
+    server = subprocess.Popen(
+        [sys.executable, locks / "spawner.py"],
+        stdout=subprocess.PIPE,
+        text=True,
+        pass_fds=grant.locks,
+        env={**os.environ, "PYTHONPATH": "workflow", **grant.environment},
+    )
+    grant.release()
+    worker = Path(f"/proc/{said(server)}/fd")
+    try:
+        held = {str(link.resolve()) for link in worker.iterdir()}
+        assert str(lock_file("0", {})) in held
+    finally:
+        end(server)
+
+
+def test_another_users_umask_does_not_shut_others_out(locks: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        held = try_devices(["0"], 1, {})
+    finally:
+        os.umask(before)
+    assert held and stat.S_IMODE(lock_file("0", {}).stat().st_mode) == 0o444
 
 
 @pytest.mark.parametrize("device", ["../../etc/passwd", "GPU-1/2", "MIG-GPU-6f/1/0", "0\n"])
 def test_a_device_name_is_no_path(device: str) -> None:
     path = lock_file(device, {})
-    assert path.parent == devices.LOCKS and "\n" not in path.name
+    assert path.parent == devices.FOLDER and "\n" not in path.name
 
 
 def test_a_lock_file_is_never_followed_elsewhere(locks: Path) -> None:

@@ -62,7 +62,14 @@ def test_a_profile_of_the_users_own_beside_ours(checkout: Path, tmp_path: Path) 
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
     asked = resources_of_generation(done.stdout)
-    expected = {"gres": "gpu:a100:4", "gpu": "0", "slurm_partition": "gpu", "slurm_account": "chem", "runtime": "240"}
+    expected = {
+        "gres": "gpu:a100:4",
+        "gpu": "0",
+        "server_gpus": "4",
+        "slurm_partition": "gpu",
+        "slurm_account": "chem",
+        "runtime": "240",
+    }
     assert expected.items() <= asked.items()
 
 
@@ -73,10 +80,11 @@ def refusal(said: str) -> str:
     return line
 
 
-def test_more_gpus_than_the_profile_has(checkout: Path) -> None:
-    done = run(checkout, big(checkout), "--resources", "gpu=2")
+@pytest.mark.parametrize("name", ["server_gpus", "gpu"])
+def test_more_gpus_than_the_profile_has(name: str, checkout: Path) -> None:
+    done = run(checkout, big(checkout), "--resources", f"{name}=2")
     assert done.returncode != 0
-    assert refusal(done.stdout).startswith("models.big.needs.gpus: 4 needed, the profile's total is 2. Mend: raise gpu")
+    assert refusal(done.stdout).startswith("models.big.needs.gpus: 4 needed, the profile's total is 2. Mend: raise")
     assert not (checkout / "results/items").exists()
 
 

@@ -12,14 +12,15 @@ from maieutic.errors import UserError
 from maieutic.settings import Config
 
 SECONDS = 30.0
-DEFAULT = "*"
 GPUS = re.compile(r"(?:^|,)gpu(?::[^:,()]+)?:(\d+)")
+LIMIT = re.compile(r"(?:(?P<days>\d+)-)?(?:(?P<hours>\d+):)?(?P<minutes>\d+):(?P<seconds>\d+)")
+LONGEST_LOOK = 200  # seconds: the executor looks after its jobs every three minutes at the latest
 
 
 def check_gpus(config: Config, models: list[str], total: int | None) -> None:
     """No model needs more GPUs than all jobs of the run together may have. Snakemake would cap the request silently.
 
-    total: the `gpu` of the profile's `resources`; None: no limit.
+    total: `server_gpus` (or `gpu`) of the profile's `resources`; None: no limit.
     """
     for name in models:
         needed = config.models[name].needs.gpus
@@ -27,20 +28,28 @@ def check_gpus(config: Config, models: list[str], total: int | None) -> None:
             raise UserError(
                 f"models.{name}.needs.gpus",
                 f"{needed} needed, the profile's total is {total}",
-                "raise gpu in the profile's resources (--resources gpu=N), or lower needs.gpus",
+                "raise server_gpus in the profile's resources (--resources server_gpus=N), or lower needs.gpus",
             )
 
 
 class Asked(NamedTuple):
-    """What one planned job asks of SLURM."""
+    """What one planned job asks of SLURM. partition: as given to `sbatch`; None: the cluster decides."""
 
     model: str
     gpus: int
-    partition: str | None  # None: the cluster's default
+    minutes: int
+    partition: str | None
+
+
+class Partition(NamedTuple):
+    """GPUs on its largest node, and the longest time limit in minutes (None: no limit)."""
+
+    gpus: int
+    minutes: int | None
 
 
 def check_slurm(jobs: list[Asked], status_command: str | None) -> None:
-    """SLURM can be talked to, the partitions exist and have nodes with as many GPUs as a server needs.
+    """SLURM can be talked to, and every partition that is asked for exists and can take its jobs.
 
     status_command: how the executor looks after its jobs.
     """
@@ -50,58 +59,82 @@ def check_slurm(jobs: list[Asked], status_command: str | None) -> None:
             "there is no sbatch on the PATH",
             "run it on the cluster's login node (module load slurm?), or without --profile slurm",
         )
-    check_status_command(status_command)
-    known = gpus_of_partitions(ask("sinfo", "--noheader", "--format=%P %G"))
+    check_status_command(status_command, ask("scontrol", "show", "config"))
+    known = partitions(ask("sinfo", "--all", "--noheader", "--format=%P|%l|%G"))
     for job in sorted(set(jobs), key=str):
         check_job(job, known)
 
 
-def check_job(job: Asked, known: dict[str, int]) -> None:
-    """One job's partition exists and can take it."""
-    name = job.partition or DEFAULT
-    if name not in known:
-        if name == DEFAULT:
-            return  # a cluster without a default partition may have a rule of its own
-        near = difflib.get_close_matches(name, known, 1)
-        names = sorted(set(known) - {DEFAULT})
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
-        raise UserError("slurm_partition", f"{name!r} is not a partition of this cluster", hint)
-    if job.gpus > known[name]:
-        where = f"partition {name}" if job.partition else "the default partition"
+def check_job(job: Asked, known: dict[str, Partition]) -> None:
+    """One job's partition exists and can take it; where several are named, one of them can."""
+    if job.partition is None:
+        return
+    names = job.partition.split(",")
+    there = [known[name] for name in names if name in known]
+    if not there:
+        near = difflib.get_close_matches(names[0], known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
+        raise UserError("slurm_partition", f"{job.partition!r} is not a partition of this cluster", hint)
+    if job.gpus > (most := max(partition.gpus for partition in there)):
         raise UserError(
             f"models.{job.model}.needs.gpus",
-            f"{job.gpus} needed on one node, the nodes of {where} have at most {known[name]}",
+            f"{job.gpus} needed on one node, the nodes of partition {job.partition} have at most {most}",
             "--set-resources generate_replies:slurm_partition=NAME (sinfo -o '%P %G' lists them), or lower needs.gpus",
+        )
+    limits = [partition.minutes for partition in there]
+    longest = max((limit for limit in limits if limit is not None), default=0)
+    if None not in limits and job.minutes > longest:  # SLURM may take such a job and never start it
+        raise UserError(
+            f"models.{job.model}.needs.runtime",
+            f"{job.minutes} minutes, partition {job.partition} ends jobs after {longest}",
+            f"--set-resources 'generate_replies:runtime=min({longest}, 240 * attempt)', or another partition",
         )
 
 
-def gpus_of_partitions(listed: str) -> dict[str, int]:
-    """The largest number of GPUs on one node of each partition, the default one also under DEFAULT.
-
-    listed: lines of `sinfo --format="%P %G"`, such as `gpu* gpu:a100:4(S:0-1)`.
-    """
-    most: dict[str, int] = {}
-    for line in listed.splitlines():
-        name, _, resources = line.strip().partition(" ")
+def partitions(listed: str) -> dict[str, Partition]:
+    """The partitions by name, from lines of `sinfo --format="%P|%l|%G"` such as `gpu*|8:00:00|gpu:a100:4(S:0-1)`."""
+    found: dict[str, Partition] = {}
+    for line in filter(None, listed.splitlines()):
+        name, limit, resources = (part.strip() for part in line.split("|", 2))
         gpus = sum(int(count) for count in GPUS.findall(resources))
-        for key in (name.rstrip("*"), DEFAULT) if name.endswith("*") else (name,):
-            most[key] = max(most.get(key, 0), gpus)
-    return most
+        known = found.get(name.rstrip("*"), Partition(0, None))
+        found[name.rstrip("*")] = Partition(max(known.gpus, gpus), minutes_of(limit))
+    return found
 
 
-def check_status_command(command: str | None) -> None:
-    """Without an accounting database `sacct` never tells that a job has ended, and the run hangs."""
-    if command == "sacct" and "accounting_storage/none" in storage_line(ask("scontrol", "show", "config")):
+def minutes_of(limit: str) -> int | None:
+    """SLURM's time format, `days-hours:minutes:seconds` with its first parts left out, in minutes; None: no limit."""
+    if not (found := LIMIT.fullmatch(limit)):
+        return None
+    days, hours, minutes = (int(found[part] or 0) for part in ("days", "hours", "minutes"))
+    return days * 1440 + hours * 60 + minutes
+
+
+def check_status_command(command: str | None, config: str) -> None:
+    """The executor's way of looking after its jobs sees them end; otherwise the run waits for ever.
+
+    config: what `scontrol show config` says.
+    """
+    if command == "sacct" and setting(config, "AccountingStorageType") != "accounting_storage/slurmdbd":
         raise UserError(
             "slurm-status-command",
             "sacct, but this cluster keeps no accounting database",
             "set slurm-status-command: squeue in the profile",
         )
+    age = setting(config, "MinJobAge").split()
+    if command == "squeue" and age and int(age[0]) < LONGEST_LOOK:
+        raise UserError(
+            "slurm-status-command",
+            f"squeue, but this cluster forgets a job {age[0]} s after its end (MinJobAge), before it is looked for",
+            "set slurm-status-command: sacct in the profile",
+        )
 
 
-def storage_line(config: str) -> str:
-    """The line of SLURM's configuration that names the accounting storage."""
-    return next((line for line in config.splitlines() if line.startswith("AccountingStorageType")), "")
+def setting(config: str, key: str) -> str:
+    """One value of `scontrol show config`."""
+    return next(
+        (line.partition("=")[2].strip() for line in config.splitlines() if line.split("=")[0].strip() == key), ""
+    )
 
 
 def ask(*command: str) -> str:

@@ -1,12 +1,13 @@
 """GPUs for one server: those that a scheduler granted, or the first free ones of a workstation.
 
-A lock file per device keeps two servers of one machine apart. The server process inherits the locks, so a device is
-free again when the kernel has ended the last process that used it, however that one died.
+A lock file per device keeps two servers of one machine apart. The server's processes inherit the locks (engine.py
+hands them on), so a device is free again when the kernel has ended the last of them, however it died.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import logging
 import os
@@ -16,10 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maieutic.errors import UserError
+from maieutic.handover import LOCKS
 
 log = logging.getLogger(__name__)
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
-LOCKS = Path("/tmp")
+FOLDER = Path("/tmp")
 POLL_SECONDS = 1.0
 SAY_SECONDS = 60.0
 
@@ -38,8 +40,10 @@ class Grant(NamedTuple):
 
 def gpu_names() -> list[str]:
     """The NVIDIA GPUs of this machine in the order of their PCI addresses; none without a driver."""
-    import pynvml
-
+    try:
+        import pynvml
+    except ImportError:  # an image of somebody's own making
+        return []
     try:
         pynvml.nvmlInit()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
@@ -56,7 +60,7 @@ def candidates(environment: Mapping[str, str]) -> tuple[str, list[str]]:
     for variable in VARIABLES:
         if variable in environment:
             named = [device.strip() for device in environment[variable].split(",")]
-            return variable, [device for device in named if device not in {"", "-1", "NoDevFiles"}]
+            return variable, [device for device in dict.fromkeys(named) if device not in {"", "-1", "NoDevFiles"}]
     return VARIABLES[0], [str(index) for index in range(len(gpu_names()))]
 
 
@@ -64,7 +68,7 @@ def lock_file(device: str, environment: Mapping[str, str]) -> Path:
     """The lock of one device. Two allocations of a scheduler may both call their device 0 and mean different ones."""
     allocation = environment.get("SLURM_JOB_ID", "machine")
     clean = "".join(letter if letter.isalnum() else "-" for letter in f"{allocation}-{device}")
-    return LOCKS / f"maieutic.gpu-{clean}.lock"
+    return FOLDER / f"maieutic.gpu-{clean}.lock"
 
 
 def try_lock(path: Path) -> int | None:
@@ -73,6 +77,8 @@ def try_lock(path: Path) -> int | None:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
         handle = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o444)
+        with contextlib.suppress(PermissionError):  # somebody else was first
+            os.fchmod(handle, 0o444)  # whatever our umask is
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -99,8 +105,9 @@ async def take_gpus(name: str, needed: int, environment: Mapping[str, str]) -> G
 
     Raises UserError where there are fewer: a scheduler may cap a request without a word.
     """
-    if needed == 0:
-        return Grant({}, ())
+    if needed == 0:  # nothing is locked, so nothing may be seen
+        log.info("%s runs on the CPU: its needs.gpus is 0", name)
+        return Grant(dict.fromkeys(VARIABLES, ""), ())
     variable, devices = candidates(environment)
     if len(devices) < needed:
         raise too_few(name, needed, len(devices), environment)
@@ -113,7 +120,8 @@ async def take_gpus(name: str, needed: int, environment: Mapping[str, str]) -> G
     log.info("%s takes GPU %s", name, ",".join(held))
     # Without the order by PCI address CUDA counts the fastest first, and two counts would disagree.
     order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if variable == VARIABLES[0] else {}
-    return Grant({variable: ",".join(held), **order}, tuple(held.values()))
+    locks = tuple(held.values())
+    return Grant({variable: ",".join(held), **order, LOCKS: ",".join(map(str, locks))}, locks)
 
 
 def too_few(name: str, needed: int, found: int, environment: Mapping[str, str]) -> UserError:
@@ -121,5 +129,5 @@ def too_few(name: str, needed: int, found: int, environment: Mapping[str, str]) 
     if job := environment.get("SLURM_JOB_ID"):
         mend = "raise the profile's gpu total or its gpu_gres, choose another partition, or lower needs.gpus"
         return UserError(f"models.{name}.needs.gpus", f"{needed} needed, SLURM job {job} was granted {found}", mend)
-    mend = "lower needs.gpus, or run it where the GPUs are (nvidia-smi lists them)"
+    mend = "lower needs.gpus, run it where the GPUs are (nvidia-smi), or name them (ROCR_VISIBLE_DEVICES=0,1)"
     return UserError(f"models.{name}.needs.gpus", f"{needed} needed, this machine offers {found}", mend)

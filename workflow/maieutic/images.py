@@ -16,21 +16,24 @@ SECONDS = 120.0
 ROOT = Path(__file__).parents[2]
 
 
-def check_images(images: Mapping[str, str]) -> None:
+def check_images(images: Mapping[str, tuple[str, str]]) -> None:
     """Every image is there and was built from this checkout's lock.
 
-    images: file of the image by the name of its environment (driver, serve).
+    images: by the name of its environment (driver, serve) what the config says, and the image's file.
     """
-    for stack, file in images.items():
+    for stack, (named, file) in images.items():
+        mend = f"containers/build {stack}"
+        if named.startswith("docker://"):
+            mend = f"build and push {named.removeprefix('docker://')} again, and delete {file}"
         if not Path(file).exists():
-            raise UserError(f"containers.{stack}", f"{file} is not there", f"containers/build {stack}")
+            raise UserError(f"containers.{stack}", f"{file} is not there", mend)
         found, known = built_from(file), locks_of(stack)
         if found not in {OWN, *known}:
             raise UserError(
                 f"containers.{stack}",
                 f"{file} was built from {f'lock {found}' if found else 'no lock of ours'},"
                 f" this checkout has {' or '.join(known)}",
-                f"containers/build {stack}",
+                mend,
             )
 
 

@@ -39,8 +39,25 @@ def held_by(path: Path) -> Owner | None:
     return None
 
 
+def cancel_submitted(folder: Path) -> None:
+    """Cancel what a killed Snakemake left in SLURM's queue for this folder: a rerun would submit it again."""
+    if shutil.which("squeue") is None:
+        return
+    listed = subprocess.run(
+        ["squeue", "--me", "--noheader", "--format=%i|%Z|%k"], capture_output=True, text=True, check=False
+    )
+    if listed.returncode != 0:
+        log.warning("squeue: %s", listed.stderr.strip())
+    for line in listed.stdout.splitlines():
+        job, place, comment = line.split("|", 2)
+        if Path(place).resolve() == folder.resolve() and comment.startswith("rule_"):
+            log.info("cancelling SLURM job %s (%s)", job, comment)
+            subprocess.run(["scancel", job], check=False)
+
+
 def end_orphans(results: Path) -> None:
     """Ask every driver that holds a journal of this results folder to stop, and wait until it has."""
+    cancel_submitted(results.parent)
     for path in sorted((results / "journal").glob("**/*.lock")):
         owner = held_by(path)
         if owner is None:

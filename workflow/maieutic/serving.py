@@ -17,6 +17,7 @@ from typing import Any
 
 from maieutic.devices import Grant, gpu_names, take_gpus
 from maieutic.errors import UserError
+from maieutic.handover import PARENT
 from maieutic.models import VllmModel
 from maieutic.weights import MANIFEST
 
@@ -90,7 +91,7 @@ class VllmServer:
         """Start the process on devices of its own; `ready` waits for it."""
         environment = {**os.environ, **QUIET, **self.model.environment}
         self.grant = await take_gpus(self.name, self.model.needs.gpus, environment)
-        self.spawn({**environment, **self.grant.environment})
+        self.spawn({**environment, **self.grant.environment, PARENT: str(os.getpid())})
 
     def spawn(self, environment: dict[str, str]) -> None:
         """Start the process. It inherits the locks of its devices and holds them until it is gone."""

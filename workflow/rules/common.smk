@@ -110,23 +110,27 @@ def asked_models(jobs):
 
 
 def used_images(jobs):
-    """The image file of each environment that some planned job runs in."""
+    """The image of each environment that some planned job runs in: what the config says, and its file."""
     files = {job.container_img_url: job.container_img_path for job in jobs if job.container_img}
     named = checked.containers.model_dump()
-    return {stack: files[url] for stack, url in named.items() if url in files}
+    return {stack: (url, files[url]) for stack, url in named.items() if url in files}
+
+
+def asked_of_slurm(job):
+    """What one planned job asks. Another cluster, or a file that chooses partitions, is not for us to check."""
+    elsewhere = any(job.resources.get(name) for name in ("cluster", "clusters", "slurm_cluster"))
+    partition = None if elsewhere else job.resources.get("slurm_partition")
+    return cluster.Asked(
+        model=job.wildcards.model,
+        gpus=needs_of(job.wildcards).gpus,
+        minutes=job.resources.get("runtime") or 0,
+        partition=str(partition) if partition else None,
+    )
 
 
 def check_cluster(jobs):
     """What the planned jobs ask of SLURM can be had there."""
-    asked = [
-        cluster.Asked(
-            model=job.wildcards.model,
-            gpus=needs_of(job.wildcards).gpus,
-            partition=job.resources.get("slurm_partition"),
-        )
-        for job in jobs
-        if not job.is_local
-    ]
+    asked = [asked_of_slurm(job) for job in jobs if not job.is_local]
     cluster.check_slurm(asked, workflow.executor_settings.status_command)
 
 
@@ -145,9 +149,10 @@ def start_run(jobs):
 
 
 def gpu_total():
-    """The GPUs that all jobs together may have (`resources: [gpu=N]` of the profile); None: no limit."""
+    """The GPUs that all jobs together may have (`resources` of the profile); None: no limit."""
     totals = workflow.global_resources
-    return totals["gpu"].value if "gpu" in totals else None
+    limits = [totals[name].value for name in ("server_gpus", "gpu") if name in totals]
+    return min(limits, default=None)
 
 
 def run_config():

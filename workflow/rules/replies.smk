@@ -25,6 +25,7 @@ rule generate_replies:
         runtime=lambda wildcards, attempt: needs_of(wildcards).runtime * attempt,
         gpu=lambda wildcards: 0 if GPU_GRES else needs_of(wildcards).gpus,
         gres=gres_of,
+        server_gpus=lambda wildcards: needs_of(wildcards).gpus,  # what a profile limits, however GPUs are asked for
         nodes=1,
     params:
         python='"$SERVE"',

@@ -66,8 +66,9 @@ onstart:
 
 onerror:
     # Never under the final names: Snakemake would take the report for made, and leave the failed tutor out for good.
+    # By the interpreter that runs this: a hook has no container.
     shell(
-        '"$DRIVER" -m maieutic build-report --config results/.run.yaml --results results'
+        "{sys.executable:q} -m maieutic build-report --config results/.run.yaml --results results"
         " --out results/report/partial --missing-ok --log results/logs/build_report.partial.log"
         " && echo 'what is there so far: results/report/partial/index.html' >&2 || true"
     )
