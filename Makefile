@@ -14,7 +14,7 @@ demo: env  ## set up, then run the demo to results/report/index.html
 	$(SNAKEMAKE) --cores $(CORES)
 	@echo "open results/report/index.html"
 
-test: env  ## set up, then run all tests
+test: env  ## set up, then run the tests
 	$(PYTHON) -m pytest
 
 test-slurm: env  ## on a real one-machine cluster, from Debian's packages (root)
@@ -23,7 +23,7 @@ test-slurm: env  ## on a real one-machine cluster, from Debian's packages (root)
 test-containers: env  ## build the images and run in them, by Apptainer and Docker (root, Debian 12)
 	$(PYTHON) -m pytest tests/containers
 
-env:  ## the environments, from their locks (VARIANT=cpu or cuda)
+env:  ## the environments, from their locks (VARIANT=cpu or cuda; kept for later calls)
 	@envs/setup driver serve
 
 driver:

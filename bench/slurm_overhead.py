@@ -54,7 +54,9 @@ def measure(jobs: int, interval: str) -> tuple[float, list[float]]:
 
 
 def main() -> None:
-    print("| `slurm-init-seconds-before-status-checks` | one job, s | eight jobs, s | in its allocation, median s |")
+    print(
+        "| `slurm-init-seconds-before-status-checks` | one job, s | eight jobs, s | in its allocation, median s (one job / eight jobs) |"
+    )
     print("| --- | --- | --- | --- |")
     for name, interval in SETTINGS.items():
         one, few = measure(1, interval)

@@ -1,4 +1,4 @@
-"""Drills 1 and 2, for real: SIGKILL of the driver, of the vLLM server and of Snakemake in the middle of generation."""
+"""SIGKILL of the driver, of the vLLM server and of Snakemake in the middle of generation."""
 
 from __future__ import annotations
 

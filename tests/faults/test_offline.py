@@ -1,4 +1,4 @@
-"""Drill 15: compute nodes without a way out. After `fetch` everything passes in a network namespace of its own."""
+"""Compute nodes without a way out. After `fetch` everything passes in a network namespace of its own."""
 
 from __future__ import annotations
 

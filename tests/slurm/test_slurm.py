@@ -92,11 +92,7 @@ def test_killed_by_everything_that_a_cluster_does(
     total = len(journal_keys(undisturbed))
     folder = checkouts()
     config = configure(folder, smollm2, runtime_args=["--max-num-seqs", "2"])  # slow enough for all that follows
-    profile = folder / "profiles/slurm/config.yaml"
-    text = profile.read_text(encoding="utf-8")
-    assert "  # gpu_gres: gpu #" in text
-    profile.write_text(text.replace("  # gpu_gres: gpu #", "  gpu_gres: gpu #"), encoding="utf-8")
-    process = start(folder, config, *SITE, "--retries", "3")
+    process = start(folder, config, *SITE, "--retries", "3", "--default-resources", "gpu_gres=gpu")
 
     def progress(share: float) -> None:
         until(lambda: len(journal_keys(folder)) >= share * total, f"{share:.0%} of {total} answers")
@@ -154,7 +150,7 @@ REFUSED = {
     "unknown partition": (("--set-resources", "generate_replies:slurm_partition=gpus"), {}, "slurm_partition: 'gpus' is not a partition of this cluster. Mend: did you mean 'gpu'?"),
     "longer than the partition allows": ((), {"needs": {**NEEDS, "runtime": 1500}}, f"models.{NAME}.needs.runtime: 1500 minutes, partition gpu ends jobs after 1440. Mend: "),
     "more GPUs than a node has": ((), {"needs": {**NEEDS, "gpus": 2}}, f"models.{NAME}.needs.gpus: 2 needed on one node, the nodes of partition gpu have at most 1. Mend: "),
-    "no accounting database": (("--slurm-status-command", "sacct"), {}, "slurm-status-command: sacct, but this cluster keeps no accounting database. Mend: set slurm-status-command: squeue"),
+    "no accounting database": (("--slurm-status-command", "sacct"), {}, "slurm-status-command: sacct, but this cluster keeps no accounting database. Mend: give --slurm-status-command squeue"),
 }  # fmt: skip
 
 

@@ -87,7 +87,7 @@ def test_parameters_that_a_server_refuses_are_left_out_and_extra_ones_sent() -> 
 
 
 def test_storm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drill 6: 30 % 429, 10 % 5xx, dropped lines, empty bodies, nonsense: everything is answered once."""
+    """30 % 429, 10 % 5xx, dropped lines, empty bodies, nonsense: everything is answered once."""
     monkeypatch.setattr(client, "FIRST_WAIT", 0.01)
     dice = random.Random(3)
     bad: list[tuple[int, Any, dict[str, str]]] = [

@@ -62,7 +62,7 @@ REFUSED = [
     ),
     (
         Asked("m", 1, 720, "gpu"),
-        "models.m.needs.runtime: 720 minutes, partition gpu ends jobs after 480. Mend: --set-res",
+        "models.m.needs.runtime: 720 minutes, partition gpu ends jobs after 480. Mend: lower it",
     ),
 ]
 

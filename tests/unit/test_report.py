@@ -119,7 +119,7 @@ def test_paper_and_run_stand_side_by_side(results: Path) -> None:
 
 
 def test_a_dead_tutor_is_marked_and_the_others_are_there(results: Path, tmp_path: Path) -> None:
-    """Drill 17: the report still comes."""
+    """The report still comes."""
     partial = tmp_path / "results"
     shutil.copytree(results, partial)
     # Snakemake deletes the replies of a job that fails; the scores of an earlier run still lie there.

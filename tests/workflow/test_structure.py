@@ -219,7 +219,7 @@ def test_a_broken_card_stops_the_run_with_the_prompts_name(checkout: Path) -> No
 
 
 def test_one_dead_tutor_leaves_the_others_report(checkout: Path) -> None:
-    """Drill 17: the job of one tutor fails, the page comes with that tutor marked."""
+    """The job of one tutor fails, the page comes with that tutor marked."""
     weights = checkout / "empty"
     weights.mkdir()
     (weights / "model.safetensors").write_bytes(b"not weights")
@@ -257,7 +257,7 @@ def test_snakemakes_own_report_renders(finished: Path) -> None:
 
 
 def test_the_run_is_byte_identical_when_repeated(finished: Path, checkouts: Callable[[], Path]) -> None:
-    """Drill 16: same seed, same bytes, for everything that holds no GPU float and no clock."""
+    """Same seed, same bytes, for everything that holds no GPU float and no clock."""
     folder = checkouts()
     assert run(folder, overlay(folder, {"run": {"tutors": ["echo"]}})).returncode == 0
     for name in (

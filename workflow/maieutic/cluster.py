@@ -87,7 +87,7 @@ def check_job(job: Asked, known: dict[str, Partition]) -> None:
         raise UserError(
             f"models.{job.model}.needs.runtime",
             f"{job.minutes} minutes, partition {job.partition} ends jobs after {longest}",
-            f"--set-resources 'generate_replies:runtime=min({longest}, 240 * attempt)', or another partition",
+            f"lower it, name another partition, or --set-resources generate_replies:runtime={longest}",
         )
 
 
@@ -119,14 +119,14 @@ def check_status_command(command: str | None, config: str) -> None:
         raise UserError(
             "slurm-status-command",
             "sacct, but this cluster keeps no accounting database",
-            "set slurm-status-command: squeue in the profile",
+            "give --slurm-status-command squeue, or set it in profiles/slurm/config.yaml",
         )
     age = setting(config, "MinJobAge").split()
     if command == "squeue" and age and int(age[0]) < LONGEST_LOOK:
         raise UserError(
             "slurm-status-command",
             f"squeue, but this cluster forgets a job {age[0]} s after its end (MinJobAge), before it is looked for",
-            "set slurm-status-command: sacct in the profile",
+            "give --slurm-status-command sacct, or set it in profiles/slurm/config.yaml",
         )
 
 
