@@ -111,7 +111,7 @@ async def take_gpus(name: str, needed: int, environment: Mapping[str, str]) -> G
     variable, devices = candidates(environment)
     if len(devices) < needed:
         raise too_few(name, needed, len(devices), environment)
-    said = 0.0
+    said = float("-inf")
     while (held := try_devices(devices, needed, environment)) is None:
         if time.monotonic() - said > SAY_SECONDS:
             log.info("%s waits for %d of %d GPUs: others use them", name, needed, len(devices))
@@ -127,7 +127,7 @@ async def take_gpus(name: str, needed: int, environment: Mapping[str, str]) -> G
 def too_few(name: str, needed: int, found: int, environment: Mapping[str, str]) -> UserError:
     """Fewer GPUs than the registry entry needs."""
     if job := environment.get("SLURM_JOB_ID"):
-        mend = "raise the profile's gpu total or its gpu_gres, choose another partition, or lower needs.gpus"
+        mend = "raise server_gpus in the profile, choose another partition, or lower needs.gpus"
         return UserError(f"models.{name}.needs.gpus", f"{needed} needed, SLURM job {job} was granted {found}", mend)
     mend = "lower needs.gpus, run it where the GPUs are (nvidia-smi), or name them (ROCR_VISIBLE_DEVICES=0,1)"
     return UserError(f"models.{name}.needs.gpus", f"{needed} needed, this machine offers {found}", mend)

@@ -105,7 +105,7 @@ class VllmServer:
                 env=environment,
                 pass_fds=self.grant.locks,
             )
-        where = ", ".join(gpu_names()) or "the CPU"
+        where = (self.model.needs.gpus and ", ".join(gpu_names())) or "the CPU"
         log.info("vLLM server for %s starting on %s (log: %s)", self.name, where, self.log_path)
 
     async def ready(self) -> None:
