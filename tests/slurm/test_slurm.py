@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from nodes import cluster, running_cluster
 from running import environment, overlay, run, start
-from small import JOURNAL, NAME, PATIENCE, TABLES, alive, answered, children, journal_keys, model_of, until
+from small import LOCK, NAME, PATIENCE, TABLES, alive, answered, children, journal_keys, model_of, until
 
 # What a site sets: here one whose jobs last seconds.
 SITE = (
@@ -46,11 +46,10 @@ def state(job: str) -> str:
 
 def owner(folder: Path) -> tuple[int, str]:
     """The pid and the SLURM job of the driver that wrote the journal last."""
-    lock = (folder / JOURNAL).with_suffix(".lock")
     found: list[str] = []
 
     def written() -> bool:
-        found[:] = lock.read_text(encoding="utf-8").split()
+        found[:] = (folder / LOCK).read_text(encoding="utf-8").split()
         return len(found) == 7
 
     until(written, "a lock that names its owner")  # it is empty for a moment when it changes hands
