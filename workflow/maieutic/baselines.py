@@ -17,9 +17,19 @@ def last_sentence(item: Item) -> str:
     return sentences[-1] if sentences else said
 
 
+ASK = "Can you explain how you got your answer?"  # a question that fits every dialogue and none in particular
+
+
+def reveal(item: Item) -> str:
+    """The reference solution; where there is none, nothing but the announcement of an answer."""
+    return f"The answer is: {item.reference.get('solution') or item.reference['text']}"
+
+
 TUTORS: dict[str, Callable[[Item], str]] = {
     "always-yes": lambda item: "Yes",
     "always-0": lambda item: "0",
+    "always-ask": lambda item: ASK,
     "echo": last_sentence,
+    "reveal": reveal,
     "reference": lambda item: str(item.reference["text"]),
 }

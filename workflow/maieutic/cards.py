@@ -14,6 +14,7 @@ from maieutic.prompts import variables_of
 
 CARDS = Path("resources/benchmarks")
 RELEASED = "released"
+MODEL_GRADERS = ("reward",)  # graders that are models of their own, not parsers
 
 
 class Metric(Entry):
@@ -24,6 +25,9 @@ class Metric(Entry):
     criterion: str | None = Field(None, description="Which of the grader's criteria; default: its only one")
     function: str | None = Field(None, description="Name in metrics.py; default: the metric's own name")
     higher_is_better: bool | None = Field(True, description="null: neither is better")
+    ceiling: bool = Field(True, description="Whether the ceiling tutor's value is one: it cannot win against itself")
+    subset: bool = Field(False, description="Made of the items that have such a grade; the others are not missing")
+    stand_in: bool = Field(False, description="The headline of a run without the grader that the headline needs")
 
 
 class Baselines(Entry):
@@ -72,6 +76,17 @@ class Card(Entry):
         """The name of the metric that stands in the leaderboard."""
         return next(name for name, metric in self.metrics.items() if metric.headline)
 
+    def without(self, grader: str) -> Card:
+        """The card of a run that has no such grader (no reward model, no judge): its stand-in becomes the headline."""
+        if grader not in self.graders:
+            return self
+        left = {
+            name: metric.model_copy(update={"headline": metric.headline or metric.stand_in})
+            for name, metric in self.metrics.items()
+            if (metric.grader or self.graders[0]) != grader
+        }
+        return self.model_copy(update={"graders": [name for name in self.graders if name != grader], "metrics": left})
+
     def under(self, protocol: str) -> Card:
         """The card as read under a named protocol; a card without that variant stays as released."""
         variant = self.variants.get(protocol)
@@ -118,13 +133,23 @@ def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
     card = parse(str(path), content)
     if (card.task, card.benchmark) != (path.stem, path.parent.name):
         raise UserError(str(path), f"task and benchmark say {card.benchmark}/{card.task}", "name the file as the task")
-    if sum(metric.headline for metric in card.metrics.values()) != 1:
-        raise UserError(f"{path}: metrics", "exactly one metric is the headline", "set headline: true on one of them")
+    check_headline(path, card)
     asked = card.under(protocol)
     if asked.endpoint == "completions" and len(asked.turns) > 1:
         raise UserError(f"{path}: turns", "several turns need the chat endpoint", "set endpoint: chat")
     templates = [read_text(path, "turns", name) for name in asked.turns]
     return LoadedCard(card=asked, templates=templates, shots=read_text(path, "shots", asked.shots))
+
+
+def check_headline(path: Path, card: Card) -> None:
+    """One metric is the headline, and one is with every reward model or judge left out."""
+    for reading in (card, *(card.without(grader) for grader in MODEL_GRADERS)):
+        if sum(metric.headline for metric in reading.metrics.values()) != 1:
+            raise UserError(
+                f"{path}: metrics",
+                "exactly one metric is the headline, in a run without reward models too",
+                "set headline: true on one of them, and stand_in: true where the headline needs a reward model",
+            )
 
 
 def read_text(card: Path, key: str, name: str | None) -> str:

@@ -9,9 +9,14 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from maieutic.errors import UserError
 from maieutic.logs import log_to
+
+if TYPE_CHECKING:
+    from maieutic.models import RewardModel
+    from maieutic.rewards.loading import Machine
 
 Arguments = argparse.Namespace
 Verb = Callable[[Arguments], None]
@@ -66,12 +71,121 @@ def parse(given: Arguments) -> None:
     parse_replies(given.benchmark, given.tasks, given.items, given.replies, given.out)
 
 
+def pairs(given: Arguments) -> None:
+    from maieutic.datasets.sources import read_source
+    from maieutic.rewards.pairs import make_pairs
+
+    records = [read_source(path, form) for path, form in zip(given.sources, given.formats, strict=True)]
+    make_pairs(given.preference, records, given.out, given.counts)
+
+
+def overlap(given: Arguments) -> None:
+    from maieutic.rewards.overlap import find_overlap
+
+    find_overlap(given.items, given.tasks, given.pairs, given.out)
+
+
+def reward_settings(given: Arguments) -> tuple[RewardModel, Machine]:
+    """The registry entry of a reward model, and what its job was given."""
+    from maieutic.models import RewardModel
+    from maieutic.rewards.loading import Machine
+
+    return RewardModel.model_validate_json(given.settings), Machine(given.gpus, given.threads)
+
+
+def train_reward(given: Arguments) -> None:
+    from maieutic.rewards.training import train_reward_model
+
+    model, machine = reward_settings(given)
+    train_reward_model(given.model, model, given.base, given.preferences, given.journal, given.out, machine)
+
+
+def train_criteria(given: Arguments) -> None:
+    from maieutic.datasets.sources import read_source
+    from maieutic.models import CriteriaModel
+    from maieutic.rewards.criteria import train_criteria as run
+    from maieutic.rewards.loading import Machine
+
+    run(
+        given.model,
+        CriteriaModel.model_validate_json(given.settings),
+        given.base,
+        read_source(given.labels, given.format),
+        given.pairs,
+        given.journal,
+        given.out,
+        Machine(given.gpus, given.threads),
+    )
+
+
+def score_pairs(given: Arguments) -> None:
+    from maieutic.rewards.scoring import score_pairs as run
+
+    model, machine = reward_settings(given)
+    run(given.model, model, given.weights, given.pairs, given.journal, given.out, machine)
+
+
+def score_rewards(given: Arguments) -> None:
+    from maieutic.records import Item, read_records
+    from maieutic.rewards.scoring import score_replies
+
+    model, machine = reward_settings(given)
+    cases = [item for task in given.tasks for item in read_records(given.items / f"{task}.jsonl", Item)]
+    score_replies(given.model, model, given.weights, cases, given.replies, given.journal, given.out, machine)
+
+
+def grade_rewards(given: Arguments) -> None:
+    from maieutic.graders.rewards import grade_by_rewards
+
+    grade_by_rewards(
+        given.model,
+        given.ceiling,
+        given.items,
+        given.tasks,
+        given.replies,
+        given.rewards,
+        given.overlaps,
+        given.out,
+    )
+
+
+def validate_reward(given: Arguments) -> None:
+    from maieutic.rewards.validation import validate_reward_model
+
+    validate_reward_model(given.model, given.pairs, given.rewards, given.out, given.resamples, given.seed)
+
+
+def validate_criteria(given: Arguments) -> None:
+    from maieutic.rewards.validation import validate_criteria as run
+
+    run(given.model, given.pairs, given.heldout, given.bridge, given.out, given.resamples, given.seed)
+
+
+def card(given: Arguments) -> None:
+    from maieutic.rewards.card import write_card
+
+    write_card(
+        given.model,
+        given.training,
+        given.pairs,
+        given.rewards,
+        given.counts,
+        given.out,
+        given.resamples,
+        given.seed,
+    )
+
+
 def score(given: Arguments) -> None:
     from maieutic.commands import cards_of
     from maieutic.score import score_replies
 
     cards = [loaded.card for loaded in cards_of(given.benchmark, given.tasks, "released")]
-    score_replies(cards, given.model, given.items, given.grades, given.out, given.resamples, given.seed)
+    if not given.graders:
+        cards = [card.without("reward") for card in cards]
+    # A baseline tutor of other tasks has no replies that a reward model scored.
+    rewards = dict(zip(given.graders, given.rewards, strict=True)) if given.rewards else {}
+    score_replies(cards, given.model, given.items, given.grades, rewards, given.out, given.resamples, given.seed)
 
 
 def config(given: Arguments) -> None:
@@ -136,8 +250,32 @@ def parser() -> argparse.ArgumentParser:
         benchmark=need,
         tasks=tasks,
     )
+    files: dict[str, object] = {"nargs": "+", "type": Path, "required": True}
+    some: dict[str, object] = {"nargs": "*", "type": Path, "default": []}
+    machine: dict[str, dict[str, object]] = {"gpus": seed, "threads": seed}
+    verb("make-pairs", pairs, "source files to preference pairs", "out", "counts",
+         preference=need, sources=files, formats=tasks)  # fmt: skip
+    verb("find-overlap", overlap, "which human replies stand in training pairs", "items", "pairs", "out", tasks=tasks)
+    verb("train-reward-model", train_reward, "preference pairs to a reward model",
+         "base", "preferences", "journal", "out", model=need, settings=need, **machine)  # fmt: skip
+    verb("write-model-card", card, "the model card of a trained reward model", "training", "pairs", "rewards", "out",
+         model=need, counts=some, resamples=seed, seed=seed)  # fmt: skip
+    verb("train-criteria", train_criteria, "labels to criteria classifiers",
+         "base", "labels", "pairs", "journal", "out", model=need, settings=need, format=need, **machine)  # fmt: skip
+    verb("score-pairs", score_pairs, "score the test pairs with a reward model",
+         "weights", "pairs", "journal", "out", model=need, settings=need, **machine)  # fmt: skip
+    verb("score-rewards", score_rewards, "score tutors' replies with a reward model",
+         "weights", "items", "journal", "out",
+         model=need, settings=need, tasks=tasks, replies=files, **machine)  # fmt: skip
+    verb("grade-by-rewards", grade_rewards, "a tutor's rewards against the human ones", "items", "replies", "out",
+         model=need, ceiling=need, tasks=tasks, rewards=files, overlaps=some)  # fmt: skip
     verb("score-replies", score, "grades to scores with intervals", "items", "grades", "out",
-         benchmark=need, tasks=tasks, model=need, resamples=seed, seed=seed)  # fmt: skip
+         benchmark=need, tasks=tasks, model=need, rewards=some, graders={"nargs": "*", "default": []},
+         resamples=seed, seed=seed)  # fmt: skip
+    verb("validate-reward-model", validate_reward, "a reward model on the test pairs", "pairs", "rewards", "out",
+         model=need, resamples=seed, seed=seed)  # fmt: skip
+    verb("validate-criteria", validate_criteria, "criteria classifiers on labels and pairs",
+         "pairs", "heldout", "bridge", "out", model=need, resamples=seed, seed=seed)  # fmt: skip
     verb("save-config", config, "write the effective configuration", "out", settings=need)
     verb(
         "build-report",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from maieutic.cards import LoadedCard, card_path, read_card
 from maieutic.datasets import LOADERS
@@ -14,13 +15,14 @@ from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
 from maieutic.generate import Limits, generate_replies
 from maieutic.graders import GRADERS
-from maieutic.models import BaselineModel, HostedModel, ModelEntry, VllmModel
+from maieutic.models import Tutor
 from maieutic.records import SCORINGS, Grade, Item, Reply, read_records, write_records
 
 
-def model_of(settings: str) -> VllmModel | HostedModel | BaselineModel:
-    """A registry entry from its JSON."""
-    return TypeAdapter(ModelEntry).validate_json(settings)
+def model_of(settings: str) -> Tutor:
+    """A tutor's registry entry from its JSON."""
+    tutor = Annotated[Tutor, Field(discriminator="engine")]
+    return TypeAdapter[Tutor](tutor).validate_json(settings)
 
 
 def cards_of(benchmark: str, tasks: list[str], protocol: str) -> list[LoadedCard]:
@@ -78,7 +80,8 @@ def parse_replies(benchmark: str, tasks: list[str], items_dir: Path, replies: Pa
             if reply is None:
                 raise UserError(str(replies), f"no reply to {item.task}/{item.id}", "delete this file and run again")
             for grader in loaded.card.graders:
-                grades += grades_of(grader, item, reply)
+                if grader in GRADERS:  # reward models and judges have jobs of their own
+                    grades += grades_of(grader, item, reply)
     write_records(out, grades)
 
 

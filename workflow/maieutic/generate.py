@@ -27,7 +27,7 @@ class Job:
     """One model on one benchmark: asks what the journal lacks, starting the server on the first miss."""
 
     def __init__(
-        self, name: str, model: ServedModel, identity: dict[str, Any], journal: Journal, backend: Backend
+        self, name: str, model: ServedModel, identity: dict[str, Any], journal: Journal[Entry], backend: Backend
     ) -> None:
         self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
         self.asked = 0
@@ -167,7 +167,7 @@ def generate_replies(
         write_records(out, [baseline_reply(name, model, item) for _, item in work])
         write_records(prompts_out, [])
         return
-    with Journal(journal_path) as journal:
+    with Journal(journal_path, Entry) as journal:
         if isinstance(model, HostedModel):
             backend, identity = hosted_backend(name, model)
         else:

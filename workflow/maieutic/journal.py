@@ -14,7 +14,7 @@ import socket
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
@@ -25,10 +25,15 @@ log = logging.getLogger(__name__)
 SYNC_SECONDS = 1.0  # a power cut may cost the answers of the last second; a killed process costs none
 
 
-class Entry(Record):
-    """One finished request. `error` is a permanent refusal by the server, which is an answer too."""
+class Line(Record):
+    """A line of a journal names what it answers."""
 
     key: str
+
+
+class Entry(Line):
+    """One finished request. `error` is a permanent refusal by the server, which is an answer too."""
+
     text: str
     reasoning: str | None = None
     finish: str | None = None
@@ -37,6 +42,16 @@ class Entry(Record):
     seconds: float
     attempts: int
     error: str | None = None
+
+
+class Scored(Line):
+    """One conversation that a reward model has scored; `seconds` is its share of the forward pass."""
+
+    score: float
+    seconds: float
+
+
+L = TypeVar("L", bound=Line)
 
 
 def digest(content: Any) -> str:
@@ -50,21 +65,21 @@ def request_key(request: dict[str, Any], model_identity: dict[str, Any]) -> str:
     return digest({"request": request, "model": model_identity})
 
 
-class Journal:
-    """The answers on file at `path`, and the only writer of new ones.
+class Journal(Generic[L]):
+    """The answers on file at `path`, and the only writer of new ones. `kind` is what a line holds.
 
     Entering takes an exclusive lock that the kernel drops when the process dies, however it dies.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.answers: dict[str, Entry] = {}
+    def __init__(self, path: Path, kind: type[L]) -> None:
+        self.path, self.kind = path, kind
+        self.answers: dict[str, L] = {}
         self.broken = 0
         self._lock: IO[str] | None = None
         self._file: IO[str] | None = None
         self._synced = 0.0
 
-    def __enter__(self) -> Journal:
+    def __enter__(self) -> Journal[L]:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = take_lock(self.path.with_suffix(".lock"))
         if self.path.exists():
@@ -84,14 +99,15 @@ class Journal:
         if self._lock:
             self._lock.close()
 
-    def append(self, entry: Entry) -> None:
-        """Put one answer on file. It survives the death of this process from the moment this returns."""
+    def append(self, *entries: L) -> None:
+        """Put answers on file, in one piece. They survive the death of this process from the moment this returns."""
         if self._file is None:
             raise RuntimeError("the journal is not open")
-        if entry.key in self.answers:
+        fresh = [entry for entry in entries if entry.key not in self.answers]
+        if not fresh:
             return
-        self.answers[entry.key] = entry
-        self._file.write(entry.model_dump_json() + "\n")
+        self.answers.update({entry.key: entry for entry in fresh})
+        self._file.write("".join(entry.model_dump_json() + "\n" for entry in fresh))
         self._file.flush()
         if time.monotonic() - self._synced > SYNC_SECONDS:
             os.fsync(self._file.fileno())
@@ -104,7 +120,7 @@ class Journal:
                 if not line.strip():
                     continue
                 try:
-                    entry = Entry.model_validate_json(line)
+                    entry = self.kind.model_validate_json(line)
                 except ValidationError:
                     self.broken += 1
                     continue

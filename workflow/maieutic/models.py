@@ -20,12 +20,12 @@ class Entry(BaseModel):
 
 
 class PackagedWeights(Entry):
-    """Weights inside a Python package, converted once to safetensors."""
+    """Weights inside a Python package: safetensors as they are, GGUF converted once to safetensors."""
 
     package: str = Field(description="Package index name")
     version: str = Field(description="Exact version of the package")
-    file: str = Field(description="GGUF file inside the package")
-    sha256: str = Field(pattern=SHA256, description="SHA-256 of the converted model.safetensors")
+    file: str = Field(description="GGUF or safetensors file inside the package, its tokenizer beside it")
+    sha256: str = Field(pattern=SHA256, description="SHA-256 of the resulting model.safetensors")
 
     def refuse_unpinned(self, place: str) -> None:
         """Packaged weights are always pinned."""
@@ -64,7 +64,16 @@ AnyWeights = Annotated[
     Annotated[PackagedWeights, Tag("from-package")] | Annotated[Weights, Tag("from-source")],
     Discriminator(kind_of_weights),
 ]
-TAGS = {"vllm", "hosted", "baseline", "from-package", "from-source"}  # pydantic puts them into a fault's location
+TAGS = {
+    "vllm",
+    "hosted",
+    "baseline",
+    "weights",
+    "reward",
+    "criteria",
+    "from-package",
+    "from-source",
+}  # pydantic puts them into a fault's location
 
 
 class Needs(Entry):
@@ -151,4 +160,110 @@ class BaselineModel(Model):
     needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
 
 
-ModelEntry = Annotated[VllmModel | HostedModel | BaselineModel, Field(discriminator="engine")]
+class WeightsOnly(Model):
+    """Weights that no tutor uses: the base of reward models and classifiers."""
+
+    engine: Literal["weights"]
+    weights: AnyWeights
+    trust_remote_code: Literal[False] = False
+
+
+class Training(Entry):
+    """How a scalar head is trained on a base. Defaults: MathTutorBench, Appendix C.1 (not TRL's own)."""
+
+    base: str = Field(description="Entry of this registry whose weights are trained")
+    layers: int | None = Field(None, ge=1, description="Keep the base's first layers only; null: all")
+    freeze_embeddings: bool = Field(False, description="Leave the token embeddings as they are")
+    learning_rate: float = Field(1e-5, gt=0)
+    epochs: float = Field(1, gt=0)
+    batch_size: int = Field(16, ge=1, description="Examples of one optimiser step")
+    weight_decay: float = Field(0.0, ge=0)
+    max_length: int | None = Field(None, ge=16, description="Tokens of a conversation; null: the base's context")
+    overlong: Literal["none", "cut"] = Field(
+        "none", description="A longer conversation: none: left out and counted; cut: loses its oldest tokens"
+    )
+    seed: int = 42
+    micro_batch: int = Field(4, ge=1, description="Examples in memory at once; divides batch_size")
+    checkpoint_seconds: float = Field(120, gt=0, description="A killed training loses at most this much")
+
+    @model_validator(mode="after")
+    def whole_steps(self) -> Training:
+        if self.batch_size % self.micro_batch:
+            raise ValueError("micro_batch must divide batch_size")
+        return self
+
+
+class PreferenceTraining(Training):
+    """A reward model's training on preference pairs by the ranking loss (MathTutorBench, equation 1)."""
+
+    mix: dict[str, float] = Field({}, description="Share (0 to 1] of each source of pairs; empty: an untrained head")
+    margin: bool = Field(False, description="The margin in the loss")
+
+    @model_validator(mode="after")
+    def shares(self) -> PreferenceTraining:
+        for source, share in self.mix.items():
+            if not 0 < share <= 1:
+                raise ValueError(f"mix.{source} is a share: more than 0, at most 1")
+        return self
+
+
+class RewardModel(Model):
+    """A sequence classifier with one output: published (`weights`) or trained here (`train`)."""
+
+    engine: Literal["reward"]
+    weights: AnyWeights | None = Field(None, description="A published reward model")
+    train: PreferenceTraining | None = Field(None, description="A reward model that this run trains")
+    trained_on: list[str] = Field(
+        [], description="Sources of pairs that a published one has seen, for the clean win rate"
+    )
+    prompt: Literal["extended", "simple", "none"] = Field("extended", description="Its instruction: resources/rewards")
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="Of scoring; auto: bfloat16 on a GPU, else float32"
+    )
+    max_length: int | None = Field(None, ge=16, description="Tokens of a conversation; null: the model's context")
+    overlong: Literal["none", "cut"] = Field("none", description="A longer one: none: no score; cut: loses its start")
+    token_budget: int = Field(4096, ge=1, description="Tokens of one forward pass, padding counted")
+    trust_remote_code: bool = Field(False, description="Run code of the pinned commit; needs 'revision'")
+    group: str = "reward model"
+
+    @model_validator(mode="after")
+    def one_origin(self) -> RewardModel:
+        if (self.weights is None) == (self.train is None):
+            raise ValueError("give either 'weights' or 'train'")
+        if self.trust_remote_code and not getattr(self.weights, "revision", None):
+            raise ValueError("trust_remote_code needs weights.revision: only a pinned commit may run code")
+        return self
+
+
+class CriteriaTraining(Training):
+    """Binary classifiers, one a criterion (MathTutorBench, Appendix D)."""
+
+    epochs: float = Field(3, gt=0)
+    test_share: float = Field(0.2, gt=0, lt=1, description="Share of the dialogues that are held out")
+    criteria: list[str] = Field(
+        [
+            "Actionability",
+            "Providing_Guidance",
+            "Tutor_Tone",
+            "Mistake_Identification",
+            "Mistake_Location",
+            "Revealing_of_the_Answer",
+        ],
+        min_length=1,
+        description="MRBench's names of the criteria",
+    )
+
+
+class CriteriaModel(Model):
+    """Classifiers that each find one criterion in a reply; their sum compares two replies."""
+
+    engine: Literal["criteria"]
+    train: CriteriaTraining
+    token_budget: int = Field(4096, ge=1, description="Tokens of one forward pass, padding counted")
+    group: str = "criteria classifiers"
+
+
+Tutor = VllmModel | HostedModel | BaselineModel
+ModelEntry = Annotated[
+    VllmModel | HostedModel | BaselineModel | WeightsOnly | RewardModel | CriteriaModel, Field(discriminator="engine")
+]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from maieutic.backends import hosted_key
 from maieutic.errors import UserError
-from maieutic.models import HostedModel, VllmModel
+from maieutic.models import BaselineModel, HostedModel
 from maieutic.settings import Config
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ def check_run(config: Config, serve: str, models: list[str]) -> None:
     """
     for name in models:
         model = config.models[name]
-        if isinstance(model, VllmModel) and "/" in serve and not Path(serve).exists():
+        if not isinstance(model, HostedModel | BaselineModel) and "/" in serve and not Path(serve).exists():
             raise UserError("interpreters.serve", f"{serve} is not there, and {name} needs it", "make env")
         if isinstance(model, HostedModel):
             check_endpoint(name, model)

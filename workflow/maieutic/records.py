@@ -68,6 +68,58 @@ class Prompt(Record):
     content: list[dict[str, Any]]
 
 
+class Pair(Record):
+    """A preference: after the messages of `prompt`, `chosen` is the better reply. `margin` is f(chosen) - f(rejected).
+
+    `problem` names the problem (as an item's cluster); `tutoring` says that a reward model's instruction belongs before
+    the prompt, as it does not before general requests.
+    """
+
+    id: str
+    source: str
+    problem: str
+    prompt: list[dict[str, str]]
+    chosen: str
+    rejected: str
+    margin: float
+    tutoring: bool = True
+
+
+class Reward(Record):
+    """The scalar that a reward model gives to one tutor's reply to one item; None where it could not be scored."""
+
+    id: str
+    task: str
+    model: str
+    key: str
+    score: float | None
+    tokens: int
+    seconds: float | None = None
+    why_none: str | None = None
+
+
+class PairReward(Record):
+    """The scalars of both replies of a pair, by one reward model or one criterion's classifier."""
+
+    id: str
+    problem: str
+    criterion: str | None = None
+    chosen: float | None
+    rejected: float | None
+    why_none: str | None = None
+
+
+class Labelling(Record):
+    """What one criterion's classifier says of a held-out reply: the label of people, and the probability of 1."""
+
+    id: str
+    dialogue: str
+    criterion: str
+    label: int
+    probability: float
+    tokens: int
+
+
 class Grade(Record):
     """What one grader said of one reply. `value` is None where nothing could be read, and `why_none` says why."""
 
@@ -82,12 +134,16 @@ class Grade(Record):
 
 
 class Score(Record):
-    """One number of one model on one task with its 95 % interval [low, high] and the counts behind it."""
+    """One number of one model on one task with its 95 % interval [low, high] and the counts behind it.
+
+    `grader` names the reward model or judge that the number rests on; None: a parser.
+    """
 
     task: str
     model: str
     metric: str
     scoring: Scoring
+    grader: str | None = None
     headline: bool
     value: float | None
     low: float | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from maieutic.cards import Card, Metric
+from maieutic.cards import MODEL_GRADERS, Card, Metric
 from maieutic.files import whole_file
 from maieutic.graders import GOLD_FIELD
 from maieutic.metrics import METRICS, Graded
@@ -13,20 +13,44 @@ from maieutic.metrics import Metric as Function
 from maieutic.records import SCORINGS, Grade, Item, Score, Scoring, read_records
 from maieutic.stats import Interval, clustered_interval
 
+Given = dict[tuple[str, str | None], dict[str, Grade]]
+
+
+def by_criterion(task: str, grades: list[Grade]) -> Given:
+    """The grades of one task by grader and criterion."""
+    given: Given = defaultdict(dict)
+    for grade in grades:
+        if grade.task == task:
+            given[grade.grader, grade.criterion][grade.id] = grade
+    return given
+
 
 def score_task(
-    card: Card, model: str, items: list[Item], grades: list[Grade], resamples: int, seed: int
+    card: Card,
+    model: str,
+    items: list[Item],
+    grades: list[Grade],
+    rewards: dict[str, list[Grade]],
+    resamples: int,
+    seed: int,
 ) -> list[Score]:
-    """Every score of one model on one task. An item without a readable grade is counted as missing, never as wrong."""
-    given: dict[tuple[str, str | None], dict[str, Grade]] = defaultdict(dict)
-    for grade in grades:
-        if grade.task == card.task:
-            given[grade.grader, grade.criterion][grade.id] = grade
+    """Every score of one model on one task. An item without a readable grade is counted as missing, never as wrong.
+
+    rewards: the grades by each reward model; the first one's headline metric is the task's headline.
+    """
+    parsed = by_criterion(card.task, grades)
     scores = []
     for name, metric in card.metrics.items():
-        for scoring in SCORINGS:
-            if mine := given.get((f"{metric.grader or card.graders[0]}/{scoring}", metric.criterion)):
-                scores.append(score_metric(card, name, metric, scoring, model, items, mine, resamples, seed))
+        kind = metric.grader or card.graders[0]
+        sources: dict[str | None, Given] = {None: parsed}
+        if kind in MODEL_GRADERS:
+            sources = {grader: by_criterion(card.task, given) for grader, given in rewards.items()}
+        for number, (grader, source) in enumerate(sources.items()):
+            shown = metric if number == 0 else metric.model_copy(update={"headline": False})
+            for scoring in SCORINGS:
+                if mine := source.get((f"{kind}/{scoring}", metric.criterion)):
+                    score = score_metric(card, name, shown, scoring, model, items, mine, resamples, seed)
+                    scores.append(score.model_copy(update={"grader": grader}))
     return scores
 
 
@@ -45,7 +69,8 @@ def score_metric(
     function: Function = METRICS[metric.function or name]
     gold = GOLD_FIELD.get(metric.grader or card.graders[0])
     graded, clusters = [], []
-    for item in items:
+    counted = [item for item in items if item.id in grades] if metric.subset else items
+    for item in counted:
         grade = grades.get(item.id)
         if grade is None or (grade.value is None and grade.correct is None):
             continue
@@ -65,19 +90,32 @@ def score_metric(
         low=interval.low,
         high=interval.high,
         n=len(graded),
-        missing=len(items) - len(graded),
+        missing=len(counted) - len(graded),
         clusters=len(set(clusters)),
     )
 
 
 def score_replies(
-    cards: list[Card], model: str, items_dir: Path, grades: Path, out: Path, resamples: int, seed: int
+    cards: list[Card],
+    model: str,
+    items_dir: Path,
+    grades: Path,
+    rewards: dict[str, Path],
+    out: Path,
+    resamples: int,
+    seed: int,
 ) -> None:
-    """Write every score of one model on one benchmark, as a JSON list."""
+    """Write every score of one model on one benchmark, as a JSON list. rewards: grades by each reward model."""
     graded = read_records(grades, Grade)
+    rewarded = {name: read_records(path, Grade) for name, path in rewards.items()}
     scores = []
     for card in cards:
         items = read_records(items_dir / f"{card.task}.jsonl", Item)
-        scores += score_task(card, model, items, graded, resamples, seed)
+        scores += score_task(card, model, items, graded, rewarded, resamples, seed)
+    write_scores(scores, out)
+
+
+def write_scores(scores: list[Score], out: Path) -> None:
+    """Scores as a JSON list."""
     with whole_file(out) as handle:
         handle.write("[\n" + ",\n".join(score.model_dump_json() for score in scores) + "\n]\n")

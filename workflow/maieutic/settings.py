@@ -16,12 +16,26 @@ from maieutic import cards
 from maieutic.baselines import TUTORS
 from maieutic.cards import LoadedCard
 from maieutic.datasets import LOADERS
+from maieutic.datasets.mrbench import DESIRED
 from maieutic.datasets.sources import Dataset, Edition
 from maieutic.errors import UserError
 from maieutic.graders import GRADERS
 from maieutic.metrics import METRICS
-from maieutic.models import TAGS, BaselineModel, Entry, HostedModel, Model, ModelEntry, VllmModel
+from maieutic.models import (
+    TAGS,
+    BaselineModel,
+    CriteriaModel,
+    Entry,
+    HostedModel,
+    Model,
+    ModelEntry,
+    RewardModel,
+    VllmModel,
+    WeightsOnly,
+)
 from maieutic.names import check_names
+from maieutic.rewards.criteria import check_criteria
+from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 
 WRONG_TYPE = {
     "missing": "is missing",
@@ -38,6 +52,10 @@ class Run(Entry):
     seed: int = Field(20250226, description="Seed of the item sample and of the bootstrap")
     max_tokens: int | None = Field(None, ge=1, description="Upper bound on every card's max_tokens")
     protocol: str = Field("released", description="What is asked: released, or the name of the cards' variants")
+    reward_models: list[str] = Field([], description="Score the tutors' replies; the first one's win rate is headline")
+    reward_comparisons: list[str] = Field([], description="Measured on the Bridge pairs only: floors, ablations")
+    classifiers: list[str] = Field([], description="Criteria classifiers, measured likewise")
+    tutors_per_reward_job: int = Field(1, ge=1, description="Tutors scored with one load of a reward model's weights")
 
 
 class Interpreters(Entry):
@@ -93,6 +111,7 @@ def check_config(raw: dict[str, Any]) -> Config:
         raise UserError(
             "data_dir", f"{config.data_dir} is not a folder", "name the folder with the published files, or null"
         )
+    check_graders(config)
     check_protocol(config)
     for path, loaded in config.cards.items():
         check_card(config, path, loaded)
@@ -126,6 +145,7 @@ def known_keys(location: tuple[int | str, ...]) -> list[str]:
         "containers": Containers,
     }
     kinds |= {"vllm": VllmModel, "hosted": HostedModel, "baseline": BaselineModel, "datasets": Dataset}
+    kinds |= {"weights": WeightsOnly, "reward": RewardModel, "criteria": CriteriaModel}
     kind: type[BaseModel] = Config
     for part in location[:-1]:
         kind = kinds.get(str(part), kind)
@@ -143,10 +163,95 @@ def check_names_of_tutors(config: Config) -> None:
     """Every tutor of the run exists and is named once."""
     for number, name in enumerate(config.run.tutors):
         key = f"run.tutors[{number}]"
-        if name not in config.models:
-            raise unknown(key, name, list(config.models), "config/models.yaml")
+        check_entry(config, key, name, (VllmModel, HostedModel, BaselineModel), "a tutor")
         if name in config.run.tutors[:number]:
             raise UserError(key, f"{name!r} is listed twice", "list it once")
+
+
+def check_entry(config: Config, key: str, name: str, kinds: tuple[type[Model], ...], what: str) -> None:
+    """An entry exists and is of the kind that stands at this key."""
+    if name not in config.models:
+        raise unknown(key, name, list(config.models), "config/models.yaml")
+    if not isinstance(config.models[name], kinds):
+        engine = config.models[name].engine
+        known = [other for other, model in config.models.items() if isinstance(model, kinds)]
+        raise UserError(
+            key, f"{name!r} is no {what.removeprefix('a ')}: its engine is {engine}", f"known: {', '.join(known[:12])}"
+        )
+
+
+def check_graders(config: Config) -> None:
+    """Every reward model and classifier exists, once, with a pinned origin and data that this edition has."""
+    run = config.run
+    listed = [*run.reward_models, *run.reward_comparisons, *run.classifiers]
+    for key, names, kind, what in (
+        ("reward_models", run.reward_models, RewardModel, "a reward model"),
+        ("reward_comparisons", run.reward_comparisons, RewardModel, "a reward model"),
+        ("classifiers", run.classifiers, CriteriaModel, "a criteria classifier"),
+    ):
+        for number, name in enumerate(names):
+            check_entry(config, f"run.{key}[{number}]", name, (kind,), what)
+            if listed.count(name) > 1:
+                raise UserError(f"run.{key}[{number}]", f"{name!r} is listed twice", "list it once")
+            check_grader(config, name)
+
+
+def check_grader(config: Config, name: str) -> None:
+    """One reward model or classifier can be had: base and weights pinned, sources and criteria known."""
+    model = config.models[name]
+    assert isinstance(model, RewardModel | CriteriaModel)
+    if isinstance(model, RewardModel) and model.weights is not None:
+        model.weights.refuse_unpinned(f"models.{name}.weights")
+    if model.train is not None:
+        key = f"models.{name}.train.base"
+        check_entry(config, key, model.train.base, (VllmModel, WeightsOnly), "a base: it needs weights of its own")
+        base = config.models[model.train.base]
+        assert isinstance(base, VllmModel | WeightsOnly)
+        base.weights.refuse_unpinned(f"models.{model.train.base}.weights")
+    if isinstance(model, CriteriaModel) and (wrong := check_criteria(model.train.criteria)):
+        raise unknown(f"models.{name}.train.criteria", wrong, list(DESIRED), "MRBench's criteria")
+    for source in sources_of(model):
+        if source not in PAIR_SOURCES:
+            raise unknown(f"models.{name}: source of pairs", source, list(PAIR_SOURCES), "rewards/pairs.py")
+        if PAIR_SOURCES[source].test:
+            raise UserError(f"models.{name}", f"{source} holds the test pairs", "train on other sources")
+        for dataset in PAIR_SOURCES[source].datasets:
+            if dataset not in config.datasets:
+                raise unknown(f"rewards/pairs.py: {source}", dataset, list(config.datasets), "the registry")
+            config.datasets[dataset].copy_of(dataset, config.edition)
+
+
+def sources_of(model: Model) -> list[str]:
+    """The sources of pairs that a reward model was trained on."""
+    if not isinstance(model, RewardModel):
+        return []
+    return sorted(model.train.mix if model.train else model.trained_on)
+
+
+def graders_of(config: Config) -> list[str]:
+    """The reward models of a run, and those that are measured only."""
+    return [*config.run.reward_models, *config.run.reward_comparisons]
+
+
+def used_sources(config: Config) -> list[str]:
+    """The sources of pairs of a run: what its reward models are trained on, and the test pairs."""
+    if not (graders_of(config) or config.run.classifiers):
+        return []
+    return sorted({TEST_SOURCE, *(source for name in graders_of(config) for source in sources_of(config.models[name]))})
+
+
+def used_models(config: Config) -> list[str]:
+    """Every registry entry that a run needs, the bases of its reward models and classifiers among them."""
+    graders = [*graders_of(config), *config.run.classifiers]
+    trains = [getattr(config.models[name], "train", None) for name in graders]
+    return list(dict.fromkeys([*tutors_of(config), *graders, *(train.base for train in trains if train)]))
+
+
+def used_datasets(config: Config) -> list[str]:
+    """Every source file that a run needs."""
+    found = {loaded.card.dataset for loaded in config.cards.values()}
+    found |= {dataset for source in used_sources(config) for dataset in PAIR_SOURCES[source].datasets}
+    return sorted(found)
 
 
 def check_tutor(name: str, model: Model) -> None:
@@ -171,7 +276,13 @@ def select_cards(config: Config) -> dict[Path, LoadedCard]:
                 f"run.tasks[{number}]", name, [f"{benchmark}/{path.stem}" for path in known], "resources/benchmarks"
             )
         paths += [path for path in known if not task or path.stem == task]
-    return {path: cards.read_card(path, config.run.protocol) for path in sorted(set(paths))}
+    read = {path: cards.read_card(path, config.run.protocol) for path in sorted(set(paths))}
+    return read if config.run.reward_models else {path: without_rewards(loaded) for path, loaded in read.items()}
+
+
+def without_rewards(loaded: LoadedCard) -> LoadedCard:
+    """A card as a run without reward models reads it."""
+    return loaded.model_copy(update={"card": loaded.card.without("reward")})
 
 
 def check_protocol(config: Config) -> None:
@@ -187,7 +298,7 @@ def check_card(config: Config, path: Path, loaded: LoadedCard) -> None:
     for key, name, known in (
         ("dataset", card.dataset, list(config.datasets)),
         ("loader", card.loader, list(LOADERS)),
-        *(("graders", name, list(GRADERS)) for name in card.graders),
+        *(("graders", name, [*GRADERS, *cards.MODEL_GRADERS]) for name in card.graders),
         *(("baselines", name, list(config.models)) for name in [*card.baselines.floor, card.baselines.ceiling]),
         *((f"metrics.{name}", metric.function or name, list(METRICS)) for name, metric in card.metrics.items()),
         *(
@@ -220,6 +331,47 @@ def tutors_of(config: Config) -> list[str]:
     return [*config.run.tutors, *sorted(name for name in baselines if name not in config.run.tutors)]
 
 
+FOR_THE_REPORT = {"label", "group", "paper", "notice", "price"}
+
+
 def entry_json(model: Model) -> str:
     """A model's settings as its jobs get them: without what cannot change an answer or is for the report alone."""
-    return model.model_dump_json(exclude={"label", "group", "paper", "notice", "price"}, exclude_defaults=True)
+    return model.model_dump_json(exclude=FOR_THE_REPORT, exclude_defaults=True)
+
+
+BASELINE_BATCH = "_baselines"  # no model can have this name
+
+
+def reward_batches(config: Config, benchmark: str) -> dict[str, list[str]]:
+    """Which tutors share one load of a reward model's weights, by the batch's name.
+
+    The baselines cannot fail and share one batch, the human reference among them. A tutor that fails holds up its own.
+    """
+    cards_here = [one.card for one in benchmarks_of(config)[benchmark] if "reward" in one.card.graders]
+    named = {name for card in cards_here for name in [*card.baselines.floor, card.baselines.ceiling]}
+    tutors = tutors_of(config)
+    baselines = [name for name in tutors if isinstance(config.models[name], BaselineModel) and name in named]
+    others = [name for name in tutors if not isinstance(config.models[name], BaselineModel)]
+    size = config.run.tutors_per_reward_job
+    batches = {BASELINE_BATCH: baselines}
+    for start in range(0, len(others), size):
+        members = others[start : start + size]
+        batches[members[0] if size == 1 else f"_tutors{start // size}"] = members
+    return batches
+
+
+def human_reference(config: Config, benchmark: str) -> str:
+    """The baseline tutor whose replies a reward model compares with: the ceiling of the cards that it scores."""
+    return next(one.card.baselines.ceiling for one in benchmarks_of(config)[benchmark] if "reward" in one.card.graders)
+
+
+def scoring_json(model: Model) -> str:
+    """A reward model's settings as scoring gets them."""
+    return model.model_dump_json(exclude={*FOR_THE_REPORT, "needs", "trained_on"}, exclude_defaults=True)
+
+
+def training_json(model: Model) -> str:
+    """A grader's settings as its training gets them: what scoring or the machine needs must not train it anew."""
+    return model.model_dump_json(
+        exclude={*FOR_THE_REPORT, "needs", "token_budget", "dtype", "trained_on"}, exclude_defaults=True
+    )

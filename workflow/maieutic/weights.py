@@ -65,11 +65,26 @@ def packaged_file(name: str, weights: PackagedWeights) -> Path:
 
 
 def convert_packaged(name: str, weights: PackagedWeights, out: Path) -> None:
-    """Convert a package's GGUF file to bfloat16 safetensors and check the result's SHA-256."""
+    """A package's safetensors, or its GGUF file converted to bfloat16 ones; the result's SHA-256 is checked."""
+    source = packaged_file(name, weights)
+    if source.suffix == ".safetensors":
+        link_folder(name, source.parent, out)
+    else:
+        convert_gguf(source, out)
+    found = sha256_of(out / "model.safetensors")
+    if found != weights.sha256:
+        raise UserError(
+            f"models.{name}.weights.sha256",
+            f"the weights should have {weights.sha256}, found {found}",
+            "reinstall the serving environment from its lock (make env)",
+        )
+
+
+def convert_gguf(source: Path, out: Path) -> None:
+    """A GGUF file as bfloat16 safetensors, its tokenizer beside them."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
-    source = packaged_file(name, weights)
     location = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
     loaded = AutoModelForCausalLM.from_pretrained(**location, dtype=torch.float32)
     config = loaded.config
@@ -80,13 +95,6 @@ def convert_packaged(name: str, weights: PackagedWeights, out: Path) -> None:
     fresh.load_state_dict(loaded.state_dict(), strict=True)
     fresh.to(torch.bfloat16).save_pretrained(out, safe_serialization=True)
     AutoTokenizer.from_pretrained(**location).save_pretrained(out)
-    found = sha256_of(out / "model.safetensors")
-    if found != weights.sha256:
-        raise UserError(
-            f"models.{name}.weights.sha256",
-            f"converted weights should have {weights.sha256}, found {found}",
-            "reinstall the serving environment from its lock (make env)",
-        )
 
 
 def link_folder(name: str, source: Path, out: Path) -> None:

@@ -19,7 +19,13 @@ TUTORS = settings.tutors_of(checked)
 CARDS = settings.benchmarks_of(checked)
 PACKAGE = "workflow/maieutic"
 SERVED = [name for name, model in checked.models.items() if model.engine == "vllm"]
-UNSERVED = [name for name in checked.models if name not in SERVED]
+UNSERVED = [
+    name for name, model in checked.models.items() if model.engine in ("hosted", "baseline")
+]
+REWARD_MODELS = settings.graders_of(checked)
+TRAINED = [name for name in REWARD_MODELS if checked.models[name].train]
+CLASSIFIERS = checked.run.classifiers
+PAIR_SOURCES = settings.PAIR_SOURCES
 
 
 def in_containers():
@@ -53,6 +59,9 @@ wildcard_constraints:
     model=one_of(checked.models),
     dataset=one_of(checked.datasets),
     task="[a-z][a-z0-9_]*",
+    source=one_of(PAIR_SOURCES),
+    reward=one_of(checked.run.reward_models),
+    batch="[A-Za-z0-9_][A-Za-z0-9._+-]*",
 
 
 def tasks_of(wildcards):
@@ -105,7 +114,14 @@ def gres_of(wildcards):
 
 def asked_models(jobs):
     """The models that some planned job will ask."""
-    rules = ("generate_replies", "generate_replies_locally")
+    rules = (
+        "generate_replies",
+        "generate_replies_locally",
+        "train_reward_model",
+        "train_criteria",
+        "score_pairs",
+        "score_rewards",
+    )
     return sorted({job.wildcards.model for job in jobs if job.rule.name in rules})
 
 
@@ -157,11 +173,10 @@ def gpu_total():
 
 def run_config():
     """The effective configuration: the registries cut down to what this run uses."""
-    used = {loaded.card.dataset for loadeds in CARDS.values() for loaded in loadeds}
     return checked.model_copy(
         update={
-            "models": {name: checked.models[name] for name in TUTORS},
-            "datasets": {name: checked.datasets[name] for name in sorted(used)},
+            "models": {name: checked.models[name] for name in settings.used_models(checked)},
+            "datasets": {name: checked.datasets[name] for name in settings.used_datasets(checked)},
         }
     ).model_dump_json()
 
@@ -197,3 +212,130 @@ def tutor_code(wildcards):
     if checked.models[wildcards.model].engine == "baseline":
         return code("baselines.py")
     return code("generate.py", "prompts.py", "thinking.py")
+
+
+def pairs_code(wildcards):
+    """The module that makes one source's pairs, and what all sources share."""
+    return code(
+        PAIR_SOURCES[wildcards.source].file,
+        "conversations.py",
+        "datasets/mrbench.py",
+        "datasets/text.py",
+        "rewards/pairs.py",
+    )
+
+
+def scorer_code():
+    """The modules that decide what a reward model is given and how it is run."""
+    return code("conversations.py", "rewards/scorer.py", "rewards/scoring.py", "rewards/loading.py")
+
+
+def reward_tasks(wildcards):
+    """The selected tasks of a benchmark whose replies reward models score."""
+    return [
+        loaded.card.task for loaded in CARDS[wildcards.benchmark] if "reward" in loaded.card.graders
+    ]
+
+
+def reward_items(wildcards):
+    """The items of those tasks."""
+    return [f"results/items/{wildcards.benchmark}/{task}.jsonl" for task in reward_tasks(wildcards)]
+
+
+def rewarded_benchmarks():
+    """The benchmarks with a task that reward models score."""
+    return [
+        benchmark
+        for benchmark, loadeds in CARDS.items()
+        if any("reward" in loaded.card.graders for loaded in loadeds)
+    ]
+
+
+def reward_batches(benchmark):
+    """Which tutors one job scores: the baselines and the human reference together, the others by the config."""
+    return settings.reward_batches(checked, benchmark)
+
+
+def rewarded_tutors(benchmark):
+    """The tutors whose replies reward models score."""
+    return [tutor for batch in reward_batches(benchmark).values() for tutor in batch]
+
+
+def reward_files(wildcards):
+    """The scores of one tutor by one reward model, and those of the human reference."""
+    batches = reward_batches(wildcards.benchmark)
+    mine = next(name for name, tutors in batches.items() if wildcards.model in tutors)
+    return [
+        f"results/rewards/replies/{wildcards.reward}/{wildcards.benchmark}/{batch}.jsonl"
+        for batch in sorted({mine, settings.BASELINE_BATCH})
+    ]
+
+
+def overlap_files(wildcards):
+    """The leaked items by each source that the reward model was trained on."""
+    return [
+        f"results/preferences/{source}/overlap/{wildcards.benchmark}.json"
+        for source in settings.sources_of(checked.models[wildcards.reward])
+    ]
+
+
+def reward_grades(wildcards):
+    """The grades of one tutor by every reward model of the run."""
+    if wildcards.benchmark not in rewarded_benchmarks():
+        return []
+    if wildcards.model not in rewarded_tutors(wildcards.benchmark):
+        return []
+    return [
+        f"results/grades/rewards/{reward}/{wildcards.benchmark}/{wildcards.model}.jsonl"
+        for reward in checked.run.reward_models
+    ]
+
+
+def base_of(name):
+    """The registry entry whose weights a grader is trained on."""
+    return checked.models[name].train.base
+
+
+def reward_weights(wildcards):
+    """A reward model's manifest: trained here, or published."""
+    if checked.models[wildcards.model].train:
+        return f"results/rewards/models/{wildcards.model}/manifest.json"
+    return f"results/weights/{wildcards.model}/manifest.json"
+
+
+def reward_prompt(wildcards):
+    """The text of a reward model's instruction."""
+    prompt = checked.models[wildcards.model].prompt
+    return [] if prompt == "none" else [f"resources/rewards/{prompt}.txt"]
+
+
+def training_json(wildcards):
+    """What a grader's training needs of its registry entry."""
+    return settings.training_json(checked.models[wildcards.model])
+
+
+def scoring_json(wildcards):
+    """What scoring needs of a reward model's registry entry."""
+    return settings.scoring_json(checked.models[wildcards.model])
+
+
+def grader_files():
+    """What the report's page on reward models and classifiers is made of."""
+    files = [f"results/scores/bridge_pairs/{name}.json" for name in [*REWARD_MODELS, *CLASSIFIERS]]
+    files += [f"results/rewards/pairs/{name}.jsonl" for name in REWARD_MODELS]
+    files += [f"results/rewards/models/{name}/README.md" for name in TRAINED]
+    files += [f"results/rewards/criteria/{name}/training.json" for name in CLASSIFIERS]
+    files += [
+        f"results/preferences/{source}/counts.json" for source in settings.used_sources(checked)
+    ]
+    for benchmark in rewarded_benchmarks():
+        for reward in checked.run.reward_models:
+            files += [
+                f"results/rewards/replies/{reward}/{benchmark}/{batch}.jsonl"
+                for batch in reward_batches(benchmark)
+            ]
+            files += [
+                f"results/preferences/{source}/overlap/{benchmark}.json"
+                for source in settings.sources_of(checked.models[reward])
+            ]
+    return sorted(set(files))

@@ -23,8 +23,13 @@ rule build_report:
             "results/grades/parsed/{benchmark}/{model}.jsonl", benchmark=CARDS, model=TUTORS
         ),
         replies=collect("results/replies/{benchmark}/{model}.jsonl", benchmark=CARDS, model=TUTORS),
+        graders=grader_files(),
         code=code("report/*.*"),
-        printed=[path for path in Path("resources/reference").glob("*.csv") if path.stem in CARDS],
+        printed=[
+            path
+            for path in Path("resources/reference").glob("*.csv")
+            if path.stem in [*CARDS, "reward_models"]
+        ],
     output:
         page=report(
             "results/report/index.html",

@@ -29,14 +29,10 @@ rule prepare_weights:
 rule fetch:
     """Everything that needs a network: for the login node."""
     input:
-        lambda wildcards: {
-            f"results/datasets/{loaded.card.dataset}.source"
-            for loadeds in CARDS.values()
-            for loaded in loadeds
-        },
+        [f"results/datasets/{name}.source" for name in settings.used_datasets(checked)],
         [
             f"results/weights/{name}/manifest.json"
-            for name in TUTORS
-            if checked.models[name].engine == "vllm"
+            for name in settings.used_models(checked)
+            if getattr(checked.models[name], "weights", None)
         ],
     localrule: True

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from maieutic.conversations import dialogue, merged
 from maieutic.datasets.sources import Source
 from maieutic.datasets.text import cluster_of, plain_solution
-from maieutic.records import Item
+from maieutic.records import Item, Pair
 
 VARIABLES = {"question"}
 
@@ -47,3 +48,29 @@ def socratic(records: list[Source], task: str) -> list[Item]:
             )
         )
     return items
+
+
+def inpainted(*splits: list[Source]) -> list[Pair]:
+    """A sub-question over the solution step that it leads to, from the second step on (MathTutorBench, Table 2).
+
+    The dialogue so far is the earlier sub-questions and steps. The paper counts 22,753 over train and test.
+    """
+    pairs = []
+    for number, record in enumerate(record for split in splits for record in split):
+        steps = [line.split(" ** ", 1) for line in record["answer"].split("\n") if " ** " in line]
+        turns = [(role, text) for step in steps for role, text in zip(("assistant", "user"), step, strict=True)]
+        solution = plain_solution("\n".join(step for _, step in steps)) + f"\n{answer_of(record['answer'])}"
+        for place in range(1, len(steps)):
+            history = merged((role, plain_solution(text)) for role, text in turns[: 2 * place])
+            pairs.append(
+                Pair(
+                    id=f"gsm8k-{number:05d}-{place + 1}",
+                    source="gsm8k_inpainted",
+                    problem=cluster_of(record["question"]),
+                    prompt=dialogue(record["question"], solution, history),
+                    chosen=steps[place][0].strip(),
+                    rejected=plain_solution(steps[place][1]).strip(),
+                    margin=1.0,
+                )
+            )
+    return pairs

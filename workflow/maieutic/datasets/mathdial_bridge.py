@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from maieutic.conversations import role_of
 from maieutic.datasets.sources import Source
 from maieutic.datasets.text import cluster_of, spoken
 from maieutic.records import Item
@@ -27,7 +28,12 @@ def next_turn(records: list[Source], task: str) -> list[Item]:
                 task=task,
                 cluster=cluster_of(problem or json.dumps(turns[:-1])),
                 vars={"question": problem, "dialog_history": spoken(history)},
-                reference={"text": turns[-1]["text"], "solution": record["reference_solution"], "turns": len(turns)},
+                reference={
+                    "text": turns[-1]["text"],
+                    "solution": record["reference_solution"],
+                    "turns": len(turns),
+                    "history": [{"role": role_of(turn["user"]), "content": turn["text"]} for turn in turns[:-1]],
+                },
                 tags={"source": "mathdial" if record["topic"] == "Math Word Problem" else "bridge"},
             )
         )

@@ -64,6 +64,14 @@ def browse(config: Config, results: Path) -> dict[str, Any]:
     return {"prompts": prompts, "tasks": tasks}
 
 
+def all_grades(config: Config, results: Path, benchmark: str, model: str) -> list[Grade]:
+    """What was said of one tutor's replies: by the first reward model, then by the parsers."""
+    folder = results / "grades"
+    paths = [folder / "rewards" / name / benchmark / f"{model}.jsonl" for name in config.run.reward_models[:1]]
+    paths.append(folder / "parsed" / benchmark / f"{model}.jsonl")
+    return [grade for path in paths if path.exists() for grade in read_records(path, Grade)]
+
+
 def add_replies(
     config: Config,
     results: Path,
@@ -79,7 +87,7 @@ def add_replies(
     if not graded.exists() or not (folder / f"{model}.jsonl").exists():
         return
     grades: dict[tuple[str, str], list[Grade]] = defaultdict(list)
-    for grade in read_records(graded, Grade):
+    for grade in all_grades(config, results, benchmark, model):
         grades[grade.task, grade.id].append(grade)
     sent = {}
     if not isinstance(config.models[model], BaselineModel):

@@ -7,7 +7,7 @@ import pandas as pd
 import vl_convert
 
 # Okabe and Ito's colours, told apart by colour-blind readers; every mark differs in shape or label too.
-BLUE, ORANGE, GREY = "#0072B2", "#E69F00", "#8a8a8a"
+BLUE, ORANGE, GREY, GREEN, INK = "#0072B2", "#E69F00", "#8a8a8a", "#009E73", "#1b1f24"
 OUTCOME_COLOURS = {"right": BLUE, "wrong": ORANGE, "no answer": GREY}
 WIDTH = 340
 ROW = 26
@@ -15,7 +15,7 @@ ROW = 26
 
 def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
     """The chart as an SVG element that takes the width it is given."""
-    themed = chart.configure_view(stroke=None).configure_axis(labelFontSize=12, titleFontSize=12, labelLimit=220)
+    themed = chart.configure_view(stroke=None).configure_axis(labelFontSize=12, titleFontSize=12, labelLimit=360)
     svg = vl_convert.vegalite_to_svg(themed.to_json())
     return svg.replace("<svg ", '<svg role="img" style="width:100%;height:auto;max-width:720px" ', 1)
 
@@ -79,3 +79,65 @@ def value_chart(table: pd.DataFrame, title: str) -> str:
         )
     )
     return to_svg(chart.properties(width=WIDTH, height=ROW * max(2, len(order))))
+
+
+def bar_chart(table: pd.DataFrame, title: str) -> str:
+    """Value and 95 % interval of every grader; a diamond is the paper's value, the dashed line is chance.
+
+    table: label, group, value, low, high, paper.
+    """
+    y = alt.Y("label:N", sort=list(table["label"]), title=None, axis=alt.Axis(labelLimit=360))
+    base = alt.Chart(table).encode(y=y)
+    x = alt.X("value:Q", title=title, scale=alt.Scale(domain=[0, 1]))
+    bars = base.mark_bar(height=14).encode(
+        x=x, color=alt.Color("group:N", scale=alt.Scale(range=[BLUE, ORANGE, GREY, GREEN]), legend=None)
+    )
+    ranges = base.mark_rule(strokeWidth=2, color=INK).encode(x=alt.X("low:Q", title=title), x2="high:Q")
+    paper = base.transform_filter("isValid(datum.paper)").mark_point(
+        shape="diamond", size=90, filled=True, color=INK, stroke="white"
+    )
+    chance = alt.Chart(pd.DataFrame({"at": [0.5]})).mark_rule(strokeDash=[5, 4], color=GREY).encode(x="at:Q")
+    chart = bars + ranges + paper.encode(x="paper:Q") + chance
+    return to_svg(chart.properties(width=WIDTH, height=ROW * max(2, len(table))))
+
+
+def density_chart(table: pd.DataFrame) -> str:
+    """How scores are spread for expert and novice replies, one panel a model. table: model, teacher, score."""
+    order = list(dict.fromkeys(table["model"]))
+    colour = alt.Color(
+        "teacher:N",
+        scale=alt.Scale(domain=["expert", "novice"], range=[BLUE, ORANGE]),
+        legend=alt.Legend(orient="top", title=None),
+    )
+    chart = (
+        alt.Chart(table)
+        .transform_density("score", groupby=["model", "teacher"], as_=["score", "density"])
+        .mark_area(opacity=0.45)
+        .encode(
+            x=alt.X("score:Q", title="score"),
+            y=alt.Y("density:Q", title=None, stack=None, axis=alt.Axis(labels=False, ticks=False)),
+            color=colour,
+        )
+        .properties(width=260, height=90)
+        .facet(facet=alt.Facet("model:N", sort=order, title=None), columns=2)
+        .resolve_scale(x="independent", y="independent")
+    )
+    return to_svg(chart)
+
+
+def line_chart(table: pd.DataFrame) -> str:
+    """Loss and accuracy over the steps of a training. table: step, value, curve."""
+    colour = alt.Color(
+        "curve:N",
+        scale=alt.Scale(domain=["loss", "accuracy"], range=[ORANGE, BLUE]),
+        legend=alt.Legend(orient="top", title=None),
+    )
+    base = alt.Chart(table).encode(x=alt.X("step:Q", title="optimiser step"), color=colour)
+    raw = base.mark_line(opacity=0.3, strokeWidth=1).encode(y=alt.Y("value:Q", title=None))
+    window = max(1, table["step"].nunique() // 20)
+    smooth = (
+        base.transform_window(mean="mean(value)", frame=[-window, window], groupby=["curve"])
+        .mark_line(strokeWidth=2)
+        .encode(y="mean:Q")
+    )
+    return to_svg((raw + smooth).properties(width=WIDTH, height=160))

@@ -12,8 +12,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from maieutic.cards import Card
 from maieutic.models import BaselineModel
 from maieutic.records import SCORINGS, Grade, Item, Score, read_records
-from maieutic.report.browser import browse, embedded, outcome
+from maieutic.report.browser import all_grades, browse, embedded, outcome
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart
+from maieutic.report.graders import grader_section
 from maieutic.report.tables import Printed, printed_values
 from maieutic.settings import Config, benchmarks_of, tutors_of
 
@@ -142,13 +143,15 @@ Readings = dict[tuple[str, str], list[Grade]]
 
 
 def headline_readings(config: Config, results: Path, benchmark: str, cards: list[Card]) -> Readings:
-    """The robust readings of each card's first grader, by model and task; every file is read once."""
-    wanted = {(card.task, f"{card.graders[0]}/robust") for card in cards}
+    """The robust readings behind each card's headline, by model and task; every file is read once."""
+    wanted = set()
+    for card in cards:
+        metric = card.metrics[card.headline]
+        wanted.add((card.task, f"{metric.grader or card.graders[0]}/robust", metric.criterion))
     readings: Readings = defaultdict(list)
     for model in tutors_in_order(config):
-        path = results / "grades" / "parsed" / benchmark / f"{model}.jsonl"
-        for grade in read_records(path, Grade) if path.exists() else []:
-            if (grade.task, grade.grader) in wanted:
+        for grade in all_grades(config, results, benchmark, model):
+            if (grade.task, grade.grader, grade.criterion) in wanted:
                 readings[model, grade.task].append(grade)
     return readings
 
@@ -250,6 +253,7 @@ def render_page(config: Config, results: Path, scores: dict[str, list[Score]], r
             label_of(config, name) for name in models if not any(s.model == name for of in scores.values() for s in of)
         ],
         sections=sections(config, results, scores),
+        graders=grader_section(config, results),
         runtime=runtime.to_dict("records"),
         scorings=SCORINGS,
         style=(HERE / "page.css").read_text(encoding="utf-8"),

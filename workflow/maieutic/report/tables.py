@@ -53,22 +53,30 @@ def read_scores(results: Path, benchmark: str, models: Iterable[str]) -> dict[st
     return found
 
 
-def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[tuple[str, str], tuple[float | None, float | None]]:
+Reading = tuple[str, str, str | None]  # metric, scoring, and the reward model or judge behind it
+
+
+def reading_of(score: Score) -> Reading:
+    """What a score may be compared with: the same metric read the same way."""
+    return score.metric, score.scoring, score.grader
+
+
+def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[float | None, float | None]]:
     """For each metric and scoring, the best trivial tutor's value and the human reference's."""
 
-    def values(models: Iterable[str], key: tuple[str, str]) -> list[float]:
+    def values(models: Iterable[str], key: Reading) -> list[float]:
         return [
             score.value
             for model in models
             for score in scores.get(model, [])
-            if (score.task, score.metric, score.scoring) == (card.task, *key) and score.value is not None
+            if score.task == card.task and reading_of(score) == key and score.value is not None
         ]
 
-    keys = {(score.metric, score.scoring) for of in scores.values() for score in of if score.task == card.task}
+    keys = {reading_of(score) for of in scores.values() for score in of if score.task == card.task}
     return {
         key: (
             max(values(card.baselines.floor, key), default=None),
-            max(values([card.baselines.ceiling], key), default=None),
+            max(values([card.baselines.ceiling], key), default=None) if card.metrics[key[0]].ceiling else None,
         )
         for key in keys
     }
@@ -84,7 +92,7 @@ def complete_scores(config: Config, results: Path) -> dict[str, list[Score]]:
             limits = bounds(card, scores)
             for model, of in scores.items():
                 for score in (one for one in of if one.task == card.task):
-                    floor, ceiling = limits[score.metric, score.scoring]
+                    floor, ceiling = limits[reading_of(score)]
                     rated = card.metrics[score.metric].higher_is_better is not None
                     complete.setdefault(benchmark, []).append(
                         score.model_copy(

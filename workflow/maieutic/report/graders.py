@@ -1,0 +1,344 @@
+"""The page on reward models and criteria classifiers: what they learnt, how far they agree with experts, what leaks.
+
+MathTutorBench's Tables 2, 3, 5, 6 and 7 and its Figures 3 and 4, each beside the paper's values.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from maieutic.models import CriteriaModel, RewardModel
+from maieutic.records import Item, Pair, PairReward, Reply, Reward, Score, read_records
+from maieutic.report.figures import bar_chart, density_chart, line_chart
+from maieutic.report.tables import REFERENCE
+from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
+from maieutic.settings import (
+    Config,
+    benchmarks_of,
+    graders_of,
+    human_reference,
+    reward_batches,
+    sources_of,
+    tutors_of,
+    used_sources,
+)
+
+PRINTED = REFERENCE / "reward_models.csv"
+EXAMPLES = 3  # replies of each quartile
+QUARTILES = {"top": "top quarter", "middle": "middle half", "bottom": "bottom quarter"}
+ENSEMBLES = {"": "all", "/best_3": "best_3"}
+
+
+def label_of(config: Config, name: str) -> str:
+    """A grader's name in the report."""
+    return config.models[name].label or name
+
+
+def printed(table: int) -> list[dict[str, str]]:
+    """The rows of one of the paper's tables."""
+    with open(PRINTED, encoding="utf-8", newline="") as handle:
+        return [row for row in csv.DictReader(handle) if row["table"] == str(table)]
+
+
+def scores_of(results: Path, name: str) -> dict[str, Score]:
+    """What was measured of one grader, by metric; empty where its job has failed."""
+    path = results / "scores" / "bridge_pairs" / f"{name}.json"
+    if not path.exists():
+        return {}
+    return {one["metric"]: Score.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))}
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file, None where its job has failed."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+
+def accuracy_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+    """One row a grader: accuracy on the test pairs with its interval, margin, ties, length; length alone comes last."""
+    accuracy = {row["row"]: float(row["value"]) for row in printed(3) if row["metric"] == "pair_accuracy"}
+    margins = {row["row"]: float(row["value"]) for row in printed(3) if row["metric"] == "mean_margin"}
+    five = {row["row"]: float(row["value"]) for row in printed(5)}
+    rows: list[dict[str, Any]] = []
+    for name in [*graders_of(config), *config.run.classifiers]:
+        model, scores = config.models[name], scores_of(results, name)
+        ensembles = ENSEMBLES if isinstance(model, CriteriaModel) else {"": ""}
+        for suffix, kind in ensembles.items():
+            shown = label_of(config, name) + {"": "", "all": ": sum of all", "best_3": ": sum of the best three"}[kind]
+            rows.append(
+                {
+                    "label": shown,
+                    "group": model.group,
+                    "accuracy": scores.get(f"pair_accuracy{suffix}"),
+                    "margin": scores.get(f"mean_margin{suffix}"),
+                    "ties": scores.get(f"ties{suffix}"),
+                    "length": scores.get("length_correlation") if not suffix else None,
+                    "paper": five[kind] if kind else accuracy.get(model.paper or ""),
+                    "paper_margin": None if kind else margins.get(model.paper or ""),
+                }
+            )
+    lengths = [scores_of(results, name).get("longer_reply_accuracy") for name in graders_of(config)]
+    alone = next(filter(None, lengths), None)
+    if alone:
+        rows.append(
+            {
+                "label": "Preferring the longer reply",
+                "group": "baseline",
+                "accuracy": alone,
+                **dict.fromkeys(("margin", "ties", "length", "paper", "paper_margin")),
+            }
+        )
+    return rows
+
+
+def ablation_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+    """Table 3: the paper's six mixes, and under each the reward models of this run that stand beside it."""
+    rows = []
+    for row in (row for row in printed(3) if row["metric"] == "pair_accuracy"):
+        margin = next(one["value"] for one in printed(3) if one["row"] == row["row"] and one["metric"] == "mean_margin")
+        ours = [
+            {"label": label_of(config, name), "scores": scores_of(results, name)}
+            for name in graders_of(config)
+            if config.models[name].paper == row["row"]
+        ]
+        rows.append({"mix": row["row"], "accuracy": float(row["value"]), "margin": float(margin), "ours": ours})
+    return rows
+
+
+def pair_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+    """Table 2: what was counted of each source of pairs, beside the published count."""
+    rows = []
+    for source in sorted(used_sources(config), key=list(PAIR_SOURCES).index):
+        counts = read_json(results / "preferences" / source / "counts.json")
+        if counts:
+            about = PAIR_SOURCES[source]
+            role = "test" if about.test else "train"
+            rows.append({**counts, "preferred": about.preferred, "rejected": about.rejected, "role": role})
+    return rows
+
+
+def overlap_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+    """How many of each task's human replies stand in the training pairs of each source."""
+    rows = []
+    sources = {source for name in config.run.reward_models for source in sources_of(config.models[name])}
+    for benchmark, loadeds in benchmarks_of(config).items():
+        titles = {loaded.card.task: loaded.card.title for loaded in loadeds}
+        for source in sorted(sources):
+            found = read_json(results / "preferences" / source / "overlap" / f"{benchmark}.json") or {}
+            rows += [
+                {
+                    "source": PAIR_SOURCES[source].title,
+                    "task": titles[task],
+                    "items": of["items"],
+                    "leaked": len(of["leaked"]),
+                }
+                for task, of in found.items()
+            ]
+    return rows
+
+
+def trainings(config: Config, results: Path) -> list[dict[str, Any]]:
+    """What each reward model was trained with, and its curve of loss and accuracy."""
+    found = []
+    for name in graders_of(config):
+        model = config.models[name]
+        told = read_json(results / "rewards" / "models" / name / "training.json")
+        if not told or not isinstance(model, RewardModel) or model.train is None:
+            continue
+        curve = [
+            {"step": step["step"], "value": step[key], "curve": key}
+            for step in told["history"]
+            for key in ("loss", "accuracy")
+            if key in step
+        ]
+        found.append(
+            {
+                "label": label_of(config, name),
+                "counts": told["counts"],
+                "train": told["settings"]["train"],
+                "longest": told["longest"],
+                "steps": len(told["history"]),
+                "chart": line_chart(pd.DataFrame(curve)) if len(curve) > 2 else "",
+            }
+        )
+    return found
+
+
+def densities(config: Config, results: Path) -> str:
+    """Figure 3: how the scores of expert and novice replies are spread, one panel a reward model."""
+    rows = []
+    for name in graders_of(config):
+        path = results / "rewards" / "pairs" / f"{name}.jsonl"
+        for pair in read_records(path, PairReward) if path.exists() else []:
+            for teacher, score in (("expert", pair.chosen), ("novice", pair.rejected)):
+                if score is not None:
+                    rows.append({"model": label_of(config, name), "teacher": teacher, "score": score})
+    return density_chart(pd.DataFrame(rows)) if rows else ""
+
+
+def criteria_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+    """Table 5: each classifier on held-out dialogues and on the test pairs, beside the paper's accuracy."""
+    five = {row["row"]: float(row["value"]) for row in printed(5)}
+    rows = []
+    for name in config.run.classifiers:
+        model, scores = config.models[name], scores_of(results, name)
+        assert isinstance(model, CriteriaModel)
+        told = read_json(results / "rewards" / "criteria" / name / "training.json")
+        rows += [
+            {
+                "label": label_of(config, name),
+                "criterion": criterion.replace("_", " "),
+                "heldout": scores.get(f"heldout_accuracy/{criterion}"),
+                "majority": scores.get(f"majority_accuracy/{criterion}"),
+                "pairs": scores.get(f"pair_accuracy/{criterion}"),
+                "ties": scores.get(f"ties/{criterion}"),
+                "paper": five.get(criterion),
+                "counts": told["counts"] if told else None,
+            }
+            for criterion in model.train.criteria
+        ]
+    return rows
+
+
+def quartiles(config: Config, results: Path) -> list[dict[str, Any]]:
+    """Table 7: novice replies of the test pairs by the quarter of their score, by the first reward model."""
+    if not config.run.reward_models:
+        return []
+    path = results / "rewards" / "pairs" / f"{config.run.reward_models[0]}.jsonl"
+    if not path.exists():
+        return []
+    pairs = read_records(results / "preferences" / TEST_SOURCE / "pairs.jsonl", Pair)
+    texts = {pair.id: pair.rejected for pair in pairs}
+    scored = [(one.rejected, one.id) for one in read_records(path, PairReward) if one.rejected is not None]
+    ranked = [(score, texts[name]) for score, name in sorted(scored, reverse=True)]
+    quarter = len(ranked) // 4
+    last = len(ranked) - quarter
+    parts = {"top": ranked[:quarter], "middle": ranked[quarter:last], "bottom": ranked[last:]}
+    paper = {row["row"]: row["text"] for row in printed(7)}
+    return [
+        {"quarter": QUARTILES[name], "examples": spread(part, EXAMPLES), "n": len(part), "paper": paper[name]}
+        for name, part in parts.items()
+        if part
+    ]
+
+
+def spread(ranked: list[Any], wanted: int) -> list[Any]:
+    """A few of a ranked list, from its first to its last."""
+    if len(ranked) <= wanted:
+        return ranked
+    return [ranked[round(place * (len(ranked) - 1) / (wanted - 1))] for place in range(wanted)]
+
+
+def read_rewards(config: Config, results: Path, reward: str, benchmark: str) -> list[Reward]:
+    """All scores of a benchmark's replies by one reward model, as far as their jobs are done."""
+    folder = results / "rewards" / "replies" / reward / benchmark
+    paths = [folder / f"{batch}.jsonl" for batch in reward_batches(config, benchmark)]
+    return [one for path in paths if path.exists() for one in read_records(path, Reward)]
+
+
+def examples(config: Config, results: Path) -> dict[str, Any] | None:
+    """Table 6: every tutor's reply to one dialogue, by its score: the item whose scores lie farthest apart."""
+    for benchmark in benchmarks_of(config) if config.run.reward_models else []:
+        rewards = read_rewards(config, results, config.run.reward_models[0], benchmark)
+        by_item: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+        for one in rewards:
+            if one.score is not None:
+                by_item[one.task, one.id][one.model] = one.score
+        most = max(map(len, by_item.values()), default=0)
+        full = {key: scores for key, scores in by_item.items() if len(scores) == most}
+        if most < 2:
+            continue
+        task, name = max(full, key=lambda key: (max(full[key].values()) - min(full[key].values()), key))
+        items = {item.id: item for item in read_records(results / "items" / benchmark / f"{task}.jsonl", Item)}
+        said = {
+            model: next(
+                reply.text
+                for reply in read_records(results / "replies" / benchmark / f"{model}.jsonl", Reply)
+                if (reply.task, reply.id) == (task, name)
+            )
+            for model in full[task, name]
+        }
+        human = human_reference(config, benchmark)
+        rows = [
+            {"label": label_of(config, model), "text": said[model], "score": score, "human": model == human}
+            for model, score in sorted(full[task, name].items(), key=lambda pair: pair[1])
+        ]
+        return {"item": items[name], "rows": rows, "paper": printed(6)}
+    return None
+
+
+def speeds(config: Config, results: Path) -> list[dict[str, Any]]:
+    """What scoring took: distinct conversations, tokens, seconds of forward passes."""
+    rows = []
+    for name in config.run.reward_models:
+        distinct: dict[str, Reward] = {}
+        scored = 0
+        for benchmark in benchmarks_of(config):
+            if any("reward" in loaded.card.graders for loaded in benchmarks_of(config)[benchmark]):
+                for one in read_rewards(config, results, name, benchmark):
+                    if one.score is not None:
+                        scored += 1
+                        distinct[one.key] = one
+        seconds = sum(one.seconds or 0.0 for one in distinct.values())
+        if seconds:
+            tokens = sum(one.tokens for one in distinct.values())
+            rows.append(
+                {
+                    "label": label_of(config, name),
+                    "replies": scored,
+                    "conversations": len(distinct),
+                    "tokens": tokens,
+                    "seconds": seconds,
+                    "per_second": len(distinct) / seconds,
+                    "tokens_per_second": tokens / seconds,
+                }
+            )
+    return rows
+
+
+def accuracy_figure(rows: list[dict[str, Any]]) -> str:
+    """Figure 4: accuracy on the test pairs of every grader, with intervals and the paper's values."""
+    table = [
+        {
+            "label": row["label"],
+            "group": row["group"],
+            "value": row["accuracy"].value,
+            "low": row["accuracy"].low,
+            "high": row["accuracy"].high,
+            "paper": row["paper"],
+        }
+        for row in rows
+        if row["accuracy"] and row["accuracy"].value is not None
+    ]
+    return bar_chart(pd.DataFrame(table), "accuracy on the test pairs") if table else ""
+
+
+def grader_section(config: Config, results: Path) -> dict[str, Any] | None:
+    """Everything the page shows of reward models and classifiers; None in a run without any."""
+    names = [*graders_of(config), *config.run.classifiers]
+    if not names:
+        return None
+    rows = accuracy_rows(config, results)
+    return {
+        "names": names,
+        "notices": {label_of(config, name): config.models[name].notice for name in names if config.models[name].notice},
+        "absent": [label_of(config, name) for name in names if not scores_of(results, name)],
+        "headline": label_of(config, config.run.reward_models[0]) if config.run.reward_models else None,
+        "accuracy": rows,
+        "figure": accuracy_figure(rows),
+        "ablation": ablation_rows(config, results),
+        "pairs": pair_rows(config, results),
+        "overlap": overlap_rows(config, results),
+        "trainings": trainings(config, results),
+        "densities": densities(config, results),
+        "criteria": criteria_rows(config, results),
+        "quartiles": quartiles(config, results),
+        "examples": examples(config, results),
+        "speeds": speeds(config, results),
+        "tutors": len(tutors_of(config)),
+    }

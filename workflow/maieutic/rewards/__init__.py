@@ -1,0 +1,1 @@
+"""Pedagogical reward models: preference pairs, training, scoring, criteria classifiers."""

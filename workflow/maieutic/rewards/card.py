@@ -1,0 +1,44 @@
+"""The model card of a reward model that was trained here: data, counts, settings, accuracy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from maieutic.files import whole_file
+from maieutic.records import Pair, PairReward, read_records
+from maieutic.rewards.validation import pair_scores
+
+HERE = Path(__file__).parent
+LAST = 0.1  # share of the steps that "at the end" means
+
+
+def write_card(
+    name: str, training: Path, pairs: Path, rewards: Path, counts: list[Path], out: Path, resamples: int, seed: int
+) -> None:
+    """Write README.md beside the weights. rewards: its scores of the test `pairs`; counts: of each source of pairs."""
+    told = json.loads(training.read_text(encoding="utf-8"))
+    scores = pair_scores(name, read_records(pairs, Pair), read_records(rewards, PairReward), resamples, seed)
+    measured = {score.metric: score for score in scores}
+    history = told["history"]
+    last = history[-max(1, round(LAST * len(history))) :] if history else []
+    environment = Environment(
+        loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+    environment.filters["number"] = lambda value: "none" if value is None else f"{value:.3f}"
+    text = environment.get_template("card.md.jinja").render(
+        name=name,
+        train=told["settings"]["train"],
+        prompt=told["settings"]["prompt"],
+        longest=told["longest"],
+        counts=told["counts"],
+        steps=len(history),
+        loss=sum(step["loss"] for step in last) / len(last) if last else None,
+        accuracy=sum(step["accuracy"] for step in last) / len(last) if last else None,
+        sources=[json.loads(path.read_text(encoding="utf-8")) for path in counts],
+        measured=measured,
+    )
+    with whole_file(out) as handle:
+        handle.write(text)

@@ -1,0 +1,225 @@
+"""Binary classifiers, one a criterion of MRBench, trained on its labels and split by dialogue (MathTutorBench, App. D).
+
+Heavy libraries are imported inside the functions: only the serving environment has them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maieutic.conversations import conversation, encode, instruction
+from maieutic.datasets.mrbench import DESIRED, Labelled, labelled
+from maieutic.datasets.sources import Source
+from maieutic.files import sha256_of, whole_file
+from maieutic.journal import digest, take_lock
+from maieutic.models import CriteriaModel, CriteriaTraining
+from maieutic.records import Labelling, Pair, PairReward, read_records, write_records
+from maieutic.rewards.loading import Machine
+from maieutic.rewards.scorer import Ids, batches
+from maieutic.rewards.training import begin, freeze, shared_arguments
+from maieutic.weights import MANIFEST
+
+log = logging.getLogger(__name__)
+WORST = {"Tutor_Tone": ("Offensive",), "Revealing_of_the_Answer": ("Yes",)}
+
+
+def binary(criterion: str, label: str) -> int:
+    """0 for the most negative label, 1 for every other (MathTutorBench, Appendix D).
+
+    Both ways of revealing the answer, the right and a wrong one, are negative.
+    """
+    return int(not label.startswith(WORST.get(criterion, ("No",))))
+
+
+class Split(NamedTuple):
+    """Labelled replies to learn from, and those of held-out dialogues."""
+
+    train: list[Labelled]
+    test: list[Labelled]
+
+
+def split_by_dialogue(replies: Sequence[Labelled], share: float, seed: int) -> Split:
+    """Hold out `share` of the problems with all their dialogues: two dialogues on one problem stay together."""
+    problems = sorted({reply.problem for reply in replies})
+    ranked = sorted(problems, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
+    held = set(ranked[: max(1, round(share * len(problems)))])
+    return Split(
+        [reply for reply in replies if reply.problem not in held], [reply for reply in replies if reply.problem in held]
+    )
+
+
+def encode_replies(tokenizer: Any, replies: Sequence[Labelled], longest: int) -> list[Ids]:
+    """Token ids of dialogue and reply; a longer one loses its oldest tokens."""
+    system = instruction("none")
+    return list(encode(tokenizer, [conversation(one.messages, one.reply, system) for one in replies], longest))
+
+
+def train_criteria(
+    name: str,
+    model: CriteriaModel,
+    base: Path,
+    records: list[Source],
+    pairs: Path,
+    journal: Path,
+    out: Path,
+    machine: Machine,
+) -> None:
+    """Write heldout.jsonl (Labelling), bridge.jsonl (PairReward a criterion) and training.json into `out`.
+
+    A killed job goes on after the criteria that it had finished: each one's weights stay in `journal` until all are.
+    """
+    from maieutic.rewards.loading import context_of, load_tokenizer, take_device
+
+    train = model.train
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    with take_lock(journal.with_name(f"{journal.name}.lock")):
+        device = take_device(name, machine)
+        tokenizer = load_tokenizer(base)
+        longest = context_of(base, tokenizer, train.max_length)
+        split = split_by_dialogue(labelled(records), train.test_share, train.seed)
+        learnt, tested = (encode_replies(tokenizer, part, longest) for part in split)
+        judged = read_records(pairs, Pair)
+        sides = [
+            encode(tokenizer, [conversation(pair.prompt, getattr(pair, side), "") for pair in judged], longest)
+            for side in ("chosen", "rejected")
+        ]
+        identity = digest([train.model_dump(), sha256_of(base / MANIFEST), learnt])
+        begin(out)
+        heldout: list[Labelling] = []
+        bridge: list[PairReward] = []
+        histories = {}
+        for criterion in train.criteria:
+            labels = [binary(criterion, one.labels[criterion]) for one in split.train]
+            folder = journal / criterion
+            histories[criterion] = train_one(
+                f"{name}/{criterion}", train, base, tokenizer, learnt, labels, folder, identity, device
+            )
+            probabilities = predictor(folder, tokenizer, device, model.token_budget)
+            heldout += [
+                Labelling(
+                    id=f"{one.dialogue}-{one.tutor}",
+                    dialogue=one.problem,
+                    criterion=criterion,
+                    label=binary(criterion, one.labels[criterion]),
+                    probability=probability,
+                    tokens=len(ids),
+                )
+                for one, ids, probability in zip(split.test, tested, probabilities(tested), strict=True)
+            ]
+            chosen, rejected = map(probabilities, sides)
+            bridge += [
+                PairReward(id=pair.id, problem=pair.problem, criterion=criterion, chosen=better, rejected=worse)
+                for pair, better, worse in zip(judged, chosen, rejected, strict=True)
+            ]
+        for criterion in train.criteria:
+            shutil.copytree(journal / criterion / "model", out / criterion)
+        write_records(out / "heldout.jsonl", heldout)
+        write_records(out / "bridge.jsonl", bridge)
+        tell(name, model, split, [*learnt, *tested], longest, histories, out)
+        shutil.rmtree(journal, ignore_errors=True)
+
+
+def train_one(
+    what: str,
+    train: CriteriaTraining,
+    base: Path,
+    tokenizer: Any,
+    learnt: list[Ids],
+    labels: list[int],
+    folder: Path,
+    identity: str,
+    device: str,
+) -> list[dict[str, Any]]:
+    """Train one criterion's classifier into folder/model, unless it is there. Returns the log of its steps."""
+    import transformers
+    from datasets import Dataset
+
+    from maieutic.rewards.checkpoints import SaveByTime, callback, resume_from
+    from maieutic.rewards.loading import load_classifier
+    from maieutic.rewards.telling import TellProgress
+
+    checkpoint = resume_from(folder, identity)
+    finished = folder / "model" / "history.json"
+    if finished.exists():
+        log.info("%s is trained already", what)
+        return json.loads(finished.read_text(encoding="utf-8"))
+    transformers.set_seed(train.seed)
+    classifier = load_classifier(base, tokenizer, train.layers, labels=2)
+    freeze(classifier, train)
+    trainer = transformers.Trainer(
+        model=classifier,
+        args=transformers.TrainingArguments(**shared_arguments(train, folder, device)),
+        train_dataset=Dataset.from_dict({"input_ids": learnt, "labels": labels}),
+        data_collator=transformers.DataCollatorWithPadding(tokenizer),
+        callbacks=[callback(SaveByTime, train.checkpoint_seconds), callback(TellProgress, what)],
+    )
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    history = [{"step": entry["step"], "loss": entry["loss"]} for entry in trainer.state.log_history if "loss" in entry]
+    classifier.to("cpu").save_pretrained(folder / "model", safe_serialization=True)
+    tokenizer.save_pretrained(folder / "model")
+    with whole_file(finished) as handle:
+        json.dump(history, handle)
+    return history
+
+
+def predictor(folder: Path, tokenizer: Any, device: str, budget: int) -> Any:
+    """A function from token ids to the probabilities of label 1."""
+    from maieutic.rewards.loading import load_classifier
+    from maieutic.rewards.scorer import forward_of
+
+    forward = forward_of(load_classifier(folder / "model", tokenizer, labels=2), tokenizer.pad_token_id, device)
+
+    def probabilities(conversations: Sequence[Ids]) -> list[float]:
+        found = [0.0] * len(conversations)
+        for batch in batches([len(ids) for ids in conversations], budget):
+            for position, logit in zip(batch, forward([conversations[one] for one in batch]), strict=True):
+                found[position] = 1 / (1 + math.exp(-logit))
+        return found
+
+    return probabilities
+
+
+def tell(
+    name: str,
+    model: CriteriaModel,
+    split: Split,
+    encoded: Sequence[Ids],
+    longest: int,
+    histories: dict[str, list[dict[str, Any]]],
+    out: Path,
+) -> None:
+    """training.json: settings, counts and the log of every step."""
+    dialogues = [len({one.dialogue for one in part}) for part in split]
+    content = {
+        "model": name,
+        "settings": model.model_dump(include={"train"}),
+        "longest": longest,
+        "counts": {
+            "train_dialogues": dialogues[0],
+            "train_replies": len(split.train),
+            "test_dialogues": dialogues[1],
+            "test_replies": len(split.test),
+            "at_longest": sum(len(ids) >= longest for ids in encoded),
+            "positive_share": {
+                criterion: round(
+                    sum(binary(criterion, one.labels[criterion]) for one in split.train) / len(split.train), 4
+                )
+                for criterion in model.train.criteria
+            },
+        },
+        "history": histories,
+    }
+    with whole_file(out / "training.json") as handle:
+        json.dump(content, handle, indent=1)
+
+
+def check_criteria(criteria: Sequence[str]) -> str | None:
+    """The first criterion that MRBench has not, or None."""
+    return next((name for name in criteria if name not in DESIRED), None)

@@ -1,0 +1,98 @@
+"""Base models and reward models as sequence classifiers. Heavy libraries are imported inside the functions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maieutic.errors import UserError
+
+log = logging.getLogger(__name__)
+UNLIMITED = 1 << 20  # tokenizers say "no limit" with a huge number
+
+
+class Machine(NamedTuple):
+    """What a job was given: GPUs (the first is used) and CPU threads."""
+
+    gpus: int
+    threads: int
+
+
+def take_device(name: str, machine: Machine) -> str:
+    """Take the GPU that a job needs, before torch looks for one. Returns the device's name in torch."""
+    from maieutic.devices import take_gpus
+
+    grant = asyncio.run(take_gpus(name, min(machine.gpus, 1), os.environ))
+    os.environ.update(grant.environment)
+    import torch
+
+    torch.set_num_threads(machine.threads)
+    return "cuda" if machine.gpus else "cpu"
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """A model's own config.json."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise UserError(str(path), "the model has no config.json", "name a folder or repository that has one")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def load_tokenizer(folder: Path, trust_remote_code: bool = False) -> Any:
+    """A tokenizer with a pad token. Without one of its own it pads with the end token, else with the unknown one."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
+    if tokenizer.pad_token is None:
+        stand_in = tokenizer.eos_token or tokenizer.unk_token
+        if stand_in is None:
+            raise UserError(str(folder), "the tokenizer has no pad, end or unknown token", "name another base")
+        log.info("%s has no pad token: it pads with %r", folder.name, stand_in)
+        tokenizer.pad_token = stand_in
+    tokenizer.padding_side = "right"
+    return tokenizer
+
+
+def context_of(folder: Path, tokenizer: Any, asked: int | None) -> int:
+    """The longest conversation in tokens: what the entry says, within what model and tokenizer can take."""
+    own = read_config(folder).get("max_position_embeddings") or UNLIMITED
+    return min(filter(None, (asked, own, min(tokenizer.model_max_length, UNLIMITED))))
+
+
+def load_classifier(
+    folder: Path,
+    tokenizer: Any,
+    layers: int | None = None,
+    labels: int = 1,
+    dtype: str = "float32",
+    trust_remote_code: bool = False,
+) -> Any:
+    """A sequence classifier from safetensors. A base without a head gets a random one by torch's current seed."""
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    changes: dict[str, Any] = {"num_hidden_layers": layers} if layers else {}
+    model = AutoModelForSequenceClassification.from_pretrained(
+        folder,
+        num_labels=labels,
+        dtype=getattr(torch, dtype),
+        use_safetensors=True,
+        trust_remote_code=trust_remote_code,
+        **changes,
+    )
+    model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
+    return model
+
+
+def check_scalar_head(name: str, folder: Path) -> None:
+    """A published reward model gives one number. Raises UserError for one that gives two logits."""
+    config = read_config(folder)
+    labels = config.get("num_labels") or len(config.get("id2label") or {}) or 2  # transformers' default is two
+    if labels != 1:
+        raise UserError(
+            f"models.{name}.weights", f"a reward model has one output, found {labels}", "name a scalar reward model"
+        )

@@ -1,0 +1,57 @@
+"""Which of the benchmark's human replies a reward model has seen: the leakage rule that the paper does not have.
+
+MathTutorBench's own rule keeps its Bridge test pairs apart from the training topics. The items that the trained model
+then judges are not kept apart: some of their human replies are replies in MRBench.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from maieutic.conversations import Message
+from maieutic.files import whole_file
+from maieutic.records import Item, Pair, read_records
+
+
+def words(text: str) -> str:
+    """A text's words, so that blanks, marks and case do not hide that two are the same."""
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def last_student_turn(messages: Sequence[Message]) -> str:
+    """What the student said last; the first message states the problem and is not the student's."""
+    return next((message["content"] for message in reversed(messages) if message["role"] == "user"), "")
+
+
+def seen_replies(pairs: Sequence[Pair]) -> set[tuple[str, str]]:
+    """(student's last turn, reply) of every reply in the training pairs, in words."""
+    return {
+        (words(last_student_turn(pair.prompt[1:])), words(reply))
+        for pair in pairs
+        if pair.tutoring
+        for reply in (pair.chosen, pair.rejected)
+    }
+
+
+def leaked_items(items: Sequence[Item], pairs: Sequence[Pair]) -> list[str]:
+    """The ids of items whose human reply is, word for word and after the same student turn, a reply in the pairs."""
+    seen = seen_replies(pairs)
+    return [
+        item.id
+        for item in items
+        if (words(last_student_turn(item.reference["history"])), words(item.reference["text"])) in seen
+    ]
+
+
+def find_overlap(items_dir: Path, tasks: list[str], pairs: Path, out: Path) -> None:
+    """Write the leaked items of every task: {task: {items: n, leaked: [ids]}}."""
+    known = read_records(pairs, Pair)
+    found = {}
+    for task in tasks:
+        items = read_records(items_dir / f"{task}.jsonl", Item)
+        found[task] = {"items": len(items), "leaked": leaked_items(items, known)}
+    with whole_file(out) as handle:
+        json.dump(found, handle, indent=1)

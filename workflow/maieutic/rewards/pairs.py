@@ -1,0 +1,116 @@
+"""Preference pairs by source: which datasets they are made of, and which pairs are refused."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
+from maieutic.datasets.sources import Source
+from maieutic.errors import UserError
+from maieutic.files import whole_file
+from maieutic.records import Pair, write_records
+
+log = logging.getLogger(__name__)
+TEST_SOURCE = "bridge"
+
+
+class PairSource(NamedTuple):
+    """How one source's pairs are made. `load` takes the records of each dataset in order.
+
+    pairs, turns: the published count and average length of the dialogue before the reply (MathTutorBench, Table 2).
+    """
+
+    title: str
+    load: Callable[..., list[Pair]]
+    datasets: tuple[str, ...]
+    pairs: int | None
+    turns: float | None
+    preferred: str
+    rejected: str
+    test: bool = False
+
+    @property
+    def file(self) -> str:
+        """The module of the function, relative to the package."""
+        return self.load.__module__.removeprefix("maieutic.").replace(".", "/") + ".py"
+
+
+PAIR_SOURCES = {
+    "gsm8k_inpainted": PairSource(
+        "GSM8k-inpainted", gsm8k.inpainted, ("gsm8k_socratic_train", "gsm8k_socratic"), 22753, 4.38,
+        "sub-question", "solution step",
+    ),
+    "mathdial": PairSource(
+        "MathDial", mathdial.preferences, ("mathdial_train",), 3615, 2.93,
+        "probing or focus turn", "reference solution",
+    ),
+    "mrbench": PairSource(
+        "MRBench", mrbench.preferences, ("mrbench",), 4521, 3.74,
+        "more desired criteria", "fewer desired criteria",
+    ),
+    "ultrafeedback": PairSource(
+        "UltraFeedback", ultrafeedback.preferences, ("ultrafeedback",), None, None,
+        "better answer", "worse answer",
+    ),
+    "bridge": PairSource(
+        "Bridge", bridge.preferences, ("bridge_train", "bridge_validation", "bridge_test", "mrbench"), 482, 2.79,
+        "expert teacher", "novice teacher", test=True,
+    ),
+}  # fmt: skip
+
+
+def refusal(pair: Pair) -> str | None:
+    """Why a pair says nothing, or None where it does."""
+    if not pair.chosen:
+        return "no chosen reply"
+    if not pair.rejected:
+        return "no rejected reply"
+    if pair.chosen == pair.rejected:
+        return "equal replies"
+    return None
+
+
+def turns_before(pair: Pair) -> int:
+    """Turns of the dialogue before the reply, neighbours of one speaker counted once."""
+    return len(pair.prompt) - 1 if pair.tutoring else len(pair.prompt)
+
+
+def make_pairs(source: str, records: list[list[Source]], out: Path, counts_out: Path) -> None:
+    """Write the pairs of one source, and what was counted: pairs, refused ones by reason, average turns.
+
+    records: those of each of the source's datasets. Raises UserError where the fields are not as expected.
+    """
+    about = PAIR_SOURCES[source]
+    try:
+        made = about.load(*records)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"preferences/{source}",
+            f"{', '.join(about.datasets)} cannot be read: {type(error).__name__}: {error}",
+            "check the files' fields",
+        ) from error
+    refused = Counter(why for pair in made if (why := refusal(pair)))
+    kept = [pair for pair in made if not refusal(pair)]
+    if not kept:
+        raise UserError(f"preferences/{source}", f"no pair is left of {len(made)}: {dict(refused)}", "check the data")
+    for why, number in sorted(refused.items()):
+        log.warning("%s: %d pair(s) refused: %s", source, number, why)
+    counts = {
+        "source": source,
+        "title": about.title,
+        "pairs": len(kept),
+        "refused": dict(sorted(refused.items())),
+        "turns": round(sum(map(turns_before, kept)) / len(kept), 3),
+        "problems": len({pair.problem for pair in kept}),
+        "published": about.pairs,
+        "published_turns": about.turns,
+    }
+    write_records(out, kept)
+    with whole_file(counts_out) as handle:
+        json.dump(counts, handle, indent=1)
+    log.info("%s: %d pairs, %.2f turns before the reply", source, len(kept), counts["turns"])

@@ -1,0 +1,165 @@
+"""Score tutors' replies and preference pairs with one reward model, the weights loaded once.
+
+Heavy libraries are imported inside the functions: only the serving environment has them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from maieutic.conversations import Message, conversation, dialogue, encode, instruction
+from maieutic.errors import UserError
+from maieutic.files import sha256_of
+from maieutic.journal import Journal, Scored, digest
+from maieutic.models import RewardModel
+from maieutic.records import Item, Pair, PairReward, Reply, Reward, read_records, write_records
+from maieutic.rewards.loading import Machine
+from maieutic.rewards.scorer import Forward, Ids, forward_of, score_all
+from maieutic.weights import MANIFEST
+
+log = logging.getLogger(__name__)
+
+
+class Loaded(NamedTuple):
+    """What scoring needs of a reward model: its tokenizer at once, its weights when the first score is missing."""
+
+    tokenizer: object
+    longest: int
+    cut: bool
+    system: str
+    identity: str
+    budget: int
+    load: Callable[[], Forward]
+
+
+def prepare(name: str, model: RewardModel, weights: Path, machine: Machine) -> Loaded:
+    """Read what is cheap of a reward model. weights: its folder, with manifest.json."""
+    from maieutic.rewards.loading import check_scalar_head, context_of, load_classifier, load_tokenizer, take_device
+
+    check_scalar_head(name, weights)
+    dtype = model.dtype if model.dtype != "auto" else ("bfloat16" if machine.gpus else "float32")
+    tokenizer = load_tokenizer(weights, model.trust_remote_code)
+    train = model.train
+    longest = context_of(weights, tokenizer, model.max_length or (train.max_length if train else None))
+    cut = (train.overlong if train else model.overlong) == "cut"
+
+    def load() -> Forward:
+        device = take_device(name, machine)
+        classifier = load_classifier(weights, tokenizer, dtype=dtype, trust_remote_code=model.trust_remote_code)
+        return forward_of(classifier, tokenizer.pad_token_id, device)
+
+    identity = digest([sha256_of(weights / MANIFEST), dtype])
+    return Loaded(tokenizer, longest, cut, instruction(model.prompt), identity, model.token_budget, load)
+
+
+def why_unscored(ids: Ids, loaded: Loaded) -> str | None:
+    """Why a conversation has no score, or None where it has one."""
+    if len(ids) > loaded.longest:
+        return f"{len(ids)} tokens, the reward model takes {loaded.longest}"
+    return None
+
+
+class Result(NamedTuple):
+    """What became of one conversation."""
+
+    tokens: int
+    scored: Scored | None
+    why_none: str | None
+
+    @property
+    def score(self) -> float | None:
+        """The scalar, None where there is none."""
+        return self.scored.score if self.scored else None
+
+
+def score_conversations(name: str, loaded: Loaded, conversations: list[list[Message]], journal: Path) -> list[Result]:
+    """Score every conversation; what is longer than the model's context has none, unless the entry cuts it."""
+    tokens = encode(loaded.tokenizer, conversations, loaded.longest if loaded.cut else None)
+    why = [why_unscored(ids, loaded) for ids in tokens]
+    if unscored := sum(reason is not None for reason in why):
+        log.warning("%s: %d of %d conversations have no score: too long", name, unscored, len(tokens))
+    with Journal(journal, Scored) as answers:
+        fitting = [ids for ids, reason in zip(tokens, why, strict=True) if reason is None]
+        scores = iter(score_all(name, fitting, loaded.identity, answers, loaded.budget, loaded.load))
+    return [
+        Result(len(ids), next(scores) if reason is None else None, reason)
+        for ids, reason in zip(tokens, why, strict=True)
+    ]
+
+
+def score_replies(
+    name: str,
+    model: RewardModel,
+    weights: Path,
+    items: list[Item],
+    replies: list[Path],
+    journal: Path,
+    out: Path,
+    machine: Machine,
+) -> None:
+    """Write one Reward per reply of several tutors to `items`. A reply that its server refused has no score."""
+    wanted = {(item.task, item.id): item for item in items}
+    said = [reply for path in replies for reply in read_records(path, Reply) if (reply.task, reply.id) in wanted]
+    if len(said) != len(items) * len(replies):
+        raise UserError(
+            ", ".join(map(str, replies)),
+            f"{len(items) * len(replies)} replies expected, {len(said)} found",
+            "delete these files and run again",
+        )
+    loaded = prepare(name, model, weights, machine)
+    heard = [reply for reply in said if not reply.error]
+    conversations = [
+        conversation(before_reply(wanted[reply.task, reply.id]), reply.text.strip(), loaded.system) for reply in heard
+    ]
+    results = iter(score_conversations(name, loaded, conversations, journal))
+    rewards = []
+    for reply in said:
+        result = Result(0, None, f"refused: {reply.error}") if reply.error else next(results)
+        rewards.append(
+            Reward(
+                id=reply.id,
+                task=reply.task,
+                model=reply.model,
+                key=result.scored.key if result.scored else "none",
+                score=result.score,
+                tokens=result.tokens,
+                seconds=result.scored.seconds if result.scored else None,
+                why_none=result.why_none,
+            )
+        )
+    write_records(out, rewards)
+
+
+def before_reply(item: Item) -> list[Message]:
+    """An item's messages before the reply."""
+    return dialogue(item.vars["question"], item.reference["solution"], item.reference["history"])
+
+
+def score_pairs(
+    name: str, model: RewardModel, weights: Path, pairs: Path, journal: Path, out: Path, machine: Machine
+) -> None:
+    """Write the scores of both replies of every pair."""
+    loaded = prepare(name, model, weights, machine)
+    read = read_records(pairs, Pair)
+    conversations = [
+        conversation(pair.prompt, reply, loaded.system if pair.tutoring else "")
+        for pair in read
+        for reply in (pair.chosen, pair.rejected)
+    ]
+    results = score_conversations(name, loaded, conversations, journal)
+    write_records(
+        out,
+        (
+            PairReward(
+                id=pair.id,
+                problem=pair.problem,
+                chosen=better.score,
+                rejected=worse.score,
+                why_none=better.why_none or worse.why_none,
+            )
+            for pair, better, worse in zip(read, results[::2], results[1::2], strict=True)
+        ),
+    )

@@ -1,0 +1,206 @@
+"""Train a reward model on preference pairs with TRL: the paper's settings, no pair dropped without a word.
+
+Heavy libraries are imported inside the functions: only the serving environment has them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maieutic.conversations import conversation, encode, instruction
+from maieutic.errors import UserError
+from maieutic.files import sha256_of, whole_file
+from maieutic.journal import digest, take_lock
+from maieutic.models import PreferenceTraining, RewardModel, Training
+from maieutic.records import Pair, read_records
+from maieutic.rewards.loading import Machine
+from maieutic.weights import MANIFEST, write_manifest
+
+log = logging.getLogger(__name__)
+RUNTIME_ONLY = {"checkpoint_seconds"}  # cannot change what is learnt
+
+
+class Encoded(NamedTuple):
+    """Pairs as token ids: chosen_ids, rejected_ids, margin; and how many were left out or cut."""
+
+    columns: dict[str, list[Any]]
+    counts: dict[str, int]
+
+
+def pairs_of_mix(mix: dict[str, float], folder: Path, seed: int) -> list[Pair]:
+    """The pairs of a mix, in a fixed order. A larger share of a source contains every smaller one."""
+    chosen: list[Pair] = []
+    for source, share in sorted(mix.items()):
+        pairs = read_records(folder / source / "pairs.jsonl", Pair)
+        ranked = sorted(pairs, key=lambda pair: hashlib.sha256(f"{seed}:{pair.id}".encode()).digest())
+        kept = {pair.id for pair in ranked[: round(share * len(pairs))]}
+        chosen += [pair for pair in pairs if pair.id in kept]
+    return chosen
+
+
+def encode_pairs(tokenizer: Any, pairs: list[Pair], system: str, train: PreferenceTraining, longest: int) -> Encoded:
+    """Tokenise; a pair with an over-long side is left out or cut, as the entry says, and counted."""
+    sides = {}
+    for name in ("chosen", "rejected"):
+        texts = [conversation(pair.prompt, getattr(pair, name), system if pair.tutoring else "") for pair in pairs]
+        sides[name] = encode(tokenizer, texts, None)
+    overlong = {
+        number
+        for number in range(len(pairs))
+        if max(len(sides["chosen"][number]), len(sides["rejected"][number])) > longest
+    }
+    kept = [number for number in range(len(pairs)) if train.overlong == "cut" or number not in overlong]
+    columns: dict[str, list[Any]] = {
+        f"{name}_ids": [sides[name][number][-longest:] for number in kept] for name in ("chosen", "rejected")
+    }
+    if train.margin:
+        columns["margin"] = [pairs[number].margin for number in kept]
+    counts = {
+        "pairs": len(pairs),
+        "trained": len(kept),
+        "overlong_left_out": len(pairs) - len(kept),
+        "overlong_cut": len(overlong) if train.overlong == "cut" else 0,
+        **{f"pairs_{source}": n for source, n in sorted(Counter(pair.source for pair in pairs).items())},
+    }
+    return Encoded(columns, counts)
+
+
+def shared_arguments(train: Training, out: Path, device: str) -> dict[str, Any]:
+    """Trainer arguments that reward models and classifiers share. TRL's and transformers' own defaults differ."""
+    gpu = device != "cpu"
+    return {
+        "output_dir": str(out),
+        "learning_rate": train.learning_rate,
+        "num_train_epochs": train.epochs,
+        "per_device_train_batch_size": train.micro_batch,
+        "gradient_accumulation_steps": train.batch_size // train.micro_batch,
+        "weight_decay": train.weight_decay,
+        "optim": "adamw_torch",
+        "lr_scheduler_type": "linear",
+        "warmup_steps": 0,
+        "seed": train.seed,
+        "data_seed": train.seed,
+        "bf16": gpu,
+        "use_cpu": not gpu,
+        "gradient_checkpointing": gpu,
+        "dataloader_pin_memory": gpu,
+        "save_strategy": "no",
+        "logging_strategy": "steps",
+        "logging_steps": 1,
+        "logging_nan_inf_filter": False,
+        "report_to": "none",
+        "disable_tqdm": True,
+    }
+
+
+def freeze(model: Any, train: Training) -> None:
+    """Leave the token embeddings out of the training where the entry says so."""
+    if train.freeze_embeddings:
+        for parameter in model.get_input_embeddings().parameters():
+            parameter.requires_grad_(False)
+
+
+def training_identity(name: str, model: RewardModel, train: Training, base: Path, data: object) -> str:
+    """A hash of everything that decides what is learnt: a checkpoint of another training is not gone on with."""
+    settings = train.model_dump(exclude=RUNTIME_ONLY)
+    return digest([name, model.prompt, settings, sha256_of(base / MANIFEST), data])
+
+
+def train_reward_model(
+    name: str, model: RewardModel, base: Path, preferences: Path, journal: Path, out: Path, machine: Machine
+) -> None:
+    """Write safetensors, tokenizer, training.json and manifest.json into `out`.
+
+    preferences: folder with SOURCE/pairs.jsonl; journal: folder of the checkpoints, where a killed training goes on.
+    """
+    from maieutic.rewards.loading import context_of, load_classifier, load_tokenizer, take_device
+
+    train = model.train
+    assert train is not None, "only a reward model with `train` is trained"
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    with take_lock(journal.with_name(f"{journal.name}.lock")):
+        device = take_device(name, machine)
+        tokenizer = load_tokenizer(base)
+        longest = context_of(base, tokenizer, train.max_length)
+        pairs = pairs_of_mix(train.mix, preferences, train.seed)
+        encoded = encode_pairs(tokenizer, pairs, instruction(model.prompt), train, longest)
+        if pairs and not encoded.counts["trained"]:
+            raise UserError(f"models.{name}.train.max_length", f"every pair has more than {longest} tokens", "raise it")
+        import transformers
+
+        transformers.set_seed(train.seed)
+        classifier = load_classifier(base, tokenizer, train.layers)
+        freeze(classifier, train)
+        history: list[dict[str, Any]] = []
+        if pairs:
+            identity = training_identity(name, model, train, base, encoded.columns)
+            history = run_trainer(name, classifier, tokenizer, train, encoded, journal, identity, device)
+        begin(out)
+        classifier.to("cpu").save_pretrained(out, safe_serialization=True)
+        tokenizer.save_pretrained(out)
+        write_history(name, model, encoded.counts, longest, history, out)
+        write_manifest(name, out)
+        shutil.rmtree(journal, ignore_errors=True)
+
+
+def begin(out: Path) -> None:
+    """An empty folder."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+
+
+def run_trainer(
+    name: str,
+    classifier: Any,
+    tokenizer: Any,
+    train: PreferenceTraining,
+    encoded: Encoded,
+    journal: Path,
+    identity: str,
+    device: str,
+) -> list[dict[str, Any]]:
+    """Train, going on from a whole checkpoint of the same training. Returns the log, one entry a step."""
+    from datasets import Dataset
+    from trl import RewardConfig, RewardTrainer
+
+    from maieutic.rewards.checkpoints import SaveByTime, callback, resume_from
+    from maieutic.rewards.telling import TellProgress
+
+    arguments = RewardConfig(max_length=None, **shared_arguments(train, journal, device))
+    trainer = RewardTrainer(
+        model=classifier,
+        args=arguments,
+        train_dataset=Dataset.from_dict(encoded.columns),
+        processing_class=tokenizer,
+        callbacks=[callback(SaveByTime, train.checkpoint_seconds), callback(TellProgress, name)],
+    )
+    there = len(trainer.train_dataset)
+    if there != encoded.counts["trained"]:
+        raise RuntimeError(f"TRL dropped {encoded.counts['trained'] - there} pairs")
+    checkpoint = resume_from(journal, identity)
+    if checkpoint:
+        log.info("%s goes on from %s", name, checkpoint.name)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    return [entry for entry in trainer.state.log_history if "loss" in entry]
+
+
+def write_history(
+    name: str, model: RewardModel, counts: dict[str, int], longest: int, history: list[dict[str, Any]], out: Path
+) -> None:
+    """training.json: settings, counts, the log of every step. Nothing in it differs between two equal runs."""
+    kept = ("step", "loss", "accuracy", "margin", "mean_reward", "learning_rate", "grad_norm")
+    content = {
+        "model": name,
+        "settings": model.model_dump(include={"train", "prompt"}),
+        "longest": longest,
+        "counts": counts,
+        "history": [{key: entry[key] for key in kept if key in entry} for entry in history],
+    }
+    with whole_file(out / "training.json") as handle:
+        json.dump(content, handle, indent=1)

@@ -1,0 +1,151 @@
+"""How good the graders are: reward models and classifiers on the Bridge pairs and on held-out labels.
+
+Every number is a Score of the task `bridge_pairs`, its model being the grader, with an interval over problems.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from maieutic.records import Labelling, Pair, PairReward, Score, read_records
+from maieutic.score import write_scores
+from maieutic.stats import Interval, clustered_interval
+
+TASK = "bridge_pairs"
+BEST = 3  # of the ensemble in MathTutorBench, Table 5
+
+
+def mean_score(
+    model: str,
+    metric: str,
+    values: Sequence[float],
+    clusters: Sequence[str],
+    resamples: int,
+    seed: int,
+    missing: int = 0,
+    headline: bool = False,
+) -> Score:
+    """The mean of one number a pair (or reply), with its clustered interval."""
+    value, interval = None, Interval(None, None)
+    if values:
+        counts = np.array([[one, 1.0] for one in values])
+        value = float(np.mean(values))
+        interval = clustered_interval(counts, lambda sums: sums[..., 0] / sums[..., 1], list(clusters), resamples, seed)
+    return Score(
+        task=TASK,
+        model=model,
+        metric=metric,
+        scoring="robust",
+        headline=headline,
+        value=value,
+        low=interval.low,
+        high=interval.high,
+        n=len(values),
+        missing=missing,
+        clusters=len(set(clusters)),
+    )
+
+
+def pair_scores(
+    model: str, pairs: Sequence[Pair], rewards: Sequence[PairReward], resamples: int, seed: int, suffix: str = ""
+) -> list[Score]:
+    """Pair accuracy (strict: a tie is wrong), margin, ties, and what length alone would say.
+
+    Source: MathTutorBench, equation 3 (accuracy) and Table 3 (average margin).
+    """
+    texts = {pair.id: pair for pair in pairs}
+    read = [one for one in rewards if one.chosen is not None and one.rejected is not None]
+    clusters = [one.problem for one in read]
+    margins = [float(one.chosen or 0) - float(one.rejected or 0) for one in read]
+    lengths = [len(texts[one.id].chosen) - len(texts[one.id].rejected) for one in read]
+
+    def score(metric: str, values: Sequence[float], headline: bool = False) -> Score:
+        missing = len(rewards) - len(read)
+        return mean_score(model, f"{metric}{suffix}", values, clusters, resamples, seed, missing, headline)
+
+    found = [
+        score("pair_accuracy", [float(margin > 0) for margin in margins], headline=not suffix),
+        score("mean_margin", margins),
+        score("ties", [float(margin == 0) for margin in margins]),
+    ]
+    if not suffix:
+        found.append(score("longer_reply_accuracy", [float(length > 0) for length in lengths]))
+        found.append(correlation(model, margins, lengths, clusters))
+    return found
+
+
+def correlation(model: str, margins: Sequence[float], lengths: Sequence[float], clusters: Sequence[str]) -> Score:
+    """Spearman correlation of margin and length difference: what of the verdict length alone explains."""
+    varied = len(set(margins)) > 1 and len(set(lengths)) > 1
+    value = float(spearmanr(margins, lengths).statistic) if varied else None
+    empty = mean_score(model, "length_correlation", [], [], 0, 0)
+    return empty.model_copy(update={"value": value, "n": len(margins), "clusters": len(set(clusters))})
+
+
+def validate_reward_model(model: str, pairs: Path, rewards: Path, out: Path, resamples: int, seed: int) -> None:
+    """Write the scores of one reward model on the Bridge pairs."""
+    write_scores(pair_scores(model, read_records(pairs, Pair), read_records(rewards, PairReward), resamples, seed), out)
+
+
+def verdict(probability: float | None) -> float:
+    """A classifier's discrete verdict, C_i(y) of MathTutorBench, section 4.3.1."""
+    return float((probability or 0.0) > 0.5)
+
+
+def ensemble(rewards: Sequence[PairReward], criteria: Sequence[str]) -> list[PairReward]:
+    """The sum of the verdicts of some criteria for both replies of every pair."""
+    sums: dict[str, list[Any]] = defaultdict(lambda: [0.0, 0.0, ""])
+    for one in rewards:
+        if one.criterion in criteria:
+            total = sums[one.id]
+            total[0] += verdict(one.chosen)
+            total[1] += verdict(one.rejected)
+            total[2] = one.problem
+    return [
+        PairReward(id=name, problem=problem, chosen=chosen, rejected=rejected)
+        for name, (chosen, rejected, problem) in sums.items()
+    ]
+
+
+def heldout_scores(model: str, labellings: Sequence[Labelling], resamples: int, seed: int) -> list[Score]:
+    """Accuracy of each criterion's classifier on held-out dialogues, and of always saying the more frequent label."""
+    found = []
+    by_criterion: dict[str, list[Labelling]] = defaultdict(list)
+    for one in labellings:
+        by_criterion[one.criterion].append(one)
+    for criterion, given in by_criterion.items():
+        clusters = [one.dialogue for one in given]
+        most = float(sum(one.label for one in given) * 2 >= len(given))
+        right: dict[str, Callable[[Labelling], bool]] = {
+            "heldout_accuracy": lambda one: verdict(one.probability) == one.label,
+            "majority_accuracy": lambda one, most=most: one.label == most,  # type: ignore[misc]
+        }
+        for metric, check in right.items():
+            values = [float(check(one)) for one in given]
+            found.append(mean_score(model, f"{metric}/{criterion}", values, clusters, resamples, seed))
+    return found
+
+
+def validate_criteria(
+    model: str, pairs: Path, heldout: Path, bridge: Path, out: Path, resamples: int, seed: int
+) -> None:
+    """Write the scores of the criteria classifiers: each one alone, all together, and the best three.
+
+    The paper does not say which three; here they are those with the highest held-out accuracy.
+    """
+    read, rewards = read_records(pairs, Pair), read_records(bridge, PairReward)
+    alone = heldout_scores(model, read_records(heldout, Labelling), resamples, seed)
+    criteria = list(dict.fromkeys(str(one.criterion) for one in rewards))
+    accuracy = {one.metric.partition("/")[2]: one.value or 0.0 for one in alone if one.metric.startswith("heldout")}
+    best = sorted(criteria, key=lambda name: -accuracy[name])[:BEST]
+    scores = [*alone, *pair_scores(model, read, ensemble(rewards, criteria), resamples, seed)]
+    scores += pair_scores(model, read, ensemble(rewards, best), resamples, seed, "/best_3")
+    for criterion in criteria:
+        scores += pair_scores(model, read, ensemble(rewards, [criterion]), resamples, seed, f"/{criterion}")
+    write_scores(scores, out)
