@@ -73,6 +73,20 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random base of a few layers with a manifest, its tokenizer without a pad token."""
+    if not SERVE.exists():
+        absent("the serving environment", "run make env")
+    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("weights") / "tiny"
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "workflow"), "HF_HUB_OFFLINE": "1"}
+    subprocess.run([SERVE, ROOT / "tests/tiny_model.py", source], check=True, env=env)
+    weights = json.dumps({"path": str(source)})
+    command = [SERVE, "-m", "maieutic", "prepare-weights", "--model", "tiny", "--weights", weights, "--out", folder]
+    subprocess.run([*map(str, command)], check=True, env=env)
+    return folder
+
+
 def copy_workflow(folder: Path) -> Path:
     """A checkout's worth of files: what is tracked or new, without results and environments."""
     listed = subprocess.run(

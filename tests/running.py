@@ -19,10 +19,14 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTEST_CURRENT_TEST"}}
 
 
+# Training costs minutes: only the tests that are about reward models have some.
+NO_GRADERS: dict[str, list[str]] = {"reward_models": [], "reward_comparisons": [], "classifiers": []}
+
+
 def overlay(folder: Path, config: dict[str, Any], name: str = "overlay.yaml") -> Path:
-    """Write a config overlay (JSON is YAML)."""
+    """Write a config overlay (JSON is YAML), without reward models unless it names some."""
     path = folder / name
-    path.write_text(json.dumps(config), encoding="utf-8")
+    path.write_text(json.dumps({**config, "run": {**NO_GRADERS, **config.get("run", {})}}), encoding="utf-8")
     return path
 
 

@@ -23,7 +23,7 @@ def entry(key: str, text: str = "4") -> Entry:
 
 
 def filled(path: Path, count: int = 5) -> Path:
-    with Journal(path) as journal:
+    with Journal(path, Entry) as journal:
         for number in range(count):
             journal.append(entry(f"k{number}", f"text {number}\nline \u2028 \x00"))
     return path
@@ -31,7 +31,7 @@ def filled(path: Path, count: int = 5) -> Path:
 
 def test_answers_come_back(tmp_path: Path) -> None:
     path = filled(tmp_path / "j.jsonl")
-    with Journal(path) as journal:
+    with Journal(path, Entry) as journal:
         assert list(journal.answers) == ["k0", "k1", "k2", "k3", "k4"]
         assert journal.answers["k3"].text == "text 3\nline \u2028 \x00"
         assert journal.broken == 0
@@ -41,12 +41,12 @@ def test_answers_come_back(tmp_path: Path) -> None:
 def test_a_torn_last_line_costs_that_answer_only(cut: int, tmp_path: Path) -> None:
     path = filled(tmp_path / "j.jsonl")
     path.write_bytes(path.read_bytes()[:-cut])
-    with Journal(path) as journal:
+    with Journal(path, Entry) as journal:
         lost = {"k4"} if cut > 1 else set()
         assert set(journal.answers) == {"k0", "k1", "k2", "k3", "k4"} - lost
         journal.append(entry("k4", "again"))
         journal.append(entry("k5"))
-    with Journal(path) as journal:
+    with Journal(path, Entry) as journal:
         assert {"k4", "k5"} <= set(journal.answers), "what is written after a torn line is whole"
 
 
@@ -65,16 +65,16 @@ def test_a_torn_last_line_costs_that_answer_only(cut: int, tmp_path: Path) -> No
 def test_a_damaged_journal_keeps_what_is_whole(damage: object, kept: int, broken: int, tmp_path: Path) -> None:
     path = filled(tmp_path / "j.jsonl")
     path.write_bytes(b"".join(damage(path.read_bytes().splitlines(keepends=True))))
-    with Journal(path) as journal:
+    with Journal(path, Entry) as journal:
         assert (len(journal.answers), journal.broken) == (kept, broken)
 
 
 def test_a_repeated_key_keeps_its_first_answer(tmp_path: Path) -> None:
-    with Journal(tmp_path / "j.jsonl") as journal:
+    with Journal(tmp_path / "j.jsonl", Entry) as journal:
         journal.append(entry("k", "first"))
         journal.append(entry("k", "second"))
     assert (tmp_path / "j.jsonl").read_text().count("\n") == 1
-    with Journal(tmp_path / "j.jsonl") as journal:
+    with Journal(tmp_path / "j.jsonl", Entry) as journal:
         assert journal.answers["k"].text == "first"
 
 
@@ -103,7 +103,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from maieutic.journal import Journal, Entry
-with Journal(Path(sys.argv[1])) as journal:
+with Journal(Path(sys.argv[1]), Entry) as journal:
     journal.append(Entry(key="k", text="t", seconds=0, attempts=1))
     print("ready", flush=True)
     time.sleep(60)
@@ -126,12 +126,12 @@ def test_a_second_writer_is_refused_and_told_whom_to_end(tmp_path: Path) -> None
     path = tmp_path / "results/journal/replies/b/m.jsonl"
     process = holder(path)
     try:
-        with pytest.raises(UserError, match=rf"pid {process.pid}.*make recover"), Journal(path):
+        with pytest.raises(UserError, match=rf"pid {process.pid}.*make recover"), Journal(path, Entry):
             pass
     finally:
         process.kill()
         process.wait()
-    with Journal(path) as journal:  # the kernel dropped the dead process's lock
+    with Journal(path, Entry) as journal:  # the kernel dropped the dead process's lock
         assert "k" in journal.answers, "an answer is on file from the moment that it was appended"
 
 
@@ -146,7 +146,7 @@ def test_recover_ends_a_driver_that_lives_on(tmp_path: Path) -> None:
 
 
 def test_appending_is_flushed_at_once(tmp_path: Path) -> None:
-    with Journal(tmp_path / "j.jsonl") as journal:
+    with Journal(tmp_path / "j.jsonl", Entry) as journal:
         for number in range(3):
             journal.append(entry(f"k{number}"))
             assert (tmp_path / "j.jsonl").read_text().count("\n") == number + 1

@@ -89,7 +89,7 @@ def scores_of(task: str, tutor: str, data: Path) -> dict[tuple[str, str], Score]
         for grader in card.graders
         for grade in grades_of(grader, item, reply(item, LATE.get(tutor) or TUTORS[tutor]))
     ]
-    found = score_task(card, tutor, items, grades, resamples=100, seed=1)
+    found = score_task(card, tutor, items, grades, {}, resamples=100, seed=1)
     return {(score.metric, score.scoring): score for score in found}
 
 
@@ -137,5 +137,5 @@ def test_a_refused_reply_is_missing_and_not_wrong() -> None:
     replies = [reply(items[0], lambda _: "5"), reply(items[1], lambda _: "6"), reply(items[2], lambda _: "none")]
     replies.append(Reply(id="3", task=card.task, model="m", key="k", turns=[], error="400: too long"))
     grades = [grade for item, one in zip(items, replies, strict=True) for grade in grades_of("answer", item, one)]
-    found = {one.scoring: (one.value, one.n, one.missing) for one in score_task(card, "m", items, grades, 100, 1)}
+    found = {one.scoring: (one.value, one.n, one.missing) for one in score_task(card, "m", items, grades, {}, 100, 1)}
     assert found == {"paper_compat": (pytest.approx(1 / 3), 3, 1), "robust": (0.5, 2, 2)}

@@ -21,6 +21,7 @@ from maieutic.report.browser import embedded
 from maieutic.report.tables import safe_cell
 from maieutic.score import score_replies
 from maieutic.settings import check_config
+from running import NO_GRADERS
 
 HOSTILE = '</script><script>document.title="broken"</script><img src=x onerror=alert(1)> \u202eabc 1,000 {{ 7*7 }}'
 TASKS = ["mistake_location", "pedagogy_following", "problem_solving", "socratic_questioning", "solution_correctness"]
@@ -33,7 +34,7 @@ def configuration(**run: object) -> settings.Config:
     merged["models"]["hostile"] = {
         "engine": "hosted", "model": "m", "base_url": "http://x/v1", "label": "=<b>hostile</b>", "paper": "GPT-4o",
     }  # fmt: skip
-    merged["run"] |= {"tutors": ["hostile"], "tasks": [f"mathtutorbench/{task}" for task in TASKS], **run}
+    merged["run"] |= {"tutors": ["hostile"], "tasks": [f"mathtutorbench/{task}" for task in TASKS], **NO_GRADERS, **run}
     merged["report"]["resamples"] = 100
     return check_config(merged)
 
@@ -67,7 +68,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_records(folder / "replies" / benchmark / "prompts" / f"{name}.jsonl", [prompt])
         grades = folder / "grades/parsed" / benchmark / f"{name}.jsonl"
         parse_replies(benchmark, TASKS, items_dir, replies, grades)
-        score_replies(cards, name, items_dir, grades, folder / "scores" / benchmark / f"{name}.json", 100, 1)
+        score_replies(cards, name, items_dir, grades, {}, folder / "scores" / benchmark / f"{name}.json", 100, 1)
     save_config(config.model_dump_json(), folder / "report/config.yaml")
     build_report(folder / "report/config.yaml", folder, folder / "report", missing_ok=False)
     return folder
@@ -173,6 +174,6 @@ def test_the_page_works_in_a_browser_on_a_phone(results: Path, tmp_path: Path) -
     assert seen["first"] == ["#/"] and seen["then"] == "#/task/mathtutorbench/problem_solving"
     assert seen["title"] == "Maieutic report", "no script of a reply ran"
     assert seen["boards"] == [["paper_compat", False], ["robust", True]]
-    assert seen["status"] == "12 of 60 replies", "the search finds the hostile tutor's replies alone"
+    assert seen["status"] == "12 of 84 replies", "the search finds the hostile tutor's replies alone"
     assert HOSTILE[:20] in seen["item"] and "What was read" in seen["item"]
     assert seen["wide"], "nothing but the tables scrolls sideways"

@@ -40,7 +40,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 def test_the_shipped_configuration_is_right_and_adds_the_baselines() -> None:
     config = check_config(shipped())
-    assert tutors_of(config) == ["smollm2-135m", "always-0", "always-yes", "echo", "reference"]
+    assert tutors_of(config) == ["smollm2-135m", "always-0", "always-ask", "always-yes", "echo", "reference", "reveal"]
 
 
 BAD = [

@@ -64,16 +64,8 @@ AnyWeights = Annotated[
     Annotated[PackagedWeights, Tag("from-package")] | Annotated[Weights, Tag("from-source")],
     Discriminator(kind_of_weights),
 ]
-TAGS = {
-    "vllm",
-    "hosted",
-    "baseline",
-    "weights",
-    "reward",
-    "criteria",
-    "from-package",
-    "from-source",
-}  # pydantic puts them into a fault's location
+ENGINES = {"vllm", "hosted", "baseline", "weights", "reward", "criteria"}  # these two are in the location of a fault
+TAGS = {"from-package", "from-source"}
 
 
 class Needs(Entry):

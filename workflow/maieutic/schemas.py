@@ -11,12 +11,12 @@ from pydantic import BaseModel, TypeAdapter
 from maieutic.cards import Card
 from maieutic.datasets.sources import Dataset
 from maieutic.files import whole_file
-from maieutic.journal import Entry
+from maieutic.journal import Entry, Scored
 from maieutic.models import ModelEntry
-from maieutic.records import Grade, Item, Prompt, Reply, Score
+from maieutic.records import Grade, Item, Labelling, Pair, PairReward, Prompt, Reply, Reward, Score
 from maieutic.settings import Config
 
-RECORDS: list[type[BaseModel]] = [Item, Reply, Prompt, Grade, Score]
+RECORDS: list[type[BaseModel]] = [Item, Reply, Prompt, Pair, Reward, PairReward, Labelling, Grade, Score]
 
 
 def overlay_schema() -> dict[str, Any]:
@@ -36,6 +36,7 @@ def all_schemas() -> dict[str, str]:
         "datasets": TypeAdapter(dict[str, Dataset]).json_schema(),
         "card": Card.model_json_schema(),
         "journal": Entry.model_json_schema(),
+        "scored": Scored.model_json_schema(),
         **{kind.__name__.lower(): kind.model_json_schema() for kind in RECORDS},
     }
     return {

@@ -22,6 +22,7 @@ from maieutic.errors import UserError
 from maieutic.graders import GRADERS
 from maieutic.metrics import METRICS
 from maieutic.models import (
+    ENGINES,
     TAGS,
     BaselineModel,
     CriteriaModel,
@@ -37,6 +38,7 @@ from maieutic.names import check_names
 from maieutic.rewards.criteria import check_criteria
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 
+ENGINE = 2  # place of the engine's name in pydantic's location of a fault in `models`
 WRONG_TYPE = {
     "missing": "is missing",
     "extra_forbidden": "is not a known key",
@@ -111,19 +113,19 @@ def check_config(raw: dict[str, Any]) -> Config:
         raise UserError(
             "data_dir", f"{config.data_dir} is not a folder", "name the folder with the published files, or null"
         )
-    check_graders(config)
     check_protocol(config)
     for path, loaded in config.cards.items():
         check_card(config, path, loaded)
     for name in tutors_of(config):
         check_tutor(name, config.models[name])
+    check_graders(config)
     return config
 
 
 def first_fault(error: ValidationError) -> UserError:
     """The first fault of a configuration as one line."""
     fault = error.errors()[0]
-    place = [part for part in fault["loc"] if part not in TAGS]
+    place = [part for number, part in enumerate(fault["loc"]) if part not in (ENGINES if number == ENGINE else TAGS)]
     key = ".".join(map(str, place))
     # A key or a password put where its name belongs must not reach a log.
     found = "" if place and place[-1] in {"key_env", "base_url"} else f", found {str(fault['input'])[:80]!r}"
@@ -215,10 +217,20 @@ def check_grader(config: Config, name: str) -> None:
             raise unknown(f"models.{name}: source of pairs", source, list(PAIR_SOURCES), "rewards/pairs.py")
         if PAIR_SOURCES[source].test:
             raise UserError(f"models.{name}", f"{source} holds the test pairs", "train on other sources")
-        for dataset in PAIR_SOURCES[source].datasets:
-            if dataset not in config.datasets:
-                raise unknown(f"rewards/pairs.py: {source}", dataset, list(config.datasets), "the registry")
+        check_source(config, name, source)
+
+
+def check_source(config: Config, name: str, source: str) -> None:
+    """The files of one source of pairs are in the registry, and pinned in this edition."""
+    for dataset in PAIR_SOURCES[source].datasets:
+        if dataset not in config.datasets:
+            raise unknown(f"rewards/pairs.py: {source}", dataset, list(config.datasets), "the registry")
+        try:
             config.datasets[dataset].copy_of(dataset, config.edition)
+        except UserError as error:
+            raise UserError(
+                f"models.{name}", f"it learns from {source}: {error}", "or name other reward models in run"
+            ) from None
 
 
 def sources_of(model: Model) -> list[str]:

@@ -120,6 +120,7 @@ def score_table(config: Config, scores: dict[str, list[Score]]) -> pd.DataFrame:
             "group": config.models[score.model].group,
             "baseline": isinstance(config.models[score.model], BaselineModel),
             **score.model_dump(),
+            "grader": score.grader or "parser",
         }
         for benchmark, of in scores.items()
         for score in of

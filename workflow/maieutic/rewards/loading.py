@@ -75,6 +75,16 @@ def load_classifier(
     import torch
     from transformers import AutoModelForSequenceClassification
 
+    config = read_config(folder)
+    known, there = config.get("vocab_size", UNLIMITED), config.get("num_hidden_layers", UNLIMITED)
+    if tokenizer.pad_token_id >= known:
+        raise UserError(
+            str(folder),
+            f"the pad token {tokenizer.pad_token!r} has number {tokenizer.pad_token_id}, the model knows {known}",
+            "name another base, or give its tokenizer a pad token that the model knows",
+        )
+    if layers and layers > there:
+        raise UserError(str(folder), f"{layers} layers are asked for, it has {there}", "lower train.layers")
     changes: dict[str, Any] = {"num_hidden_layers": layers} if layers else {}
     model = AutoModelForSequenceClassification.from_pretrained(
         folder,

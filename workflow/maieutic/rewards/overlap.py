@@ -16,9 +16,9 @@ from maieutic.files import whole_file
 from maieutic.records import Item, Pair, read_records
 
 
-def words(text: str) -> str:
-    """A text's words, so that blanks, marks and case do not hide that two are the same."""
-    return " ".join(re.findall(r"\w+", text.casefold()))
+def bare(text: str) -> str:
+    """A text without blanks, marks and case, which must not hide that two are the same (10,000 and 10000)."""
+    return "".join(re.findall(r"\w+", text.casefold()))
 
 
 def last_student_turn(messages: Sequence[Message]) -> str:
@@ -27,9 +27,9 @@ def last_student_turn(messages: Sequence[Message]) -> str:
 
 
 def seen_replies(pairs: Sequence[Pair]) -> set[tuple[str, str]]:
-    """(student's last turn, reply) of every reply in the training pairs, in words."""
+    """(student's last turn, reply) of every reply in the training pairs, bare."""
     return {
-        (words(last_student_turn(pair.prompt[1:])), words(reply))
+        (bare(last_student_turn(pair.prompt[1:])), bare(reply))
         for pair in pairs
         if pair.tutoring
         for reply in (pair.chosen, pair.rejected)
@@ -42,7 +42,7 @@ def leaked_items(items: Sequence[Item], pairs: Sequence[Pair]) -> list[str]:
     return [
         item.id
         for item in items
-        if (words(last_student_turn(item.reference["history"])), words(item.reference["text"])) in seen
+        if (bare(last_student_turn(item.reference["history"])), bare(item.reference["text"])) in seen
     ]
 
 

@@ -1,0 +1,286 @@
+"""Reward models for real, tiny: training that is killed, batches against single passes, bases and models that are odd."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, SERVE
+from maieutic.datasets import mathdial_bridge, mrbench
+from maieutic.datasets.sources import read_source
+from maieutic.files import sha256_of
+from maieutic.models import CriteriaModel, RewardModel
+from maieutic.records import Item, PairReward, Reply, Reward, Turn, read_records, write_records
+from maieutic.rewards.pairs import make_pairs
+
+TRAIN = {"base": "tiny", "mix": {"mrbench": 1.0}, "learning_rate": 1e-3, "batch_size": 4, "micro_batch": 1}
+MACHINE = ["--gpus", "0", "--threads", "1"]
+PATIENCE = 180.0
+TOLERANCE = 1e-4  # float32 sums in another order
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT / "workflow"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+
+
+def command(verb: str, **given: object) -> list[str]:
+    line = [str(SERVE), "-m", "maieutic", verb, *MACHINE]
+    for name, value in given.items():
+        line += [f"--{name.replace('_', '-')}", *(map(str, value) if isinstance(value, list) else [str(value)])]
+    return line
+
+
+def serve(verb: str, **given: object) -> subprocess.CompletedProcess[str]:
+    """A verb in the serving environment."""
+    return subprocess.run(
+        command(verb, **given), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
+    )
+
+
+def wait_for(process: subprocess.Popen, log: Path, ready: Callable[[], bool]) -> None:
+    """Wait until something is there, while the process lives."""
+    until = time.monotonic() + PATIENCE
+    while not ready() and time.monotonic() < until:
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.02)
+
+
+def settings(**more: Any) -> str:
+    train = {**TRAIN, **more.pop("train", {})}
+    return RewardModel(engine="reward", train=train, **more).model_dump_json(exclude_defaults=True)
+
+
+@pytest.fixture(scope="module")
+def preferences(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's pairs."""
+    folder = tmp_path_factory.mktemp("preferences")
+    demo = Path("resources/demo")
+    labels = read_source(demo / "mrbench/MRBench_V1.json", "json")
+    bridge = [read_source(demo / f"bridge/{name}.json", "json") for name in ("train", "validation", "test")]
+    for source, records in (("mrbench", [labels]), ("bridge", [*bridge, labels])):
+        make_pairs(source, records, folder / source / "pairs.jsonl", folder / source / "counts.json")
+    return folder
+
+
+Train = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def train(tiny: Path, preferences: Path) -> Train:
+    def run(out: Path, **more: Any) -> subprocess.CompletedProcess[str]:
+        journal = out.with_name(f"{out.name}.journal")
+        return serve(
+            "train-reward-model",
+            model="m",
+            settings=settings(**more),
+            base=tiny,
+            preferences=preferences,
+            journal=journal,
+            out=out,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained(train: Train, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The training that nothing happens to."""
+    out = tmp_path_factory.mktemp("trained") / "m"
+    done = train(out)
+    assert done.returncode == 0, done.stdout
+    assert "tiny has no pad token: it pads with '<|end|>'" in done.stdout, "the rule is told"
+    return out
+
+
+def test_training_uses_every_pair_and_tells_what_it_did(trained: Path, preferences: Path) -> None:
+    told = json.loads((trained / "training.json").read_text())
+    pairs = len((preferences / "mrbench/pairs.jsonl").read_text().splitlines())
+    assert told["counts"]["pairs"] == told["counts"]["trained"] == pairs
+    assert len(told["history"]) == -(-pairs // 4), "one entry an optimiser step"
+    first, last = told["history"][:8], told["history"][-8:]
+    assert sum(step["loss"] for step in last) < sum(step["loss"] for step in first), "it learns"
+    assert {path.suffix for path in trained.glob("model*")} == {".safetensors"}
+    assert not list(trained.glob("*.bin")) and not list(trained.glob("*.pt"))
+    assert not trained.with_name("m.journal").exists(), "a finished training leaves no checkpoint"
+
+
+def test_a_killed_training_goes_on_and_ends_the_same(
+    trained: Path, tiny: Path, preferences: Path, tmp_path: Path
+) -> None:
+    given: dict[str, object] = {
+        "model": "m",
+        "settings": settings(train={"checkpoint_seconds": 0.2}),
+        "base": tiny,
+        "preferences": preferences,
+        "journal": tmp_path / "journal",
+        "out": tmp_path / "m",
+    }
+    with open(tmp_path / "log", "w", encoding="utf-8") as log:
+        process = subprocess.Popen(command("train-reward-model", **given), stdout=log, stderr=log, env=environment())
+    wait_for(process, tmp_path / "log", lambda: bool(list((tmp_path / "journal").glob("checkpoint-*/whole"))))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "m").exists(), "no half output"
+    # A checkpoint that the kill cut short is not gone on with.
+    [whole] = (tmp_path / "journal").glob("checkpoint-*/whole")
+    torn = whole.parent.with_name("checkpoint-9999")
+    shutil.copytree(whole.parent, torn)
+    (torn / "whole").unlink()
+    done = serve("train-reward-model", **given)
+    assert done.returncode == 0, done.stdout
+    assert f"m goes on from {whole.parent.name}" in done.stdout
+    assert sha256_of(tmp_path / "m/model.safetensors") == sha256_of(trained / "model.safetensors")
+    ours, theirs = (json.loads((folder / "training.json").read_text()) for folder in (tmp_path / "m", trained))
+    assert ours["counts"] == theirs["counts"]
+    assert [step["step"] for step in ours["history"]] == [step["step"] for step in theirs["history"]]
+    assert ours["history"][-1] == theirs["history"][-1]
+
+
+def test_overlong_pairs_are_left_out_or_cut_and_counted(train: Train, tmp_path: Path) -> None:
+    done = train(tmp_path / "out", train={"max_length": 400, "epochs": 0.1})
+    assert done.returncode == 0, done.stdout
+    left = json.loads((tmp_path / "out/training.json").read_text())["counts"]
+    assert left["overlong_left_out"] > 0 and left["trained"] == left["pairs"] - left["overlong_left_out"]
+    done = train(tmp_path / "none", train={"max_length": 16})
+    assert done.returncode == 2 and "models.m.train.max_length: every pair has more than 16 tokens" in done.stdout
+    done = train(tmp_path / "cut", train={"max_length": 64, "overlong": "cut", "epochs": 0.1, "margin": True})
+    assert done.returncode == 0, done.stdout
+    cut = json.loads((tmp_path / "cut/training.json").read_text())["counts"]
+    assert cut["trained"] == cut["pairs"] and cut["overlong_cut"] >= left["overlong_left_out"]
+
+
+def score(trained: Path, preferences: Path, tmp_path: Path, name: str, **more: Any) -> list[PairReward]:
+    done = serve(
+        "score-pairs",
+        model="m",
+        settings=settings(**more),
+        weights=trained,
+        pairs=preferences / "bridge/pairs.jsonl",
+        journal=tmp_path / f"{name}.journal.jsonl",
+        out=tmp_path / f"{name}.jsonl",
+    )
+    assert done.returncode == 0, done.stdout
+    return read_records(tmp_path / f"{name}.jsonl", PairReward)
+
+
+def test_batch_one_equals_batch_n(trained: Path, preferences: Path, tmp_path: Path) -> None:
+    single = score(trained, preferences, tmp_path, "single", token_budget=1)
+    many = score(trained, preferences, tmp_path, "many", token_budget=8192)
+    assert len(single) == len(many) == 20
+    for one, other in zip(single, many, strict=True):
+        assert one.chosen == pytest.approx(other.chosen, abs=TOLERANCE)
+        assert one.rejected == pytest.approx(other.rejected, abs=TOLERANCE)
+    assert len({one.chosen for one in many}) > 10, "the scores differ"
+
+
+def test_a_conversation_longer_than_the_context_has_no_score(trained: Path, preferences: Path, tmp_path: Path) -> None:
+    short = score(trained, preferences, tmp_path, "short", max_length=220)
+    unscored = [one for one in short if one.chosen is None or one.rejected is None]
+    assert unscored and all("tokens, the reward model takes 220" in str(one.why_none) for one in unscored)
+
+
+def test_several_tutors_in_one_load_and_a_kill_between_batches(trained: Path, tmp_path: Path) -> None:
+    records = read_source(Path("resources/demo/mathtutorbench/datasets/mathdial_bridge.json"), "json")
+    items = mathdial_bridge.next_turn(records, "scaffolding")
+    write_records(tmp_path / "items/scaffolding.jsonl", items)
+
+    def reply(case: Item, model: str, text: str, error: str | None = None) -> Reply:
+        turn = Turn(messages="none", text=text)
+        return Reply(id=case.id, task=case.task, model=model, key="k", turns=[turn], error=error)
+
+    files = []
+    for model in ("one", "two", "same"):
+        said = [reply(case, model, f"{'one' if model == 'same' else model}: why {case.id}?") for case in items]
+        if model == "two":
+            said[0] = reply(items[0], model, "", error="context too long")
+        files.append(tmp_path / f"{model}.jsonl")
+        write_records(files[-1], said)
+
+    def run(name: str) -> Path:
+        given: dict[str, object] = {
+            "model": "m", "settings": settings(token_budget=512), "weights": trained, "items": tmp_path / "items",
+            "tasks": ["scaffolding"], "replies": files, "journal": tmp_path / f"{name}.j.jsonl", "out": tmp_path / name,
+        }  # fmt: skip
+        done = serve("score-rewards", **given)
+        assert done.returncode == 0, done.stdout
+        return tmp_path / name
+
+    whole = read_records(run("whole"), Reward)
+    assert len(whole) == 3 * len(items)
+    refused = [one for one in whole if one.score is None]
+    assert [(one.model, one.why_none) for one in refused] == [("two", "refused: context too long")]
+    scores = {(one.model, one.id): one.score for one in whole}
+    assert all(scores["one", case.id] == scores["same", case.id] for case in items), "equal replies are scored once"
+    # What a kill leaves: the first batches, and half a line of the next.
+    lines = (tmp_path / "whole.j.jsonl").read_text().splitlines(keepends=True)
+    assert len(lines) == 2 * len(items) - 1
+    (tmp_path / "killed.j.jsonl").write_text("".join(lines[:6]) + lines[6][:40])
+    again = read_records(run("killed"), Reward)
+    assert [(one.id, one.score) for one in again] == [(one.id, one.score) for one in whole]
+    after = (tmp_path / "killed.j.jsonl").read_text().splitlines()
+    keys = [json.loads(line)["key"] for line in after if line.endswith("}")]
+    assert len(keys) == len(set(keys)) == 2 * len(items) - 1 and after[:6] == [line.strip() for line in lines[:6]]
+
+
+def test_odd_models_are_refused_by_one_line(trained: Path, tiny: Path, preferences: Path, tmp_path: Path) -> None:
+    two = tmp_path / "two"
+    shutil.copytree(trained, two, symlinks=True)
+    config = json.loads((two / "config.json").read_text())
+    (two / "config.json").write_text(json.dumps({**config, "id2label": {"0": "a", "1": "b"}, "num_labels": 2}))
+    given: dict[str, object] = {
+        "model": "m", "settings": settings(), "pairs": preferences / "bridge/pairs.jsonl",
+        "journal": tmp_path / "j.jsonl", "out": tmp_path / "out.jsonl",
+    }  # fmt: skip
+    done = serve("score-pairs", weights=two, **given)
+    assert done.returncode == 2 and "models.m.weights: a reward model has one output, found 2. Mend:" in done.stdout
+    pickle = tmp_path / "pickle"
+    pickle.mkdir()
+    (pickle / "pytorch_model.bin").write_bytes(b"\x80\x04never loaded")
+    weights = json.dumps({"path": str(pickle)})
+    done = subprocess.run(
+        [SERVE, "-m", "maieutic", "prepare-weights", "--model", "m", "--weights", weights, "--out", tmp_path / "w"],
+        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2 and "holds no *.safetensors" in done.stdout
+
+
+def test_criteria_classifiers_go_on_after_a_kill(tiny: Path, preferences: Path, tmp_path: Path) -> None:
+    records = read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")
+    train = {"base": "tiny", "criteria": ["Actionability", "Tutor_Tone"], "epochs": 1, "max_length": 64}
+
+    def given(name: str) -> dict[str, object]:
+        return {
+            "model": "c", "settings": CriteriaModel(engine="criteria", train=train).model_dump_json(exclude_defaults=True),
+            "base": tiny, "labels": "resources/demo/mrbench/MRBench_V1.json", "format": "json",
+            "pairs": preferences / "bridge/pairs.jsonl",
+            "journal": tmp_path / f"{name}.journal", "out": tmp_path / name,
+        }  # fmt: skip
+
+    done = serve("train-criteria", **given("whole"))
+    assert done.returncode == 0, done.stdout
+    counts = json.loads((tmp_path / "whole/training.json").read_text())["counts"]
+    assert counts["train_replies"] + counts["test_replies"] == len(mrbench.labelled(records))
+    bridge = read_records(tmp_path / "whole/bridge.jsonl", PairReward)
+    assert {one.criterion for one in bridge} == {"Actionability", "Tutor_Tone"} and len(bridge) == 40
+    assert all(0 <= float(one.chosen or 0) <= 1 for one in bridge)
+    assert not (tmp_path / "whole.journal").exists(), "finished classifiers stay in the output only"
+
+    with open(tmp_path / "log", "w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            command("train-criteria", **given("killed")), stdout=log, stderr=log, env=environment()
+        )
+    wait_for(process, tmp_path / "log", lambda: (tmp_path / "killed.journal/Actionability/model/history.json").exists())
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = serve("train-criteria", **given("killed"))
+    assert done.returncode == 0 and "c/Actionability is trained already" in done.stdout, done.stdout
+    for name in ("bridge.jsonl", "heldout.jsonl", "training.json"):
+        assert (tmp_path / "killed" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name

@@ -1,0 +1,47 @@
+"""Makes a tiny random causal model with a tokenizer of its own. Run by the serving environment: tiny_model.py OUT."""
+
+import sys
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+TEMPLATE = (
+    "{% for message in messages %}<|{{ message['role'] }}|>{{ message['content'] }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+SPECIAL = ["<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
+
+
+def tokenizer(text: list[str]) -> PreTrainedTokenizerFast:
+    """A byte-level BPE without a pad token, as some bases are."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=1024, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    made.train_from_iterator(text, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>", chat_template=TEMPLATE)
+
+
+def main(out: Path) -> None:
+    torch.manual_seed(0)
+    words = tokenizer([Path("README.md").read_text(encoding="utf-8")])
+    config = LlamaConfig(
+        vocab_size=len(words),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=1024,
+        eos_token_id=words.eos_token_id,
+    )
+    LlamaForCausalLM(config).save_pretrained(out, safe_serialization=True)
+    words.save_pretrained(out)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

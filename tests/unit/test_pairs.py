@@ -1,0 +1,178 @@
+"""Preference pairs: the published counts from the real files, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from maieutic.conversations import conversation, merged, parse_turns
+from maieutic.datasets import bridge, gsm8k, mathdial, mathdial_bridge, mrbench, ultrafeedback
+from maieutic.datasets.sources import read_source
+from maieutic.errors import UserError
+from maieutic.records import Item, Pair, read_records
+from maieutic.rewards.criteria import WORST, binary, split_by_dialogue
+from maieutic.rewards.overlap import leaked_items
+from maieutic.rewards.pairs import PAIR_SOURCES, make_pairs, refusal, turns_before
+
+DEMO = Path("resources/demo")
+YES = dict(mrbench.DESIRED)
+
+
+def real(data: Path, name: str) -> list[dict[str, Any]]:
+    return read_source(data / name, "jsonl" if name.endswith("jsonl") else "json")
+
+
+def turns(pairs: list[Pair]) -> float:
+    return sum(map(turns_before, pairs)) / len(pairs)
+
+
+def test_mrbench_gives_the_published_4521_pairs(data: Path) -> None:
+    pairs = mrbench.preferences(real(data, "mrbench/MRBench_V1.json"))
+    assert len(pairs) == 4521 == PAIR_SOURCES["mrbench"].pairs
+    assert not any(map(refusal, pairs)) and len({pair.id for pair in pairs}) == 4521
+    assert {pair.margin for pair in pairs} <= set(range(1, 9))
+    assert all(pair.prompt[0]["content"].startswith("Problem: ") for pair in pairs)
+
+
+def test_bridge_without_mrbenchs_topics_gives_the_published_482_pairs(data: Path) -> None:
+    splits = [real(data, f"bridge/{name}.json") for name in ("train", "validation", "test")]
+    records = real(data, "mrbench/MRBench_V1.json")
+    pairs = bridge.preferences(*splits, records)
+    assert len(pairs) == 482 == PAIR_SOURCES["bridge"].pairs
+    assert round(turns(pairs), 2) == 2.79 == PAIR_SOURCES["bridge"].turns
+    assert len(bridge.preferences(*splits, [])) == 700, "the leakage rule takes the others out"
+
+
+def test_other_sources_on_the_splits_that_are_here(data: Path) -> None:
+    """The train files are not at hand: the rules are held against what the specification counts on the test splits."""
+    inpainted = gsm8k.inpainted(real(data, "gsm8k/test_socratic.jsonl"))
+    assert len(inpainted) == 4821 - 1319
+    dial = mathdial.preferences(real(data, "mathdial/test.jsonl"))
+    assert turns(dial) == pytest.approx(2.93, abs=0.006) and len(dial) == 930
+    assert len(ultrafeedback.preferences(real(data, "ultrafeedback/train_clean.jsonl"))) == 1000
+
+
+def test_benchmark_replies_in_the_training_pairs(data: Path) -> None:
+    """49 of 1,150 and 27 of 327 human replies stand in MRBench after the same student turn."""
+    pairs = mrbench.preferences(real(data, "mrbench/MRBench_V1.json"))
+    for name, items, leaked in (("mathdial_bridge", 1150, 49), ("mathdial_bridge_hard", 327, 27)):
+        cases = mathdial_bridge.next_turn(real(data, f"mathtutorbench/datasets/{name}.json"), "task")
+        assert (len(cases), len(leaked_items(cases, pairs))) == (items, leaked)
+
+
+def demo_records(source: str) -> list[list[dict[str, Any]]]:
+    paths = {
+        "gsm8k_inpainted": ["gsm8k/test_socratic.jsonl"],
+        "mathdial": ["mathdial/train.jsonl"],
+        "mrbench": ["mrbench/MRBench_V1.json"],
+        "ultrafeedback": ["ultrafeedback/train.jsonl"],
+        "bridge": ["bridge/train.json", "bridge/validation.json", "bridge/test.json", "mrbench/MRBench_V1.json"],
+    }
+    return [read_source(DEMO / name, name.rpartition(".")[2]) for name in paths[source]]
+
+
+@pytest.mark.parametrize("source", PAIR_SOURCES)
+def test_every_source_reads_the_demo(source: str, tmp_path: Path) -> None:
+    make_pairs(source, demo_records(source), tmp_path / "pairs.jsonl", tmp_path / "counts.json")
+    pairs = read_records(tmp_path / "pairs.jsonl", Pair)
+    counts = json.loads((tmp_path / "counts.json").read_text())
+    assert len(pairs) == counts["pairs"] > 9
+    assert not any(map(refusal, pairs)) and all(pair.source == source for pair in pairs)
+
+
+def test_the_demos_overlap_is_two_items() -> None:
+    pairs = mrbench.preferences(*demo_records("mrbench"))
+    items = mathdial_bridge.next_turn(
+        read_source(DEMO / "mathtutorbench/datasets/mathdial_bridge.json", "json"), "task"
+    )
+    assert len(leaked_items(items, pairs)) == 2
+
+
+def test_the_leakage_rule_drops_shared_topics() -> None:
+    assert len(bridge.preferences(*demo_records("bridge"))) == 20
+
+
+BAD = {
+    "no rejected reply": {"c_r": [{"text": " "}]},
+    "no chosen reply": {"c_r_": []},
+    "equal replies": {"c_r": [{"text": "Same."}], "c_r_": [{"text": "Same. "}]},
+}
+
+
+@pytest.mark.parametrize(("why", "change"), BAD.items(), ids=BAD)
+def test_a_pair_that_says_nothing_is_refused_and_counted(why: str, change: dict[str, Any], tmp_path: Path) -> None:
+    train, *others = demo_records("bridge")
+    train[1] = {**train[1], **change}
+    make_pairs("bridge", [train, *others], tmp_path / "pairs.jsonl", tmp_path / "counts.json")
+    counts = json.loads((tmp_path / "counts.json").read_text())
+    assert counts["refused"] == {why: 1} and counts["pairs"] == 19
+
+
+def test_a_file_of_another_shape_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^preferences/mrbench: mrbench cannot be read: KeyError"):
+        make_pairs("mrbench", [[{"conversation_history": "Tutor: Hi"}]], tmp_path / "p", tmp_path / "c")
+    with pytest.raises(UserError, match="no pair is left of 0"):
+        make_pairs("ultrafeedback", [[]], tmp_path / "p", tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    ("changes", "count"),
+    [
+        ({}, 8),
+        ({"Tutor_Tone": "Neutral"}, 7),
+        ({"Revealing_of_the_Answer": "Yes (and the answer is correct)"}, 7),
+        ({"Mistake_Location": "To some extent", "Coherence": "No"}, 6),
+        (dict.fromkeys(YES, "No"), 1),
+    ],
+)
+def test_desired_criteria_are_counted_as_equation_2_says(changes: dict[str, str], count: int) -> None:
+    assert mrbench.desired_criteria({**YES, **changes}) == count
+
+
+@pytest.mark.parametrize(
+    ("criterion", "label", "value"),
+    [
+        ("Actionability", "No", 0),
+        ("Actionability", "To some extent", 1),
+        ("Tutor_Tone", "Offensive", 0),
+        ("Tutor_Tone", "Neutral", 1),
+        ("Revealing_of_the_Answer", "No", 1),
+        ("Revealing_of_the_Answer", "Yes (but the answer is incorrect)", 0),
+    ],
+)
+def test_labels_become_binary(criterion: str, label: str, value: int) -> None:
+    assert binary(criterion, label) == value and criterion not in set(WORST) - {"Tutor_Tone", "Revealing_of_the_Answer"}
+
+
+def test_classifiers_are_tested_on_other_dialogues() -> None:
+    replies = mrbench.labelled(*demo_records("mrbench"))
+    split = split_by_dialogue(replies, 0.2, 1)
+    assert len(split.train) + len(split.test) == len(replies)
+    assert not {one.problem for one in split.train} & {one.problem for one in split.test}
+    assert split_by_dialogue(replies, 0.2, 2).test != split.test
+
+
+def test_dialogues_as_printed_become_turns() -> None:
+    text = "Tutor: Hi\u00a0\n\u00a0Student: I think\nit is 4\u00a0\n\u00a0 4\u00a0\n\u00a0Student: or 5: maybe\u00a0\n\u00a0Tutor: Why?"
+    assert merged(parse_turns(text)) == [
+        {"role": "assistant", "content": "Hi"},
+        {"role": "user", "content": "I think\nit is 4 \n  4 or 5: maybe"},
+        {"role": "assistant", "content": "Why?"},
+    ]
+
+
+def test_the_layout_is_the_released_scorers() -> None:
+    item = Item(
+        id="i", task="t", cluster="c", vars={"question": "1+1?"},
+        reference={"text": "Two.", "solution": "2", "history": [{"role": "user", "content": "3"}]},
+    )  # fmt: skip
+    from maieutic.rewards.scoring import before_reply
+
+    assert conversation(before_reply(item), "Why?", "Judge.") == [
+        {"role": "system", "content": "Judge."},
+        {"role": "user", "content": "Problem: 1+1?\nReference Solution: 2"},
+        {"role": "user", "content": "3"},
+        {"role": "assistant", "content": "Why?"},
+    ]

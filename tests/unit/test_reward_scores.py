@@ -1,0 +1,183 @@
+"""From scalars to win rates: ties, empty and unscored replies, the clean subset; batches and how often a model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from maieutic.cards import card_path, read_card
+from maieutic.datasets import mathdial_bridge
+from maieutic.datasets.sources import read_source
+from maieutic.graders.rewards import grades_of_reply
+from maieutic.journal import Journal, Scored
+from maieutic.records import Grade, Item, Labelling, Pair, PairReward, Reward, Score
+from maieutic.rewards.scorer import batches, score_all
+from maieutic.rewards.validation import ensemble, heldout_scores, pair_scores
+from maieutic.score import score_task
+
+CARD = read_card(card_path("mathtutorbench", "scaffolding_generation")).card
+
+
+def item(name: str) -> Item:
+    return Item(id=name, task=CARD.task, cluster=f"c-{name}", vars={"question": "q"}, reference={"text": "ref"})
+
+
+def reward(name: str, model: str, score: float | None) -> Reward:
+    why = None if score is not None else "too long"
+    return Reward(id=name, task=CARD.task, model=model, key="k", score=score, tokens=3, why_none=why)
+
+
+CASES = {
+    "higher wins": ("Why?", 1.0, 0.5, {"paper_compat": True, "robust": True}),
+    "a tie loses": ("Why?", 0.5, 0.5, {"paper_compat": False, "robust": False}),
+    "lower loses": ("Why?", -1.0, 0.5, {"paper_compat": False, "robust": False}),
+    "an empty reply wins as released only": (" \n", 1.0, 0.5, {"paper_compat": True, "robust": False}),
+    "no score is none": ("Why?", None, 0.5, {"paper_compat": None, "robust": None}),
+    "no score of the human is none": ("Why?", 1.0, None, {"paper_compat": None, "robust": None}),
+}
+
+
+@pytest.mark.parametrize(("text", "mine", "human", "expected"), CASES.values(), ids=CASES)
+def test_a_win_is_strictly_above_the_human(
+    text: str, mine: float | None, human: float | None, expected: dict[str, bool | None]
+) -> None:
+    grades = grades_of_reply(item("a"), text, reward("a", "m", mine), reward("a", "reference", human), leaked=False)
+    wins = {grade.grader.partition("/")[2]: grade for grade in grades if grade.criterion == "win"}
+    assert {scoring: grade.value for scoring, grade in wins.items()} == expected
+    assert all((grade.value is None) == bool(grade.why_none) for grade in grades)
+
+
+def graded(values: Sequence[tuple[float | None, bool]]) -> tuple[list[Item], list[Grade]]:
+    items = [item(str(number)) for number in range(len(values))]
+    grades = [
+        grade
+        for case, (score, leaked) in zip(items, values, strict=True)
+        for grade in grades_of_reply(case, "x", reward(case.id, "m", score), reward(case.id, "r", 0.0), leaked)
+    ]
+    return items, grades
+
+
+def scores_by(values: Sequence[tuple[float | None, bool]]) -> dict[tuple[str, str | None], Score]:
+    items, grades = graded(values)
+    found = score_task(CARD, "m", items, [], {"first": grades, "second": grades}, resamples=100, seed=1)
+    return {(one.metric, one.grader): one for one in found if one.scoring == "robust"}
+
+
+def test_win_rate_clean_subset_and_missing() -> None:
+    found = scores_by([(1.0, True), (2.0, False), (-1.0, False), (None, False)])
+    win, clean = found["win_rate", "first"], found["win_rate_clean", "first"]
+    assert (win.value, win.n, win.missing) == (pytest.approx(2 / 3), 3, 1)
+    assert (clean.value, clean.n, clean.missing) == (0.5, 2, 1), "the leaked item is not missing"
+    assert found["reward_margin", "first"].value == pytest.approx(2 / 3)
+    assert win.headline and not found["win_rate", "second"].headline
+
+
+def test_without_reward_models_the_stand_in_is_the_headline() -> None:
+    assert CARD.headline == "win_rate" and CARD.without("reward").headline == "match"
+    assert "reward" not in CARD.without("reward").graders
+
+
+@pytest.mark.parametrize("lengths", [[], [5], [900, 5, 5, 5], [3] * 50, list(range(1, 80))])
+def test_batches_keep_the_budget_and_lose_nothing(lengths: list[int]) -> None:
+    found = batches(lengths, 100)
+    assert sorted(position for batch in found for position in batch) == list(range(len(lengths)))
+    for batch in found:
+        longest = max(lengths[position] for position in batch)
+        assert len(batch) * longest <= 100 or len(batch) == 1
+
+
+def test_what_a_kill_left_is_batched_as_it_would_have_been() -> None:
+    lengths = [7, 90, 33, 33, 20, 61, 5, 5, 12]
+    whole = batches(lengths, 100)
+    left = [position for batch in whole[2:] for position in sorted(batch)]
+    again = batches([lengths[position] for position in left], 100)
+    assert [[left[one] for one in batch] for batch in again] == whole[2:]
+
+
+def test_forward_passes_for_n_tutors_are_2954_n_plus_1477(data: Path, tmp_path: Path) -> None:
+    """Two tasks on 1,150 and two on 327 dialogues a tutor; the human replies are scored once, whoever asks for them."""
+    items = [
+        case
+        for name in ("mathdial_bridge", "mathdial_bridge_hard")
+        for case in mathdial_bridge.next_turn(
+            read_source(data / f"mathtutorbench/datasets/{name}.json", "json"), "scaffolding"
+        )
+    ]
+    rows = 0
+
+    def forward(conversations: list[Sequence[int]]) -> list[float]:
+        nonlocal rows
+        rows += len(conversations)
+        return [0.0] * len(conversations)
+
+    def ids(case: Item, reply: str) -> list[int]:
+        return list(f"{case.vars}{case.reference['history']}{reply}".encode())
+
+    with Journal(tmp_path / "j.jsonl", Scored) as journal:
+        for tutor in ("reference", "reference", "one", "two"):
+            said = [
+                ids(case, case.reference["text"] if tutor == "reference" else f"{tutor} {task} {case.id}")
+                for case in items
+                for task in ("scaffolding", "following")
+            ]
+            score_all(tutor, said, "weights", journal, 10**6, lambda: forward)
+    assert rows == 2954 * 2 + 1477
+
+
+def test_nothing_is_scored_twice_and_equal_conversations_share_a_score(tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def forward(conversations: list[Sequence[int]]) -> list[float]:
+        calls.append(len(conversations))
+        return [float(len(one)) for one in conversations]
+
+    path = tmp_path / "j.jsonl"
+    with Journal(path, Scored) as journal:
+        first = score_all("m", [[1, 2], [3], [1, 2]], "w", journal, 100, lambda: forward)
+    assert [one.score for one in first] == [2.0, 1.0, 2.0] and calls == [2]
+    path.write_bytes(path.read_bytes()[:-9])  # a torn last line
+    with Journal(path, Scored) as journal:
+        again = score_all("m", [[1, 2], [3], [1, 2]], "w", journal, 100, lambda: forward)
+        assert [one.score for one in again] == [one.score for one in first]
+        score_all("m", [[1, 2]], "other weights", journal, 100, lambda: forward)
+    assert calls == [2, 1, 1]
+
+
+def pair(name: str, chosen: str, rejected: str) -> Pair:
+    return Pair(id=name, source="bridge", problem=name, prompt=[], chosen=chosen, rejected=rejected, margin=1)
+
+
+def test_pair_accuracy_is_strict_and_length_stands_beside_it() -> None:
+    pairs = [pair("a", "long reply", "x"), pair("b", "y", "long reply"), pair("c", "same", "size"), pair("d", "q", "r")]
+    values = [(2.0, 1.0), (0.0, 1.0), (1.0, 1.0), (None, 1.0)]
+    rewards = [
+        PairReward(id=one.id, problem=one.id, chosen=better, rejected=worse)
+        for one, (better, worse) in zip(pairs, values, strict=True)
+    ]
+    found = {one.metric: one for one in pair_scores("m", pairs, rewards, 100, 1)}
+    assert found["pair_accuracy"].value == pytest.approx(1 / 3) and found["pair_accuracy"].missing == 1
+    assert found["ties"].value == pytest.approx(1 / 3) and found["mean_margin"].value == 0.0
+    assert found["longer_reply_accuracy"].value == pytest.approx(1 / 3)
+    assert found["length_correlation"].value == pytest.approx(1.0)
+
+
+def test_the_ensemble_sums_verdicts() -> None:
+    rewards = [
+        PairReward(id="a", problem="a", criterion="x", chosen=0.9, rejected=0.2),
+        PairReward(id="a", problem="a", criterion="y", chosen=0.6, rejected=0.7),
+        PairReward(id="a", problem="a", criterion="z", chosen=0.1, rejected=0.9),
+    ]
+    [both] = ensemble(rewards, ["x", "y"])
+    assert (both.chosen, both.rejected) == (2.0, 1.0)
+    [three] = ensemble(rewards, ["x", "y", "z"])
+    assert (three.chosen, three.rejected) == (2.0, 2.0)
+
+
+def test_heldout_accuracy_stands_beside_the_frequent_label() -> None:
+    given = [
+        Labelling(id=str(n), dialogue=str(n), criterion="x", label=label, probability=p, tokens=1)
+        for n, (label, p) in enumerate([(1, 0.9), (1, 0.2), (0, 0.4), (1, 0.8)])
+    ]
+    found = {one.metric: one.value for one in heldout_scores("m", given, 100, 1)}
+    assert found == {"heldout_accuracy/x": 0.75, "majority_accuracy/x": 0.75}

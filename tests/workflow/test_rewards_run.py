@@ -1,0 +1,128 @@
+"""The whole DAG with reward models: trained, killed while they score, shown on the page; what a change re-runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from running import overlay, planned, run, start
+from small import PATIENCE, until
+
+TASKS = ["mathtutorbench/scaffolding_generation", "mathtutorbench/mistake_location"]
+BATCH = "tiny-rm/mathtutorbench/_baselines"
+TABLES = (
+    "results/report/scores.csv",
+    "results/scores/bridge_pairs/tiny-rm.json",
+    "results/scores/mathtutorbench/echo.json",
+)
+
+
+def configure(folder: Path, weights: Path, **run_keys: Any) -> Path:
+    """Baseline tutors, and tiny graders that one token a forward pass keeps busy for a moment."""
+    needs = {"cpus": 1, "mem_mb": 1000}
+    train = {"base": "tiny", "mix": {"mrbench": 1.0}, "learning_rate": 1e-3, "batch_size": 8, "micro_batch": 1}
+    models = {
+        "tiny": {"engine": "weights", "weights": {"path": str(weights)}, "needs": needs},
+        "tiny-rm": {"engine": "reward", "train": train, "token_budget": 1, "paper": "MRBench", "needs": needs},
+        "tiny-untrained": {"engine": "reward", "train": {**train, "mix": {}}, "needs": needs},
+        "tiny-criteria": {
+            "engine": "criteria",
+            "train": {"base": "tiny", "criteria": ["Actionability"], "epochs": 1, "max_length": 64},
+            "needs": needs,
+        },
+    }
+    keys = {
+        "tutors": ["echo"], "tasks": TASKS, "reward_models": ["tiny-rm"],
+        "reward_comparisons": ["tiny-untrained"], "classifiers": ["tiny-criteria"], **run_keys,
+    }  # fmt: skip
+    return overlay(folder, {"models": models, "run": keys, "report": {"resamples": 100}})
+
+
+def journal(folder: Path) -> list[str]:
+    path = folder / f"results/journal/rewards/{BATCH}.jsonl"
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+@pytest.fixture(scope="module")
+def finished(checkouts: Callable[[], Path], tiny: Path) -> Path:
+    folder = checkouts()
+    done = run(folder, configure(folder, tiny), OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stdout
+    return folder
+
+
+def test_win_rates_head_the_pedagogy_tasks(finished: Path) -> None:
+    table = pd.read_csv(finished / "results/report/scores.csv")
+    wins = table[(table.metric == "win_rate") & (table.scoring == "robust")].set_index("model")
+    assert set(wins.grader) == {"tiny-rm"} and wins.headline.all()
+    assert set(wins.index) == {"always-ask", "always-yes", "echo", "reference", "reveal"}, "not those of other tasks"
+    assert wins.loc["reference", "value"] == 0.0 and wins.ceiling.isna().all(), "the human reply ties with itself"
+    best = wins.loc[["always-ask", "always-yes", "echo", "reveal"], "value"].max()
+    assert set(wins.floor) == {best}
+    clean = table[(table.metric == "win_rate_clean") & (table.model == "echo")].iloc[0]
+    assert (clean.n, clean.missing) == (10, 0), "two of the twelve human replies stand in the training pairs"
+    assert set(table[table.task == "mistake_location"].grader) == {"parser"}
+
+
+def test_the_page_tells_what_the_graders_are_worth(finished: Path) -> None:
+    page = (finished / "results/report/index.html").read_text(encoding="utf-8")
+    section = page.split('data-page="#/rewards"')[1].split("<section")[0]
+    for heading in (
+        "Agreement with experts", "What is in the pairs", "What leaks", "Training", "Data mixes",
+        "Criteria classifiers", "One dialogue, every reply", "Novice replies by score", "Speed of scoring",
+    ):  # fmt: skip
+        assert f"<h3>{heading}" in section, heading
+    assert section.count("<svg") >= 3, "accuracy, densities, a training's curve"
+    text = re.sub(r"<[^>]+>", " ", section)
+    assert "4521" in text and "482" in text and "tiny-rm" in text and "Preferring the longer reply" in text
+    assert "built-in method" not in text and "None" not in text and "nan" not in text.split()
+    card = (finished / "results/rewards/models/tiny-rm/README.md").read_text(encoding="utf-8")
+    assert "| MRBench | 174 |" in card and "174 trained on, 0 left out" in card
+    assert "learning_rate | 0.001" in card and "20 Bridge test pairs" in card
+
+
+def test_a_second_run_does_nothing_and_a_tutor_more_runs_its_own_jobs(finished: Path, tiny: Path) -> None:
+    assert planned(finished, configure(finished, tiny)) == set()
+    model = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    config = json.loads(configure(finished, tiny, tutors=["echo", "added"]).read_text(encoding="utf-8"))
+    config["models"]["added"] = model
+    where = "benchmark=mathtutorbench, model=added"
+    assert planned(finished, overlay(finished, config, "more.yaml")) == {
+        "save_config", "build_report",
+        *(f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")),
+        "score_rewards model=tiny-rm, benchmark=mathtutorbench, batch=added",
+        "grade_by_rewards reward=tiny-rm, benchmark=mathtutorbench, model=added",
+    }  # fmt: skip
+
+
+def test_a_larger_machine_trains_nothing_anew(finished: Path, tiny: Path) -> None:
+    config = json.loads(configure(finished, tiny).read_text(encoding="utf-8"))
+    config["models"]["tiny-rm"] |= {"needs": {"cpus": 2, "mem_mb": 2000}, "label": "Another label"}
+    jobs = planned(finished, overlay(finished, config, "machine.yaml"))
+    assert not any(job.startswith(("train", "score_pairs", "score_rewards")) for job in jobs), jobs
+
+
+def test_a_run_killed_while_it_scores_ends_the_same(finished: Path, checkouts: Callable[[], Path], tiny: Path) -> None:
+    folder = checkouts()
+    config = configure(folder, tiny)
+    process = start(folder, config)
+    lock = folder / f"results/journal/rewards/{BATCH}.lock"
+    until(lambda: len(journal(folder)) > 5, "some scores")
+    pid = int(lock.read_text(encoding="utf-8").split()[3])
+    os.kill(pid, signal.SIGKILL)
+    assert process.wait(PATIENCE) != 0
+    before = journal(folder)
+    done = run(folder, config, OMP_NUM_THREADS="1")
+    assert done.returncode == 0, done.stdout
+    lines = [line for line in journal(folder) if line.endswith("}")]
+    keys = [json.loads(line)["key"] for line in lines]
+    assert len(keys) == len(set(keys)) == len(journal(finished)) > len(before) > 5
+    for name in TABLES:
+        assert (folder / name).read_bytes() == (finished / name).read_bytes(), name
