@@ -54,6 +54,7 @@ recover: driver  ## after a SIGKILL of Snakemake: end its drivers, unlock
 bench: env  ## measure speed and overhead, side by side
 	$(PYTHON) bench/dry_run.py
 	$(PYTHON) bench/driver_overhead.py
+	.venv/serve/bin/python bench/reward_scoring.py
 
 clean:  ## remove results (the journal too) and Snakemake's records
 	rm -rf results .snakemake

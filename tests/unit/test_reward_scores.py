@@ -12,7 +12,7 @@ from maieutic.datasets.sources import read_source
 from maieutic.graders.rewards import grades_of_reply
 from maieutic.journal import Journal, Scored
 from maieutic.records import Grade, Item, Labelling, Pair, PairReward, Reward, Score
-from maieutic.rewards.scorer import batches, score_all
+from maieutic.rewards.scorer import Passes, batches, common, group_batches, groups_of, score_all
 from maieutic.rewards.validation import ensemble, heldout_scores, pair_scores
 from maieutic.score import score_task
 
@@ -25,7 +25,7 @@ def item(name: str) -> Item:
 
 def reward(name: str, model: str, score: float | None) -> Reward:
     why = None if score is not None else "too long"
-    return Reward(id=name, task=CARD.task, model=model, key="k", score=score, tokens=3, why_none=why)
+    return Reward(id=name, task=CARD.task, model=model, key=model, score=score, tokens=3, why_none=why)
 
 
 CASES = {
@@ -95,6 +95,34 @@ def test_what_a_kill_left_is_batched_as_it_would_have_been() -> None:
     assert [[left[one] for one in batch] for batch in again] == whole[2:]
 
 
+@pytest.mark.parametrize(
+    ("conversations", "shared"),
+    [([[1, 2, 3], [1, 2, 4]], 2), ([[1, 2], [1, 2, 3]], 1), ([[1], [2]], 0), ([[5, 6, 7]] * 2, 2), ([[1, 9], [1, 2, 3], [1, 9, 9]], 1)],
+)  # fmt: skip
+def test_conversations_share_their_beginning_and_keep_a_token_each(conversations: list[list[int]], shared: int) -> None:
+    assert common(conversations) == shared
+
+
+def test_replies_to_one_dialogue_are_read_together() -> None:
+    long, other = list(range(100, 150)), list(range(200, 240))
+    conversations = [[*long, 1], [*other, 7, 8], [*long, 2, 3], [5] * 60, [*long, 0, 0], [*other, 9]]
+    names = ["a", "b", "a", "c", "a", "b"]
+    found = groups_of(conversations, names, 100, pad=-1)
+    assert [(len(group.prefix), group.suffixes, group.positions) for group in found] == [
+        (50, [[1], [2, 3], [0, 0]], [0, 2, 4]),
+        (40, [[7, 8], [9]], [1, 5]),
+    ]
+    assert [[group.positions for group in batch] for batch in group_batches(found, 100)] == [[[0, 2, 4], [1, 5]]]
+    assert len(group_batches(found, 99)) == 2, "two dialogues of 50 tokens, padded"
+    assert len(group_batches([found[0]] * 2, 100)) == 1 and len(group_batches([found[0]] * 20, 1000)) == 1
+    assert len(group_batches([found[0]] * 60, 3000)) == 1 and len(group_batches([found[0]] * 61, 3000)) == 2
+    only_padding = groups_of(conversations, names, 100, pad=0)
+    assert [group.positions for group in only_padding] == [[1, 5]], "a reply of pad tokens alone is read as it was"
+    assert groups_of(conversations, names, 45, pad=-1)[0].positions == [1, 5], (
+        "a dialogue beyond the budget is not kept"
+    )
+
+
 def test_forward_passes_for_n_tutors_are_2954_n_plus_1477(data: Path, tmp_path: Path) -> None:
     """Two tasks on 1,150 and two on 327 dialogues a tutor; the human replies are scored once, whoever asks for them."""
     items = [
@@ -121,7 +149,7 @@ def test_forward_passes_for_n_tutors_are_2954_n_plus_1477(data: Path, tmp_path: 
                 for case in items
                 for task in ("scaffolding", "following")
             ]
-            score_all(tutor, said, "weights", journal, 10**6, lambda: forward)
+            score_all(tutor, said, ["d"] * len(said), "weights", journal, 10**6, lambda: Passes(forward, None, -1))
     assert rows == 2954 * 2 + 1477
 
 
@@ -134,13 +162,13 @@ def test_nothing_is_scored_twice_and_equal_conversations_share_a_score(tmp_path:
 
     path = tmp_path / "j.jsonl"
     with Journal(path, Scored) as journal:
-        first = score_all("m", [[1, 2], [3], [1, 2]], "w", journal, 100, lambda: forward)
+        first = score_all("m", [[1, 2], [3], [1, 2]], list("aba"), "w", journal, 100, lambda: Passes(forward, None, 0))
     assert [one.score for one in first] == [2.0, 1.0, 2.0] and calls == [2]
     path.write_bytes(path.read_bytes()[:-9])  # a torn last line
     with Journal(path, Scored) as journal:
-        again = score_all("m", [[1, 2], [3], [1, 2]], "w", journal, 100, lambda: forward)
+        again = score_all("m", [[1, 2], [3], [1, 2]], list("aba"), "w", journal, 100, lambda: Passes(forward, None, 0))
         assert [one.score for one in again] == [one.score for one in first]
-        score_all("m", [[1, 2]], "other weights", journal, 100, lambda: forward)
+        score_all("m", [[1, 2]], ["a"], "other weights", journal, 100, lambda: Passes(forward, None, 0))
     assert calls == [2, 1, 1]
 
 

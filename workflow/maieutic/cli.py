@@ -76,7 +76,7 @@ def pairs(given: Arguments) -> None:
     from maieutic.rewards.pairs import make_pairs
 
     records = [read_source(path, form) for path, form in zip(given.sources, given.formats, strict=True)]
-    make_pairs(given.preference, records, given.out, given.counts)
+    make_pairs(given.preference, records, given.out, given.counts, given.edition == "published")
 
 
 def overlap(given: Arguments) -> None:
@@ -254,7 +254,7 @@ def parser() -> argparse.ArgumentParser:
     some: dict[str, object] = {"nargs": "*", "type": Path, "default": []}
     machine: dict[str, dict[str, object]] = {"gpus": seed, "threads": seed}
     verb("make-pairs", pairs, "source files to preference pairs", "out", "counts",
-         preference=need, sources=files, formats=tasks)  # fmt: skip
+         preference=need, edition=need, sources=files, formats=tasks)  # fmt: skip
     verb("find-overlap", overlap, "which human replies stand in training pairs", "items", "pairs", "out", tasks=tasks)
     verb("train-reward-model", train_reward, "preference pairs to a reward model",
          "base", "preferences", "journal", "out", model=need, settings=need, **machine)  # fmt: skip

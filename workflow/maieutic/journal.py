@@ -45,9 +45,12 @@ class Entry(Line):
 
 
 class Scored(Line):
-    """One conversation that a reward model has scored; `seconds` is its share of the forward pass."""
+    """One conversation that a reward model has scored; `seconds` is its share of the forward pass.
 
-    score: float
+    `score` is None where the model gave no finite number.
+    """
+
+    score: float | None
     seconds: float
 
 

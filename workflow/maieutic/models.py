@@ -171,12 +171,9 @@ class Training(Entry):
     batch_size: int = Field(16, ge=1, description="Examples of one optimiser step")
     weight_decay: float = Field(0.0, ge=0)
     max_length: int | None = Field(None, ge=16, description="Tokens of a conversation; null: the base's context")
-    overlong: Literal["none", "cut"] = Field(
-        "none", description="A longer conversation: none: left out and counted; cut: loses its oldest tokens"
-    )
     seed: int = 42
     micro_batch: int = Field(4, ge=1, description="Examples in memory at once; divides batch_size")
-    checkpoint_seconds: float = Field(120, gt=0, description="A killed training loses at most this much")
+    checkpoint_seconds: float = Field(600, gt=0, description="A killed training loses at most this much")
 
     @model_validator(mode="after")
     def whole_steps(self) -> Training:
@@ -188,6 +185,9 @@ class Training(Entry):
 class PreferenceTraining(Training):
     """A reward model's training on preference pairs by the ranking loss (MathTutorBench, equation 1)."""
 
+    overlong: Literal["none", "cut"] = Field(
+        "none", description="A longer conversation: none: left out and counted; cut: loses its oldest tokens"
+    )
     mix: dict[str, float] = Field({}, description="Share (0 to 1] of each source of pairs; empty: an untrained head")
     margin: bool = Field(False, description="The margin in the loss")
 
@@ -231,6 +231,7 @@ class CriteriaTraining(Training):
     """Binary classifiers, one a criterion (MathTutorBench, Appendix D)."""
 
     epochs: float = Field(3, gt=0)
+    overlong: Literal["cut"] = Field("cut", description="A longer dialogue loses its oldest tokens, and is counted")
     test_share: float = Field(0.2, gt=0, lt=1, description="Share of the dialogues that are held out")
     criteria: list[str] = Field(
         [
@@ -245,13 +246,18 @@ class CriteriaTraining(Training):
         description="MRBench's names of the criteria",
     )
 
+    @model_validator(mode="after")
+    def once_each(self) -> CriteriaTraining:
+        if len(set(self.criteria)) < len(self.criteria):
+            raise ValueError("criteria names one twice")
+        return self
+
 
 class CriteriaModel(Model):
     """Classifiers that each find one criterion in a reply; their sum compares two replies."""
 
     engine: Literal["criteria"]
     train: CriteriaTraining
-    token_budget: int = Field(4096, ge=1, description="Tokens of one forward pass, padding counted")
     group: str = "criteria classifiers"
 
 

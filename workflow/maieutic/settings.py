@@ -321,6 +321,8 @@ def check_card(config: Config, path: Path, loaded: LoadedCard) -> None:
     ):
         if name not in known:
             raise unknown(f"{path}: {key}", name, known, "the registry")
+    for name in [*card.baselines.floor, card.baselines.ceiling]:
+        check_entry(config, f"{path}: baselines", name, (BaselineModel,), "a baseline tutor")
     config.datasets[card.dataset].copy_of(card.dataset, config.edition)
     cards.check_variables(path, loaded, LOADERS[card.loader].variables)
 
@@ -385,5 +387,6 @@ def scoring_json(model: Model) -> str:
 def training_json(model: Model) -> str:
     """A grader's settings as its training gets them: what scoring or the machine needs must not train it anew."""
     return model.model_dump_json(
-        exclude={*FOR_THE_REPORT, "needs", "token_budget", "dtype", "trained_on"}, exclude_defaults=True
+        exclude={*FOR_THE_REPORT, "needs", "token_budget", "dtype", "trained_on", "max_length", "overlong"},
+        exclude_defaults=True,
     )

@@ -17,6 +17,7 @@ from maieutic.models import PackagedWeights, Weights
 
 MANIFEST = "manifest.json"
 SOURCE = ".source"
+KEPT = {".safetensors", ".json", ".jinja", ".model", ".txt"}
 HUB_FILES = ["*.safetensors", "*.json", "*.jinja", "*.model", "*.txt"]  # never *.bin: pickle runs code
 
 
@@ -68,7 +69,8 @@ def convert_packaged(name: str, weights: PackagedWeights, out: Path) -> None:
     """A package's safetensors, or its GGUF file converted to bfloat16 ones; the result's SHA-256 is checked."""
     source = packaged_file(name, weights)
     if source.suffix == ".safetensors":
-        link_folder(name, source.parent, out)
+        for file in (file for file in source.parent.iterdir() if file.suffix in KEPT):
+            shutil.copyfile(file, out / file.name)  # a link would end with the environment that holds the package
     else:
         convert_gguf(source, out)
     found = sha256_of(out / "model.safetensors")
@@ -102,7 +104,7 @@ def link_folder(name: str, source: Path, out: Path) -> None:
     if not list(source.glob("*.safetensors")):
         raise UserError(f"models.{name}.weights.path", f"{source} holds no *.safetensors", "name a folder that does")
     for file in source.iterdir():
-        if file.suffix in {".safetensors", ".json", ".jinja", ".model", ".txt"}:
+        if file.suffix in KEPT:
             link = out / file.name
             link.unlink(missing_ok=True)
             link.symlink_to(file.resolve())

@@ -19,11 +19,12 @@ rule make_pairs:
         mem_mb=4000,
         runtime=30,
     params:
+        edition=checked.edition,
         forms=lambda wildcards: [
             checked.datasets[name].format for name in PAIR_SOURCES[wildcards.source].datasets
         ],
     shell:
-        '"$DRIVER" -m maieutic make-pairs --preference {wildcards.source} --sources {input.sources}'
+        '"$DRIVER" -m maieutic make-pairs --preference {wildcards.source} --edition {params.edition} --sources {input.sources}'
         " --formats {params.forms} --out {output.pairs} --counts {output.counts} --log {log}"
 
 

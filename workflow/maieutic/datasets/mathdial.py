@@ -27,16 +27,15 @@ def turns_of(conversation: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def speeches(conversation: str) -> list[tuple[Message, set[str]]]:
-    """Neighbouring turns of one speaker as one, with the intents in it."""
-    found: list[tuple[Message, set[str]]] = []
+def speeches(conversation: str) -> list[tuple[Message, str]]:
+    """Neighbouring turns of one speaker as one, with the first one's intent."""
+    found: list[tuple[Message, str]] = []
     for role, intent, text in turns_of(conversation):
-        intents = {intent} if intent else set()
         if found and found[-1][0]["role"] == role:
-            before, known = found.pop()
-            found.append((merged([(role, before["content"]), (role, text)])[0], known | intents))
+            before, first = found.pop()
+            found.append((merged([(role, before["content"]), (role, text)])[0], first))
         elif text.strip():
-            found.append(({"role": role, "content": text.strip()}, intents))
+            found.append(({"role": role, "content": text.strip()}, intent))
     return found
 
 
@@ -50,10 +49,10 @@ def preferences(records: list[Source]) -> list[Pair]:
     for number, record in enumerate(records):
         history: list[Message] = []
         teacher_turns = 0
-        for message, intents in speeches(record["conversation"]):
+        for message, intent in speeches(record["conversation"]):
             if message["role"] == "assistant":
                 teacher_turns += 1
-                if history and intents & PREFERRED and teacher_turns <= FIRST_TURNS:
+                if history and intent in PREFERRED and teacher_turns <= FIRST_TURNS:
                     pairs.append(
                         Pair(
                             id=f"mathdial-{number:04d}-{len(history)}",

@@ -26,12 +26,14 @@ def grades_of_reply(item: Item, text: str, mine: Reward, reference: Reward, leak
             why = mine.why_none or f"human reply: {reference.why_none}"
             grades += [Grade(**common, criterion=name, value=None, correct=None, why_none=why) for name in criteria]
             continue
-        won = mine.score > reference.score and (scoring == "paper_compat" or bool(text.strip()))
+        # The same words have the same score, whatever the batches were in which two jobs computed it.
+        margin = 0.0 if mine.key == reference.key else mine.score - reference.score
+        won = margin > 0 and (scoring == "paper_compat" or bool(text.strip()))
         values = {
             "win": won,
             "score": mine.score,
             "reference_score": reference.score,
-            "margin": mine.score - reference.score,
+            "margin": margin,
             "win_clean": won,
         }
         for name in criteria:

@@ -29,6 +29,7 @@ from maieutic.settings import (
     used_sources,
 )
 
+REWARD = "reward"
 PRINTED = REFERENCE / "reward_models.csv"
 EXAMPLES = 3  # replies of each quartile
 QUARTILES = {"top": "top quarter", "middle": "middle half", "bottom": "bottom quarter"}
@@ -127,7 +128,7 @@ def overlap_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     rows = []
     sources = {source for name in config.run.reward_models for source in sources_of(config.models[name])}
     for benchmark, loadeds in benchmarks_of(config).items():
-        titles = {loaded.card.task: loaded.card.title for loaded in loadeds}
+        titles = {loaded.card.task: loaded.card.title for loaded in loadeds if REWARD in loaded.card.graders}
         for source in sorted(sources):
             found = read_json(results / "preferences" / source / "overlap" / f"{benchmark}.json") or {}
             rows += [
@@ -138,6 +139,7 @@ def overlap_rows(config: Config, results: Path) -> list[dict[str, Any]]:
                     "leaked": len(of["leaked"]),
                 }
                 for task, of in found.items()
+                if task in titles  # the file may be of a run with more tasks
             ]
     return rows
 
@@ -210,9 +212,10 @@ def quartiles(config: Config, results: Path) -> list[dict[str, Any]]:
     if not config.run.reward_models:
         return []
     path = results / "rewards" / "pairs" / f"{config.run.reward_models[0]}.jsonl"
-    if not path.exists():
+    source = results / "preferences" / TEST_SOURCE / "pairs.jsonl"
+    if not path.exists() or not source.exists():
         return []
-    pairs = read_records(results / "preferences" / TEST_SOURCE / "pairs.jsonl", Pair)
+    pairs = read_records(source, Pair)
     texts = {pair.id: pair.rejected for pair in pairs}
     scored = [(one.rejected, one.id) for one in read_records(path, PairReward) if one.rejected is not None]
     ranked = [(score, texts[name]) for score, name in sorted(scored, reverse=True)]
@@ -241,13 +244,30 @@ def read_rewards(config: Config, results: Path, reward: str, benchmark: str) -> 
     return [one for path in paths if path.exists() for one in read_records(path, Reward)]
 
 
+def replies_of(results: Path, benchmark: str, model: str) -> Path:
+    """One tutor's replies; absent where its job has failed."""
+    return results / "replies" / benchmark / f"{model}.jsonl"
+
+
+def reward_tasks(config: Config, benchmark: str) -> list[str]:
+    """The selected tasks of a benchmark whose replies reward models score."""
+    return [loaded.card.task for loaded in benchmarks_of(config)[benchmark] if REWARD in loaded.card.graders]
+
+
+def rewarded_benchmarks(config: Config) -> list[str]:
+    """The benchmarks of a run that reward models score; none in a run without one."""
+    return [name for name in benchmarks_of(config) if reward_tasks(config, name) and config.run.reward_models]
+
+
 def examples(config: Config, results: Path) -> dict[str, Any] | None:
     """Table 6: every tutor's reply to one dialogue, by its score: the item whose scores lie farthest apart."""
-    for benchmark in benchmarks_of(config) if config.run.reward_models else []:
+    for benchmark in rewarded_benchmarks(config):
+        tasks = reward_tasks(config, benchmark)
         rewards = read_rewards(config, results, config.run.reward_models[0], benchmark)
         by_item: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+        there = {model for model in tutors_of(config) if replies_of(results, benchmark, model).exists()}
         for one in rewards:
-            if one.score is not None:
+            if one.score is not None and one.task in tasks and one.model in there:
                 by_item[one.task, one.id][one.model] = one.score
         most = max(map(len, by_item.values()), default=0)
         full = {key: scores for key, scores in by_item.items() if len(scores) == most}
@@ -258,7 +278,7 @@ def examples(config: Config, results: Path) -> dict[str, Any] | None:
         said = {
             model: next(
                 reply.text
-                for reply in read_records(results / "replies" / benchmark / f"{model}.jsonl", Reply)
+                for reply in read_records(replies_of(results, benchmark, model), Reply)
                 if (reply.task, reply.id) == (task, name)
             )
             for model in full[task, name]
@@ -278,12 +298,11 @@ def speeds(config: Config, results: Path) -> list[dict[str, Any]]:
     for name in config.run.reward_models:
         distinct: dict[str, Reward] = {}
         scored = 0
-        for benchmark in benchmarks_of(config):
-            if any("reward" in loaded.card.graders for loaded in benchmarks_of(config)[benchmark]):
-                for one in read_rewards(config, results, name, benchmark):
-                    if one.score is not None:
-                        scored += 1
-                        distinct[one.key] = one
+        for benchmark in rewarded_benchmarks(config):
+            for one in read_rewards(config, results, name, benchmark):
+                if one.score is not None:
+                    scored += 1
+                    distinct[one.key] = one
         seconds = sum(one.seconds or 0.0 for one in distinct.values())
         if seconds:
             tokens = sum(one.tokens for one in distinct.values())

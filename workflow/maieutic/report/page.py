@@ -15,7 +15,7 @@ from maieutic.records import SCORINGS, Grade, Item, Score, read_records
 from maieutic.report.browser import all_grades, browse, embedded, outcome
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
-from maieutic.report.tables import Printed, printed_values
+from maieutic.report.tables import Printed, leads, printed_values
 from maieutic.settings import Config, benchmarks_of, tutors_of
 
 HERE = Path(__file__).parent
@@ -81,7 +81,9 @@ def against_paper(config: Config, cards: list[Card], benchmark: str, scores: lis
     printed = printed_values(benchmark)
     by_cell = {(one.model, one.task): one for one in printed}
     found = {
-        (score.model, score.task, score.metric): score.value for score in scores if score.scoring == "paper_compat"
+        (score.model, score.task, score.metric): score.value
+        for score in scores
+        if score.scoring == "paper_compat" and leads(config, score)
     }
     rows = []
     for name in dict.fromkeys(one.model for one in printed):

@@ -61,6 +61,11 @@ def reading_of(score: Score) -> Reading:
     return score.metric, score.scoring, score.grader
 
 
+def leads(config: Config, score: Score) -> bool:
+    """Whether a score is a parser's or the first reward model's: what stands for the run."""
+    return score.grader is None or score.grader in config.run.reward_models[:1]
+
+
 def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[float | None, float | None]]:
     """For each metric and scoring, the best trivial tutor's value and the human reference's."""
 
@@ -72,7 +77,12 @@ def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[fl
             if score.task == card.task and reading_of(score) == key and score.value is not None
         ]
 
-    keys = {reading_of(score) for of in scores.values() for score in of if score.task == card.task}
+    keys = {
+        reading_of(score)
+        for of in scores.values()
+        for score in of
+        if score.task == card.task and score.metric in card.metrics  # scores may be of a run with reward models
+    }
     return {
         key: (
             max(values(card.baselines.floor, key), default=None),
@@ -91,7 +101,7 @@ def complete_scores(config: Config, results: Path) -> dict[str, list[Score]]:
         for card in (loaded.card for loaded in loadeds):
             limits = bounds(card, scores)
             for model, of in scores.items():
-                for score in (one for one in of if one.task == card.task):
+                for score in (one for one in of if one.task == card.task and one.metric in card.metrics):
                     floor, ceiling = limits[reading_of(score)]
                     rated = card.metrics[score.metric].higher_is_better is not None
                     complete.setdefault(benchmark, []).append(
@@ -99,7 +109,9 @@ def complete_scores(config: Config, results: Path) -> dict[str, list[Score]]:
                             update={
                                 "floor": floor if rated else None,
                                 "ceiling": ceiling if rated else None,
-                                "paper": paper.get((config.models[model].paper or "", card.task, score.metric)),
+                                "paper": paper.get((config.models[model].paper or "", card.task, score.metric))
+                                if leads(config, score)
+                                else None,
                             }
                         )
                     )

@@ -21,16 +21,23 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(folder.glob("checkpoint-[0-9]*"), key=step_of)
 
 
+def discard(folder: Path) -> None:
+    """Remove a training's folder, or one checkpoint, its mark first: half of it must not be gone on with."""
+    for mark in (IDENTITY, WHOLE):
+        (folder / mark).unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 def resume_from(folder: Path, identity: str) -> Path | None:
     """The newest whole checkpoint of this very training; others are removed: half-written ones, another training's."""
     mark = folder / IDENTITY
     if not mark.is_file() or mark.read_text(encoding="utf-8") != identity:
-        shutil.rmtree(folder, ignore_errors=True)
+        discard(folder)
         folder.mkdir(parents=True)
         mark.write_text(identity, encoding="utf-8")
         return None
     for half in [one for one in checkpoints(folder) if not (one / WHOLE).exists()]:
-        shutil.rmtree(half)
+        discard(half)
     return next(reversed(checkpoints(folder)), None)
 
 
@@ -59,6 +66,6 @@ class SaveByTime:
         (newest / WHOLE).touch()
         for old in checkpoints(Path(args.output_dir)):
             if old != newest:
-                shutil.rmtree(old)
+                discard(old)
         self.saved = time.monotonic()
         return control

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.conversations import conversation, encode, instruction
+from maieutic.conversations import conversation, encode
 from maieutic.datasets.mrbench import DESIRED, Labelled, labelled
 from maieutic.datasets.sources import Source
 from maieutic.files import sha256_of, whole_file
@@ -27,6 +27,7 @@ from maieutic.rewards.training import begin, freeze, shared_arguments
 from maieutic.weights import MANIFEST
 
 log = logging.getLogger(__name__)
+BUDGET = {"cpu": 4096, "cuda": 65536}  # tokens of one forward pass
 WORST = {"Tutor_Tone": ("Offensive",), "Revealing_of_the_Answer": ("Yes",)}
 
 
@@ -55,10 +56,9 @@ def split_by_dialogue(replies: Sequence[Labelled], share: float, seed: int) -> S
     )
 
 
-def encode_replies(tokenizer: Any, replies: Sequence[Labelled], longest: int) -> list[Ids]:
-    """Token ids of dialogue and reply; a longer one loses its oldest tokens."""
-    system = instruction("none")
-    return list(encode(tokenizer, [conversation(one.messages, one.reply, system) for one in replies], longest))
+def encode_replies(tokenizer: Any, replies: Sequence[Labelled], longest: int | None) -> list[Ids]:
+    """Token ids of dialogue and reply; one longer than `longest` loses its oldest tokens."""
+    return list(encode(tokenizer, [conversation(one.messages, one.reply, "") for one in replies], longest))
 
 
 def train_criteria(
@@ -75,6 +75,7 @@ def train_criteria(
 
     A killed job goes on after the criteria that it had finished: each one's weights stay in `journal` until all are.
     """
+    from maieutic.rewards.checkpoints import discard
     from maieutic.rewards.loading import context_of, load_tokenizer, take_device
 
     train = model.train
@@ -90,18 +91,18 @@ def train_criteria(
             encode(tokenizer, [conversation(pair.prompt, getattr(pair, side), "") for pair in judged], longest)
             for side in ("chosen", "rejected")
         ]
-        identity = digest([train.model_dump(), sha256_of(base / MANIFEST), learnt])
         begin(out)
         heldout: list[Labelling] = []
         bridge: list[PairReward] = []
         histories = {}
         for criterion in train.criteria:
             labels = [binary(criterion, one.labels[criterion]) for one in split.train]
+            identity = digest([train.model_dump(), sha256_of(base / MANIFEST), learnt, labels])
             folder = journal / criterion
             histories[criterion] = train_one(
                 f"{name}/{criterion}", train, base, tokenizer, learnt, labels, folder, identity, device
             )
-            probabilities = predictor(folder, tokenizer, device, model.token_budget)
+            probabilities = predictor(folder, tokenizer, device)
             heldout += [
                 Labelling(
                     id=f"{one.dialogue}-{one.tutor}",
@@ -122,8 +123,9 @@ def train_criteria(
             shutil.copytree(journal / criterion / "model", out / criterion)
         write_records(out / "heldout.jsonl", heldout)
         write_records(out / "bridge.jsonl", bridge)
-        tell(name, model, split, [*learnt, *tested], longest, histories, out)
-        shutil.rmtree(journal, ignore_errors=True)
+        whole = [ids for part in split for ids in encode_replies(tokenizer, part, None)]
+        tell(name, model, split, sum(len(ids) > longest for ids in whole), longest, histories, out)
+        discard(journal)
 
 
 def train_one(
@@ -153,7 +155,9 @@ def train_one(
     transformers.set_seed(train.seed)
     classifier = load_classifier(base, tokenizer, train.layers, labels=2)
     freeze(classifier, train)
-    trainer = transformers.Trainer(
+    # A sequence classifier takes any keyword and ignores how many items a step has: its loss is not scaled for it.
+    kind = type("CriterionTrainer", (transformers.Trainer,), {"loss_is_scaled_for_ga": False})
+    trainer = kind(
         model=classifier,
         args=transformers.TrainingArguments(**shared_arguments(train, folder, device)),
         train_dataset=Dataset.from_dict({"input_ids": learnt, "labels": labels}),
@@ -169,7 +173,7 @@ def train_one(
     return history
 
 
-def predictor(folder: Path, tokenizer: Any, device: str, budget: int) -> Any:
+def predictor(folder: Path, tokenizer: Any, device: str) -> Any:
     """A function from token ids to the probabilities of label 1."""
     from maieutic.rewards.loading import load_classifier
     from maieutic.rewards.scorer import forward_of
@@ -178,7 +182,7 @@ def predictor(folder: Path, tokenizer: Any, device: str, budget: int) -> Any:
 
     def probabilities(conversations: Sequence[Ids]) -> list[float]:
         found = [0.0] * len(conversations)
-        for batch in batches([len(ids) for ids in conversations], budget):
+        for batch in batches([len(ids) for ids in conversations], BUDGET[device]):
             for position, logit in zip(batch, forward([conversations[one] for one in batch]), strict=True):
                 found[position] = 1 / (1 + math.exp(-logit))
         return found
@@ -190,7 +194,7 @@ def tell(
     name: str,
     model: CriteriaModel,
     split: Split,
-    encoded: Sequence[Ids],
+    cut: int,
     longest: int,
     histories: dict[str, list[dict[str, Any]]],
     out: Path,
@@ -206,7 +210,7 @@ def tell(
             "train_replies": len(split.train),
             "test_dialogues": dialogues[1],
             "test_replies": len(split.test),
-            "at_longest": sum(len(ids) >= longest for ids in encoded),
+            "overlong_cut": cut,
             "positive_share": {
                 criterion: round(
                     sum(binary(criterion, one.labels[criterion]) for one in split.train) / len(split.train), 4

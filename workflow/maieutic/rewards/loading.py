@@ -70,10 +70,14 @@ def load_classifier(
     labels: int = 1,
     dtype: str = "float32",
     trust_remote_code: bool = False,
+    headed: bool = False,
 ) -> Any:
-    """A sequence classifier from safetensors. A base without a head gets a random one by torch's current seed."""
+    """A sequence classifier from safetensors. A base without a head gets a random one by torch's current seed.
+
+    headed: it must have one. Raises UserError where it has none, or where layers or pad token are not the model's.
+    """
     import torch
-    from transformers import AutoModelForSequenceClassification
+    from transformers import AutoConfig, AutoModelForSequenceClassification
 
     config = read_config(folder)
     known, there = config.get("vocab_size", UNLIMITED), config.get("num_hidden_layers", UNLIMITED)
@@ -85,15 +89,23 @@ def load_classifier(
         )
     if layers and layers > there:
         raise UserError(str(folder), f"{layers} layers are asked for, it has {there}", "lower train.layers")
-    changes: dict[str, Any] = {"num_hidden_layers": layers} if layers else {}
-    model = AutoModelForSequenceClassification.from_pretrained(
+    settings = AutoConfig.from_pretrained(folder, num_labels=labels, trust_remote_code=trust_remote_code)
+    if layers:
+        settings.num_hidden_layers = layers
+        if getattr(settings, "layer_types", None):
+            settings.layer_types = settings.layer_types[:layers]
+    model, loaded = AutoModelForSequenceClassification.from_pretrained(
         folder,
-        num_labels=labels,
+        config=settings,
         dtype=getattr(torch, dtype),
         use_safetensors=True,
         trust_remote_code=trust_remote_code,
-        **changes,
+        output_loading_info=True,
     )
+    if headed and (missing := sorted(loaded["missing_keys"])):
+        raise UserError(
+            str(folder), f"no weights of {', '.join(missing[:3])}: its scores would be random", "name a reward model"
+        )
     model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
     return model
 

@@ -33,6 +33,7 @@ class PairSource(NamedTuple):
     preferred: str
     rejected: str
     test: bool = False
+    exact: bool = False  # whether the rule gives the published count
 
     @property
     def file(self) -> str:
@@ -51,7 +52,7 @@ PAIR_SOURCES = {
     ),
     "mrbench": PairSource(
         "MRBench", mrbench.preferences, ("mrbench",), 4521, 3.74,
-        "more desired criteria", "fewer desired criteria",
+        "more desired criteria", "fewer desired criteria", exact=True,
     ),
     "ultrafeedback": PairSource(
         "UltraFeedback", ultrafeedback.preferences, ("ultrafeedback",), None, None,
@@ -59,7 +60,7 @@ PAIR_SOURCES = {
     ),
     "bridge": PairSource(
         "Bridge", bridge.preferences, ("bridge_train", "bridge_validation", "bridge_test", "mrbench"), 482, 2.79,
-        "expert teacher", "novice teacher", test=True,
+        "expert teacher", "novice teacher", test=True, exact=True,
     ),
 }  # fmt: skip
 
@@ -80,10 +81,11 @@ def turns_before(pair: Pair) -> int:
     return len(pair.prompt) - 1 if pair.tutoring else len(pair.prompt)
 
 
-def make_pairs(source: str, records: list[list[Source]], out: Path, counts_out: Path) -> None:
+def make_pairs(source: str, records: list[list[Source]], out: Path, counts_out: Path, published: bool = False) -> None:
     """Write the pairs of one source, and what was counted: pairs, refused ones by reason, average turns.
 
-    records: those of each of the source's datasets. Raises UserError where the fields are not as expected.
+    records: those of each of the source's datasets; published: they are the published ones. Raises UserError where the
+    fields, or the count of a source whose rule is known exactly, are not as published.
     """
     about = PAIR_SOURCES[source]
     try:
@@ -98,6 +100,8 @@ def make_pairs(source: str, records: list[list[Source]], out: Path, counts_out: 
     kept = [pair for pair in made if not refusal(pair)]
     if not kept:
         raise UserError(f"preferences/{source}", f"no pair is left of {len(made)}: {dict(refused)}", "check the data")
+    if published and about.exact and len(kept) != about.pairs:
+        raise UserError(f"preferences/{source}", f"{about.pairs} pairs are published, {len(kept)} found", "fetch anew")
     for why, number in sorted(refused.items()):
         log.warning("%s: %d pair(s) refused: %s", source, number, why)
     counts = {

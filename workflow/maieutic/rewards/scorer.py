@@ -1,11 +1,17 @@
-"""Scalars for conversations: batches by token budget, longest first, and a journal so that nothing is scored twice."""
+"""Scalars for conversations: batches by token budget, longest first, and a journal so that nothing is scored twice.
+
+Replies to one dialogue share its tokens: a causal model reads the dialogue once and then each reply (`sharing`).
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from maieutic.journal import Journal, Scored, digest
 from maieutic.progress import Progress
@@ -13,6 +19,24 @@ from maieutic.progress import Progress
 log = logging.getLogger(__name__)
 Ids = Sequence[int]
 Forward = Callable[[list[Ids]], list[float]]
+SHORTEST = 32  # tokens that are worth sharing
+KEPT = 8  # times the budget: tokens whose keys and values may be in memory at once
+
+
+class Group(NamedTuple):
+    """Conversations that begin alike: their common tokens, and what is left of each."""
+
+    prefix: Ids
+    suffixes: list[Ids]
+    positions: list[int]
+
+
+class Passes(NamedTuple):
+    """A loaded model: a padded pass over conversations; one over groups, None where it cannot; its pad token."""
+
+    plain: Forward
+    shared: Callable[[list[Group]], list[float]] | None
+    pad: int
 
 
 def batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
@@ -29,77 +53,164 @@ def batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
     return found
 
 
+def common(conversations: Sequence[Ids]) -> int:
+    """How many tokens all begin with, leaving at least one of each."""
+    ordered = sorted(map(tuple, conversations))
+    first, last = ordered[0], ordered[-1]  # in dictionary order these two differ soonest
+    same = next((place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), None)
+    return min(same if same is not None else min(len(first), len(last)), min(map(len, conversations)) - 1)
+
+
+def groups_of(conversations: Sequence[Ids], dialogues: Sequence[str], budget: int, pad: int) -> list[Group]:
+    """Conversations of one dialogue that are worth reading together, longest dialogue first."""
+    members: dict[str, list[int]] = defaultdict(list)
+    for position, dialogue in enumerate(dialogues):
+        members[dialogue].append(position)
+    found = []
+    for positions in members.values():
+        mine = [conversations[position] for position in positions]
+        shared = common(mine) if len(mine) > 1 else 0
+        suffixes = [ids[shared:] for ids in mine]
+        # The score is read off the last token that is no padding: it must be the reply's.
+        if SHORTEST <= shared <= budget and all(any(one != pad for one in ids) for ids in suffixes):
+            longest = max(map(len, suffixes))
+            rows = max(1, min(budget // longest, KEPT * budget // (shared + longest)))
+            found += [
+                Group(mine[0][:shared], suffixes[at : at + rows], positions[at : at + rows])
+                for at in range(0, len(mine), rows)
+            ]
+    return sorted(found, key=lambda group: -len(group.prefix))
+
+
+def group_batches(groups: Sequence[Group], budget: int) -> list[list[Group]]:
+    """Groups together as long as their dialogues, their replies and what is kept, padded, are within the budget."""
+    found: list[list[Group]] = []
+    for group in groups:
+        batch = [*found[-1], group] if found else [group]
+        rows = [ids for one in batch for ids in one.suffixes]
+        longest, prefix = max(map(len, rows)), len(batch[0].prefix)
+        fits = len(batch) * prefix <= budget and len(rows) * longest <= budget
+        if found and fits and len(rows) * (prefix + longest) <= KEPT * budget:
+            found[-1] = batch
+        else:
+            found.append([group])
+    return found
+
+
 def score_key(ids: Ids, identity: str) -> str:
     """What was scored, by which weights."""
     return digest([identity, list(ids)])
 
 
+def without(group: Group, known: set[int]) -> Group:
+    """What is left of a group."""
+    left = [place for place, position in enumerate(group.positions) if position not in known]
+    return Group(group.prefix, [group.suffixes[place] for place in left], [group.positions[place] for place in left])
+
+
+def passes_of(
+    conversations: Sequence[Ids], dialogues: Sequence[str], known: set[int], budget: int, model: Passes
+) -> list[tuple[list[int], Callable[[], list[float]]]]:
+    """Every forward pass that is needed: the positions that it scores, and the pass. known: those that need none.
+
+    Groups are made of all conversations, so that what a kill left is grouped as it was.
+    """
+    groups = groups_of(conversations, dialogues, budget, model.pad) if model.shared else []
+    grouped = {position for group in groups for position in group.positions}
+    groups = [left for group in groups if (left := without(group, known)).positions]
+    found: list[tuple[list[int], Callable[[], list[float]]]] = []
+    for together in group_batches(groups, budget):
+        assert model.shared is not None
+        positions = [position for group in together for position in group.positions]
+        found.append((positions, partial(model.shared, together)))
+    alone = [position for position in range(len(conversations)) if position not in grouped | known]
+    for batch in batches([len(conversations[position]) for position in alone], budget):
+        positions = [alone[place] for place in batch]
+        found.append((positions, partial(model.plain, [conversations[one] for one in positions])))
+    return found
+
+
 def score_all(
     what: str,
     conversations: Sequence[Ids],
+    dialogues: Sequence[str],
     identity: str,
     journal: Journal[Scored],
     budget: int,
-    load: Callable[[], Forward],
+    load: Callable[[], Passes],
 ) -> list[Scored]:
-    """The score of every conversation. Equal ones are scored once; the model is loaded on the first miss only."""
+    """The score of every conversation. Equal ones are scored once; the model is loaded on the first miss only.
+
+    dialogues: what each conversation answers, by any name. A pass is journaled in one piece, so a kill costs one.
+    """
     keys = [score_key(ids, identity) for ids in conversations]
-    missing = {key: ids for key, ids in zip(keys, conversations, strict=True) if key not in journal.answers}
-    progress = Progress(what, len(set(keys)))
-    for _ in range(len(set(keys)) - len(missing)):
+    places = {key: place for place, key in reversed(list(enumerate(keys)))}  # the first of equal ones
+    names = sorted(places, key=lambda key: places[key])
+    known = {number for number, name in enumerate(names) if name in journal.answers}
+    progress = Progress(what, len(names))
+    for _ in known:
         progress.step(known=True)
-    if missing:
-        forward = load()
-        names = list(missing)
-        passes = batches([len(missing[name]) for name in names], budget)
-        for batch in passes:
+    if len(known) < len(names):
+        mine = [conversations[places[name]] for name in names]
+        passes = passes_of(mine, [dialogues[places[name]] for name in names], known, budget, load())
+        for positions, run in passes:
             began = time.perf_counter()
-            scores = forward([missing[names[position]] for position in batch])
-            share = (time.perf_counter() - began) / len(batch)
-            journal.append(
-                *(
-                    Scored(key=names[position], score=score, seconds=round(share, 6))
-                    for position, score in zip(batch, scores, strict=True)
-                )
-            )
-            for position in batch:
-                progress.step(tokens=len(missing[names[position]]))
-        log.info("%s: %d conversations scored in %d forward passes", what, len(missing), len(passes))
+            scores = [score if math.isfinite(score) else None for score in run()]
+            share = round((time.perf_counter() - began) / len(positions), 6)
+            found = zip(positions, scores, strict=True)
+            journal.append(*(Scored(key=names[place], score=score, seconds=share) for place, score in found))
+            for position in positions:
+                progress.step(tokens=len(mine[position]))
+        log.info("%s: %d conversations scored in %d forward passes", what, len(names) - len(known), len(passes))
     progress.say()
     return [journal.answers[key] for key in keys]
 
 
-def forward_of(model: Any, pad: int, device: str) -> Forward:
-    """One padded forward pass of a sequence classifier: its output, or the log-odds of the second of two.
+def padded(rows: Sequence[Ids], pad: int, device: str) -> tuple[Any, Any]:
+    """Token ids and attention mask, padded on the right: rows x longest."""
+    import torch
 
-    What does not fit into memory is halved.
-    """
+    longest = max(map(len, rows))
+    ids = torch.full((len(rows), longest), pad, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for row, one in enumerate(rows):
+        ids[row, : len(one)] = torch.tensor(one)
+        mask[row, : len(one)] = 1
+    return ids.to(device), mask.to(device)
+
+
+def scalars(logits: Any) -> list[float]:
+    """A model's one output, or the log-odds of the second of two."""
+    chosen = logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
+    return [float(value) for value in chosen.float().cpu()]
+
+
+def forward_of(model: Any, pad: int, device: str) -> Forward:
+    """One padded forward pass of a sequence classifier. What does not fit into memory is halved."""
     import torch
 
     model = model.to(device).eval()
+    # A causal model would keep every layer's keys and values for a next token that never comes.
+    extra = {"use_cache": False} if hasattr(model.config.get_text_config(), "use_cache") else {}
 
     def forward(conversations: list[Ids]) -> list[float]:
-        longest = max(map(len, conversations))
-        ids = torch.full((len(conversations), longest), pad, dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for row, one in enumerate(conversations):
-            ids[row, : len(one)] = torch.tensor(one)
-            mask[row, : len(one)] = 1
+        ids, mask = padded(conversations, pad, device)
         try:
             with torch.inference_mode():
-                logits = model(input_ids=ids.to(device), attention_mask=mask.to(device), **no_cache(model)).logits
+                return scalars(model(input_ids=ids, attention_mask=mask, **extra).logits)
         except torch.cuda.OutOfMemoryError:
             if len(conversations) == 1:
                 raise
-            torch.cuda.empty_cache()
-            half = len(conversations) // 2
-            return [*forward(conversations[:half]), *forward(conversations[half:])]
-        scores = logits[:, 0] if logits.shape[1] == 1 else logits[:, 1] - logits[:, 0]
-        return [float(value) for value in scores.float().cpu()]
+        torch.cuda.empty_cache()
+        half = len(conversations) // 2
+        return [*forward(conversations[:half]), *forward(conversations[half:])]
 
     return forward
 
 
-def no_cache(model: Any) -> dict[str, bool]:
-    """A causal model would keep every layer's keys and values for a next token that never comes."""
-    return {"use_cache": False} if hasattr(model.config.get_text_config(), "use_cache") else {}
+def passes_for(model: Any, pad: int, device: str) -> Passes:
+    """Both kinds of passes of a loaded reward model."""
+    from maieutic.rewards.sharing import shared_forward_of
+
+    plain = forward_of(model, pad, device)
+    return Passes(plain, shared_forward_of(model, pad, device, plain), pad)

@@ -5,6 +5,7 @@ Heavy libraries are imported inside the functions: only the serving environment 
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +18,7 @@ from maieutic.journal import Journal, Scored, digest
 from maieutic.models import RewardModel
 from maieutic.records import Item, Pair, PairReward, Reply, Reward, read_records, write_records
 from maieutic.rewards.loading import Machine
-from maieutic.rewards.scorer import Forward, Ids, forward_of, score_all
+from maieutic.rewards.scorer import Ids, Passes, passes_for, score_all
 from maieutic.weights import MANIFEST
 
 log = logging.getLogger(__name__)
@@ -32,7 +33,7 @@ class Loaded(NamedTuple):
     system: str
     identity: str
     budget: int
-    load: Callable[[], Forward]
+    load: Callable[[], Passes]
 
 
 def prepare(name: str, model: RewardModel, weights: Path, machine: Machine) -> Loaded:
@@ -46,10 +47,12 @@ def prepare(name: str, model: RewardModel, weights: Path, machine: Machine) -> L
     longest = context_of(weights, tokenizer, model.max_length or (train.max_length if train else None))
     cut = (train.overlong if train else model.overlong) == "cut"
 
-    def load() -> Forward:
+    def load() -> Passes:
         device = take_device(name, machine)
-        classifier = load_classifier(weights, tokenizer, dtype=dtype, trust_remote_code=model.trust_remote_code)
-        return forward_of(classifier, tokenizer.pad_token_id, device)
+        classifier = load_classifier(
+            weights, tokenizer, dtype=dtype, trust_remote_code=model.trust_remote_code, headed=True
+        )
+        return passes_for(classifier, tokenizer.pad_token_id, device)
 
     identity = digest([sha256_of(weights / MANIFEST), dtype])
     return Loaded(tokenizer, longest, cut, instruction(model.prompt), identity, model.token_budget, load)
@@ -82,12 +85,24 @@ def score_conversations(name: str, loaded: Loaded, conversations: list[list[Mess
     if unscored := sum(reason is not None for reason in why):
         log.warning("%s: %d of %d conversations have no score: too long", name, unscored, len(tokens))
     with Journal(journal, Scored) as answers:
-        fitting = [ids for ids, reason in zip(tokens, why, strict=True) if reason is None]
-        scores = iter(score_all(name, fitting, loaded.identity, answers, loaded.budget, loaded.load))
-    return [
-        Result(len(ids), next(scores) if reason is None else None, reason)
-        for ids, reason in zip(tokens, why, strict=True)
-    ]
+        fitting = [number for number, reason in enumerate(why) if reason is None]
+        found = score_all(
+            name,
+            [tokens[number] for number in fitting],
+            [json.dumps(conversations[number][:-1]) for number in fitting],
+            loaded.identity,
+            answers,
+            loaded.budget,
+            loaded.load,
+        )
+        scores = iter(found)
+    results = []
+    for ids, reason in zip(tokens, why, strict=True):
+        scored = next(scores) if reason is None else None
+        if scored is not None and scored.score is None:
+            reason = "the reward model gave no number"
+        results.append(Result(len(ids), scored, reason))
+    return results
 
 
 def score_replies(

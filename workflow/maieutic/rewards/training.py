@@ -39,26 +39,27 @@ def pairs_of_mix(mix: dict[str, float], folder: Path, seed: int) -> list[Pair]:
     for source, share in sorted(mix.items()):
         pairs = read_records(folder / source / "pairs.jsonl", Pair)
         ranked = sorted(pairs, key=lambda pair: hashlib.sha256(f"{seed}:{pair.id}".encode()).digest())
-        kept = {pair.id for pair in ranked[: round(share * len(pairs))]}
+        kept = {pair.id for pair in ranked[: max(1, round(share * len(pairs)))]}
         chosen += [pair for pair in pairs if pair.id in kept]
     return chosen
 
 
 def encode_pairs(tokenizer: Any, pairs: list[Pair], system: str, train: PreferenceTraining, longest: int) -> Encoded:
     """Tokenise; a pair with an over-long side is left out or cut, as the entry says, and counted."""
-    sides = {}
-    for name in ("chosen", "rejected"):
-        texts = [conversation(pair.prompt, getattr(pair, name), system if pair.tutoring else "") for pair in pairs]
-        sides[name] = encode(tokenizer, texts, None)
+    texts = {
+        name: [conversation(pair.prompt, getattr(pair, name), system if pair.tutoring else "") for pair in pairs]
+        for name in ("chosen", "rejected")
+    }
+    sides = {name: encode(tokenizer, texts[name], None) for name in texts}
     overlong = {
         number
         for number in range(len(pairs))
         if max(len(sides["chosen"][number]), len(sides["rejected"][number])) > longest
     }
     kept = [number for number in range(len(pairs)) if train.overlong == "cut" or number not in overlong]
-    columns: dict[str, list[Any]] = {
-        f"{name}_ids": [sides[name][number][-longest:] for number in kept] for name in ("chosen", "rejected")
-    }
+    if overlong and train.overlong == "cut":
+        sides = {name: encode(tokenizer, texts[name], longest) for name in texts}
+    columns: dict[str, list[Any]] = {f"{name}_ids": [sides[name][number] for number in kept] for name in sides}
     if train.margin:
         columns["margin"] = [pairs[number].margin for number in kept]
     counts = {
@@ -119,6 +120,7 @@ def train_reward_model(
 
     preferences: folder with SOURCE/pairs.jsonl; journal: folder of the checkpoints, where a killed training goes on.
     """
+    from maieutic.rewards.checkpoints import discard
     from maieutic.rewards.loading import context_of, load_classifier, load_tokenizer, take_device
 
     train = model.train
@@ -146,7 +148,7 @@ def train_reward_model(
         tokenizer.save_pretrained(out)
         write_history(name, model, encoded.counts, longest, history, out)
         write_manifest(name, out)
-        shutil.rmtree(journal, ignore_errors=True)
+        discard(journal)
 
 
 def begin(out: Path) -> None:

@@ -1,0 +1,106 @@
+"""How fast does a reward model score n tutors? Against a loop over single conversations, and the machine's own ceiling.
+
+Run by the serving environment:
+    PYTHONPATH=workflow .venv/serve/bin/python bench/reward_scoring.py [--model FOLDER] [--data FILE] [--tutors 4]
+
+The loop is what the released scorer does: for every reply two forward passes, its own and the human's, one conversation
+each. The ceiling is the forward pass of perfectly packed batches (no padding) over the tokens that the loop has. All in
+one run, with the same weights, on the same machine; printed as pairs a second and as ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from maieutic.conversations import conversation, encode, instruction
+from maieutic.datasets.mathdial_bridge import next_turn
+from maieutic.journal import Journal, Scored
+from maieutic.records import Item
+from maieutic.rewards.loading import load_classifier, load_tokenizer
+from maieutic.rewards.scorer import Ids, passes_for, score_all
+from maieutic.rewards.scoring import before_reply
+
+WARM = 4
+DEMO_MODEL = Path("results/rewards/models/demo-reward-model")
+DEMO_DATA = Path("resources/demo/mathtutorbench/datasets/mathdial_bridge.json")
+
+
+def replies(items: list[Item], tutors: int) -> list[tuple[Item, str]]:
+    """Replies of realistic length, all different: another dialogue's human reply, twice an item (two tasks a tutor)."""
+    said = []
+    for tutor in range(2 * tutors):
+        for number, item in enumerate(items):
+            other = items[(number + tutor + 1) % len(items)].reference["text"]
+            said.append((item, f"{other} What would you try next? ({tutor})"))
+    return said
+
+
+def packed(model: torch.nn.Module, tokens: int, row: int, rows: int, device: str) -> float:
+    """Seconds for `tokens` tokens in full rows, no padding."""
+    ids = torch.randint(5, 1000, (rows, row), device=device)
+    mask = torch.ones_like(ids)
+    passes = max(1, round(tokens / ids.numel()))
+    with torch.inference_mode():
+        model(input_ids=ids, attention_mask=mask, use_cache=False)
+        began = time.perf_counter()
+        for _ in range(passes):
+            model(input_ids=ids, attention_mask=mask, use_cache=False).logits.float().cpu()
+    return (time.perf_counter() - began) * tokens / (passes * ids.numel())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, default=DEMO_MODEL, help="folder of a reward model (the demo's)")
+    parser.add_argument("--data", type=Path, default=DEMO_DATA, help="mathdial_bridge.json (the demo's)")
+    parser.add_argument("--tutors", type=int, default=4)
+    parser.add_argument("--items", type=int, default=24)
+    parser.add_argument("--budget", type=int, default=4096)
+    given = parser.parse_args()
+    logging.disable(logging.INFO)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    dtype = "bfloat16" if device == "cuda" else "float32"
+    tokenizer = load_tokenizer(given.model)
+    model = load_classifier(given.model, tokenizer, dtype=dtype)
+    passes = passes_for(model, tokenizer.pad_token_id, device)
+    forward = passes.plain
+    items = next_turn(json.loads(given.data.read_text(encoding="utf-8")), "bench")[: given.items]
+    said = replies(items, given.tutors)
+    system = instruction("extended")
+    mine = encode(tokenizer, [conversation(before_reply(item), text, system) for item, text in said], None)
+    human = encode(
+        tokenizer, [conversation(before_reply(item), item.reference["text"], system) for item, _ in said], None
+    )
+    for ids in mine[:WARM]:
+        forward([ids])
+
+    began = time.perf_counter()
+    single = [(forward([ours])[0], forward([theirs])[0]) for ours, theirs in zip(mine, human, strict=True)]
+    loop = time.perf_counter() - began
+
+    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "j.jsonl", Scored) as journal:
+        began = time.perf_counter()
+        found: list[Ids] = [*mine, *human]
+        names = [item.id for item, _ in said] * 2
+        scored = score_all("bench", found, names, "weights", journal, given.budget, lambda: passes)
+        ours_seconds = time.perf_counter() - began
+    worst = max(abs(one - scored[number].score) for number, (one, _) in enumerate(single))
+    tokens = sum(map(len, mine)) + sum(map(len, human))
+    row = round(tokens / (2 * len(said)))
+    ceiling = packed(model, tokens, row, max(1, given.budget // row), device)
+    pairs = len(said)
+    print(f"{pairs} pairs of {given.tutors} tutors, {row} tokens a conversation, {device}, {dtype}")
+    print(f"one conversation at a time  {pairs / loop:8.2f} pairs/s")
+    print(f"packed batches (ceiling)    {pairs / ceiling:8.2f} pairs/s")
+    print(f"this scorer                 {pairs / ours_seconds:8.2f} pairs/s")
+    print(f"ratio to the loop {loop / ours_seconds:.2f}, to the packed batches {ceiling / ours_seconds:.2f}")
+    print(f"largest difference of a score: {worst:.2g}")
+
+
+if __name__ == "__main__":
+    main()
