@@ -36,6 +36,15 @@ def model_of(weights: Path, **more: Any) -> dict[str, Any]:
     }
 
 
+def graders_of(weights: Path) -> dict[str, dict[str, Any]]:
+    """A tiny reward model with a random head, and its base: every step of a reward model but the learning."""
+    needs = {"cpus": 1, "mem_mb": 1000, "runtime": 10}
+    return {
+        "tiny": {"engine": "weights", "weights": {"path": str(weights)}, "needs": needs},
+        "tiny-rm": {"engine": "reward", "train": {"base": "tiny", "mix": {}}, "needs": needs},
+    }
+
+
 def configure(folder: Path, weights: Path, **run_keys: object) -> Path:
     """The demo with that model."""
     keys = {"tutors": [NAME], "max_tokens": 16, **run_keys}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, absent
 from running import overlay, run
-from small import NAME, model_of
+from small import NAME, graders_of, model_of
 
 ENGINES = Path(__file__).parent / "engines"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "maieutic/images"
@@ -76,26 +76,26 @@ def bare(checkouts: Callable[[], Path]) -> Path:
     return folder
 
 
-def configure(folder: Path, images: dict[str, str], weights: Path | None = None) -> Path:
-    """Two tasks, with a real model where its weights are given."""
+def configure(folder: Path, images: dict[str, str], weights: Path | None = None, base: Path | None = None) -> Path:
+    """Two tasks, with a real model where its weights are given; one more with a reward model on that `base`."""
     models = {NAME: model_of(weights)} if weights else {}
-    tutors = [NAME] if weights else ["echo"]
-    return overlay(
-        folder,
-        {"models": models, "containers": images, "run": {"tutors": tutors, "tasks": TASKS, "max_tokens": 16}},
-    )
+    keys: dict[str, object] = {"tutors": [NAME] if weights else ["echo"], "tasks": TASKS, "max_tokens": 16}
+    if base:
+        models |= graders_of(base)
+        keys |= {"tasks": [*TASKS, "mathtutorbench/scaffolding_generation"], "reward_models": ["tiny-rm"]}
+    return overlay(folder, {"models": models, "containers": images, "run": keys})
 
 
 def test_a_run_in_apptainer_equals_the_one_outside(
-    images: dict[str, str], bare: Path, checkouts: Callable[[], Path], smollm2: Path
+    images: dict[str, str], bare: Path, checkouts: Callable[[], Path], smollm2: Path, tiny: Path
 ) -> None:
-    inside = run(bare, configure(bare, images, smollm2), "--sdm", "apptainer", **CAPABILITIES)
+    inside = run(bare, configure(bare, images, smollm2, tiny), "--sdm", "apptainer", **CAPABILITIES)
     assert inside.returncode == 0, inside.stdout
     assert inside.stdout.count("Activating singularity image") >= 10
     log = (bare / f"results/logs/generate_replies/mathtutorbench/{NAME}.log").read_text(encoding="utf-8")
     assert "vLLM server ready" in log
     outside = checkouts()
-    done = run(outside, configure(outside, images, smollm2))
+    done = run(outside, configure(outside, images, smollm2, tiny))
     assert done.returncode == 0, done.stdout
     for name in TABLES:
         assert (bare / name).read_bytes() == (outside / name).read_bytes(), name

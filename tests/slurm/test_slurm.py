@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from nodes import cluster, running_cluster
 from running import environment, overlay, run, start
-from small import LOCK, NAME, PATIENCE, TABLES, alive, answered, children, journal_keys, model_of, until
+from small import LOCK, NAME, PATIENCE, TABLES, alive, answered, children, graders_of, journal_keys, model_of, until
 
 # What a site sets: here one whose jobs last seconds.
 SITE = (
@@ -151,6 +151,14 @@ REFUSED = {
     "more GPUs than a node has": ((), {"needs": {**NEEDS, "gpus": 2}}, f"models.{NAME}.needs.gpus: 2 needed on one node, the nodes of partition gpu have at most 1. Mend: "),
     "no accounting database": (("--slurm-status-command", "sacct"), {}, "slurm-status-command: sacct, but this cluster keeps no accounting database. Mend: give --slurm-status-command squeue"),
 }  # fmt: skip
+
+
+def test_reward_models_are_jobs_too(checkout: Path, tiny: Path) -> None:
+    keys = {"tutors": ["echo"], "tasks": ["mathtutorbench/scaffolding_generation"], "reward_models": ["tiny-rm"]}
+    done = run(checkout, overlay(checkout, {"models": graders_of(tiny), "run": keys}), *SITE)
+    assert done.returncode == 0, done.stdout
+    assert len(SUBMITTED.findall(done.stdout)) == 3, "train_reward_model, score_pairs, score_rewards"
+    assert "win_rate" in (checkout / "results/report/scores.csv").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("flags", "model", "expected"), REFUSED.values(), ids=REFUSED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
+from maieutic.report import build_report
 from running import overlay, planned, run, start
 from small import PATIENCE, until
 
@@ -126,3 +129,41 @@ def test_a_run_killed_while_it_scores_ends_the_same(finished: Path, checkouts: C
     assert len(keys) == len(set(keys)) == len(journal(finished)) > len(before) > 5
     for name in TABLES:
         assert (folder / name).read_bytes() == (finished / name).read_bytes(), name
+
+
+REMOVED = {
+    "training failed": ["scores/bridge_pairs/tiny-rm.json", "rewards/pairs/tiny-rm.jsonl", "rewards/models/tiny-rm"],
+    "scoring failed": ["rewards/replies", "grades/rewards", "scores/mathtutorbench/echo.json"],
+    "a tutor failed": ["replies/mathtutorbench/echo.jsonl"],
+    "pairs failed": ["preferences/bridge", "preferences/mrbench", "scores/bridge_pairs"],
+    "classifiers failed": ["rewards/criteria", "scores/bridge_pairs/tiny-criteria.json"],
+}
+
+
+@pytest.mark.parametrize("removed", REMOVED.values(), ids=REMOVED)
+def test_the_partial_report_comes_whatever_is_missing(removed: list[str], finished: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    shutil.copytree(finished / "results", results, symlinks=True, ignore=shutil.ignore_patterns("journal", "weights"))
+    for name in removed:
+        path = results / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    build_report(results / "report/config.yaml", results, tmp_path / "out", missing_ok=True)
+    assert "Reward models and classifiers" in (tmp_path / "out/index.html").read_text(encoding="utf-8")
+
+
+STALE = {
+    "no reward model now": {"reward_models": []},
+    "no graders now": {"reward_models": [], "reward_comparisons": [], "classifiers": []},
+    "no pedagogy task now": {"tasks": TASKS[1:]},
+    "classifiers only": {"reward_models": [], "reward_comparisons": []},
+}
+
+
+@pytest.mark.parametrize("changes", STALE.values(), ids=STALE)
+def test_results_of_another_run_break_no_report(changes: dict[str, list[str]], finished: Path, tmp_path: Path) -> None:
+    config = yaml.safe_load((finished / "results/report/config.yaml").read_text(encoding="utf-8"))
+    config["run"] |= changes
+    (tmp_path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
+    build_report(tmp_path / "config.yaml", finished / "results", tmp_path / "out", missing_ok=True)
+    page = (tmp_path / "out/index.html").read_text(encoding="utf-8")
+    assert ('data-page="#/rewards"' in page) == (changes != STALE["no graders now"])

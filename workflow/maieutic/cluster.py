@@ -39,7 +39,7 @@ class Asked(NamedTuple):
     gpus: int
     minutes: int
     partition: str | None
-    rule: str = "generate_replies"
+    step: str = "generate_replies"
 
 
 class Partition(NamedTuple):
@@ -80,7 +80,7 @@ def check_job(job: Asked, known: dict[str, Partition]) -> None:
         raise UserError(
             f"models.{job.model}.needs.gpus",
             f"{job.gpus} needed on one node, the nodes of partition {job.partition} have at most {most}",
-            f"--set-resources {job.rule}:slurm_partition=NAME (sinfo -o '%P %G' lists them), or lower needs.gpus",
+            f"--set-resources {job.step}:slurm_partition=NAME (sinfo -o '%P %G' lists them), or lower needs.gpus",
         )
     limits = [partition.minutes for partition in there]
     longest = max((limit for limit in limits if limit is not None), default=0)
@@ -88,7 +88,7 @@ def check_job(job: Asked, known: dict[str, Partition]) -> None:
         raise UserError(
             f"models.{job.model}.needs.runtime",
             f"{job.minutes} minutes, partition {job.partition} ends jobs after {longest}",
-            f"lower it, name another partition, or --set-resources {job.rule}:runtime={longest}",
+            f"lower it, name another partition, or --set-resources {job.step}:runtime={longest}",
         )
 
 

@@ -138,7 +138,7 @@ def asked_of_slurm(job):
     partition = None if elsewhere else job.resources.get("slurm_partition")
     return cluster.Asked(
         model=job.wildcards.model,
-        rule=job.rule.name,
+        step=job.rule.name,
         gpus=needs_of(job.wildcards).gpus,
         minutes=job.resources.get("runtime") or 0,
         partition=str(partition) if partition else None,
