@@ -62,6 +62,8 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=24)
     parser.add_argument("--budget", type=int, default=4096)
     given = parser.parse_args()
+    if not given.model.exists():
+        parser.error(f"{given.model} is not there: run make demo first, or name a reward model with --model")
     logging.disable(logging.INFO)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = "bfloat16" if device == "cuda" else "float32"

@@ -69,6 +69,21 @@ BAD = [
     ("unknown edition", "edition", "full", r"^edition: input should be 'demo' or 'published', found 'full'"),
     ("lost baseline", "models/echo", "-", r"baselines: 'echo' is not in the registry"),
     ("lost dataset", "datasets/gsm8k", "-", r"problem_solving\.yaml: dataset: 'gsm8k' is not in the registry"),
+    ("reward model as tutor", "run/tutors", ["demo-reward-model"], r"^run\.tutors\[0\]: 'demo-reward-model' is no tutor: its engine is reward"),
+    ("tutor as reward model", "run/reward_models", ["echo"], r"^run\.reward_models\[0\]: 'echo' is no reward model: its engine is baseline"),
+    ("reward model as classifier", "run/classifiers", ["rm-mrbench"], r"^run\.classifiers\[0\]: 'rm-mrbench' is no criteria classifier"),
+    ("grader twice", "run/reward_comparisons", ["demo-reward-model"], r"^run\.reward_models\[0\]: 'demo-reward-model' is listed twice"),
+    ("unpinned reward model", "run/reward_models", ["pedagogical-rm-1.5b"], r"^models\.pedagogical-rm-1\.5b\.weights\.revision: .* has no pinned commit"),
+    ("unpinned base", "models/demo-reward-model/train/base", "llama-3.2-3b", r"^models\.llama-3\.2-3b\.weights\.revision: .* has no pinned commit"),
+    ("hosted base", "models/demo-reward-model/train/base", "gpt-4o-mini", r"^models\.demo-reward-model\.train\.base: 'gpt-4o-mini' is no base"),
+    ("unknown source", "models/demo-reward-model/train/mix", {"mrbanch": 1}, r"'mrbanch' is not in rewards/pairs\.py\. Mend: did you mean 'mrbench'"),
+    ("test pairs to learn from", "models/demo-reward-model/train/mix", {"bridge": 1}, r"^models\.demo-reward-model: bridge holds the test pairs"),
+    ("more than all", "models/demo-reward-model/train/mix", {"mrbench": 1.5}, r"^models\.demo-reward-model\.train: .*mix\.mrbench is a share"),
+    ("odd batch", "models/demo-reward-model/train/micro_batch", 3, r"^models\.demo-reward-model\.train: .*micro_batch must divide batch_size"),
+    ("unknown criterion", "models/demo-criteria/train/criteria", ["Clarity"], r"^models\.demo-criteria\.train\.criteria: 'Clarity' is not in MRBench's criteria"),
+    ("criterion twice", "models/demo-criteria/train/criteria", ["Coherence", "Coherence"], r"^models\.demo-criteria\.train: .*names one twice"),
+    ("grader as baseline", "models/echo", {"engine": "weights", "weights": {"path": "x"}}, r"baselines: 'echo' is no baseline tutor: its engine is weights"),
+    ("unpinned pairs", "edition", "published", r"^models\.demo-reward-model: it learns from mathdial: datasets\.mathdial_train\.published: sha256 or records is null"),
     ("unpinned dataset", "datasets/gsm8k/published/sha256", None, r"^datasets\.gsm8k\.published: sha256 or records is null"),
 ]  # fmt: skip
 
@@ -132,3 +147,14 @@ def test_shipped_overlays_are_right(overlay: str) -> None:
     config = shipped()
     extra = yaml.safe_load(Path(f"config/{overlay}.yaml").read_text(encoding="utf-8"))
     check_config({**config, **extra, "run": {**config["run"], **extra["run"]}})
+
+
+def test_the_papers_overlay_names_what_exists_and_waits_for_its_pins() -> None:
+    config = shipped()
+    extra = yaml.safe_load(Path("config/paper.yaml").read_text(encoding="utf-8"))
+    for key in ("tutors", "reward_models", "reward_comparisons", "classifiers"):
+        assert set(extra["run"][key]) <= set(config["models"]), key
+    with pytest.raises(UserError, match=r"^models\.llama-3\.2-3b\.weights\.revision: .* has no pinned commit"):
+        check_config({**config, **extra, "run": {**config["run"], **extra["run"]}})
+    mixes = {config["models"][name]["paper"] for name in extra["run"]["reward_comparisons"] if name.startswith("rm-")}
+    assert len(mixes - {None}) == 5, "and the sixth of Table 3 scores the tutors"

@@ -84,6 +84,7 @@ def test_the_page_tells_what_the_graders_are_worth(finished: Path) -> None:
         assert f"<h3>{heading}" in section, heading
     assert section.count("<svg") >= 3, "accuracy, densities, a training's curve"
     text = re.sub(r"<[^>]+>", " ", section)
+    assert "The base has no pad token: it pads with &lt;|end|&gt;." in section
     assert "4521" in text and "482" in text and "tiny-rm" in text and "Preferring the longer reply" in text
     assert "built-in method" not in text and "None" not in text and "nan" not in text.split()
     card = (finished / "results/rewards/models/tiny-rm/README.md").read_text(encoding="utf-8")

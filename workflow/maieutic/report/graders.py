@@ -164,6 +164,7 @@ def trainings(config: Config, results: Path) -> list[dict[str, Any]]:
                 "counts": told["counts"],
                 "train": told["settings"]["train"],
                 "longest": told["longest"],
+                "borrowed_pad": told["borrowed_pad"],
                 "steps": len(told["history"]),
                 "chart": line_chart(pd.DataFrame(curve)) if len(curve) > 2 else "",
             }

@@ -43,16 +43,20 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def load_tokenizer(folder: Path, trust_remote_code: bool = False) -> Any:
-    """A tokenizer with a pad token. Without one of its own it pads with the end token, else with the unknown one."""
+    """A tokenizer with a pad token. Without one of its own it pads with the end token, else with the unknown one.
+
+    `borrowed_pad` on it says so; None: the pad token is its own.
+    """
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
+    tokenizer.borrowed_pad = None
     if tokenizer.pad_token is None:
         stand_in = tokenizer.eos_token or tokenizer.unk_token
         if stand_in is None:
             raise UserError(str(folder), "the tokenizer has no pad, end or unknown token", "name another base")
         log.info("%s has no pad token: it pads with %r", folder.name, stand_in)
-        tokenizer.pad_token = stand_in
+        tokenizer.pad_token = tokenizer.borrowed_pad = stand_in
     tokenizer.padding_side = "right"
     return tokenizer
 

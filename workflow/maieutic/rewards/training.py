@@ -146,7 +146,8 @@ def train_reward_model(
         begin(out)
         classifier.to("cpu").save_pretrained(out, safe_serialization=True)
         tokenizer.save_pretrained(out)
-        write_history(name, model, encoded.counts, longest, history, out)
+        told = {"longest": longest, "borrowed_pad": tokenizer.borrowed_pad, "counts": encoded.counts}
+        write_history(name, model, told, history, out)
         write_manifest(name, out)
         discard(journal)
 
@@ -193,15 +194,14 @@ def run_trainer(
 
 
 def write_history(
-    name: str, model: RewardModel, counts: dict[str, int], longest: int, history: list[dict[str, Any]], out: Path
+    name: str, model: RewardModel, told: dict[str, Any], history: list[dict[str, Any]], out: Path
 ) -> None:
     """training.json: settings, counts, the log of every step. Nothing in it differs between two equal runs."""
     kept = ("step", "loss", "accuracy", "margin", "mean_reward", "learning_rate", "grad_norm")
     content = {
         "model": name,
         "settings": model.model_dump(include={"train", "prompt"}),
-        "longest": longest,
-        "counts": counts,
+        **told,
         "history": [{key: entry[key] for key in kept if key in entry} for entry in history],
     }
     with whole_file(out / "training.json") as handle:
