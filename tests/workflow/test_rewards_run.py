@@ -128,6 +128,10 @@ def test_a_run_killed_while_it_scores_ends_the_same(finished: Path, checkouts: C
     lines = [line for line in journal(folder) if line.endswith("}")]
     keys = [json.loads(line)["key"] for line in lines]
     assert len(keys) == len(set(keys)) == len(journal(finished)) > len(before) > 5
+    log = (folder / f"results/logs/score_rewards/{BATCH}.log").read_text(encoding="utf-8")
+    again = re.search(r"tiny-rm: (\d+) conversations scored", log)
+    whole = [line for line in before if line.endswith("}")]
+    assert again and int(again[1]) == len(keys) - len(whole), "what was journaled is not scored again"
     for name in TABLES:
         assert (folder / name).read_bytes() == (finished / name).read_bytes(), name
 

@@ -11,11 +11,16 @@ BLUE, ORANGE, GREY, GREEN, INK = "#0072B2", "#E69F00", "#8a8a8a", "#009E73", "#1
 OUTCOME_COLOURS = {"right": BLUE, "wrong": ORANGE, "no answer": GREY}
 WIDTH = 340
 ROW = 26
+ROOM = {"left": 40, "right": 10, "top": 5, "bottom": 5}  # the renderer takes long labels for shorter than they are
 
 
 def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
     """The chart as an SVG element that takes the width it is given."""
-    themed = chart.configure_view(stroke=None).configure_axis(labelFontSize=12, titleFontSize=12, labelLimit=360)
+    themed = (
+        chart.configure(padding=ROOM)
+        .configure_view(stroke=None)
+        .configure_axis(labelFontSize=12, titleFontSize=12, labelLimit=360)
+    )
     svg = vl_convert.vegalite_to_svg(themed.to_json())
     return svg.replace("<svg ", '<svg role="img" style="width:100%;height:auto;max-width:720px" ', 1)
 
@@ -111,7 +116,7 @@ def density_chart(table: pd.DataFrame) -> str:
     )
     chart = (
         alt.Chart(table)
-        .transform_density("score", groupby=["model", "teacher"], as_=["score", "density"])
+        .transform_density("score", groupby=["model", "teacher"], as_=["score", "density"], resolve="independent")
         .mark_area(opacity=0.45)
         .encode(
             x=alt.X("score:Q", title="score"),
