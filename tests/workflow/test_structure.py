@@ -72,7 +72,23 @@ def test_modules_that_the_serving_environment_runs_load_there() -> None:
         from conftest import absent
 
         absent("the serving environment", "run make env")
-    modules = ["cli", "commands", "generate", "client", "serving", "weights", "journal", "cards", "records"]
+    modules = [
+        "cli",
+        "commands",
+        "generate",
+        "client",
+        "serving",
+        "weights",
+        "journal",
+        "cards",
+        "records",
+        "rewards.training",
+        "rewards.criteria",
+        "rewards.scoring",
+        "rewards.sharing",
+        "rewards.checkpoints",
+        "rewards.telling",
+    ]
     code = "\n".join(f"import maieutic.{module}" for module in modules)
     done = subprocess.run([serve, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": "workflow"})
     assert done.returncode == 0, done.stderr
@@ -248,7 +264,7 @@ def test_one_dead_tutor_leaves_the_others_report(checkout: Path) -> None:
 def test_the_effective_config_is_saved_without_secrets(finished: Path) -> None:
     saved = yaml.safe_load((finished / "results/report/config.yaml").read_text(encoding="utf-8"))
     assert saved["run"]["tutors"] == ["echo"] and saved["edition"] == "demo"
-    assert set(saved["models"]) == {"echo", "always-0", "always-yes", "reference"}
+    assert set(saved["models"]) == {"echo", "always-0", "always-ask", "always-yes", "reference", "reveal"}
 
 
 def test_snakemakes_own_report_renders(finished: Path) -> None:

@@ -16,7 +16,6 @@ from maieutic import cards
 from maieutic.baselines import TUTORS
 from maieutic.cards import LoadedCard
 from maieutic.datasets import LOADERS
-from maieutic.datasets.mrbench import DESIRED
 from maieutic.datasets.sources import Dataset, Edition
 from maieutic.errors import UserError
 from maieutic.graders import GRADERS
@@ -35,8 +34,8 @@ from maieutic.models import (
     WeightsOnly,
 )
 from maieutic.names import check_names
-from maieutic.rewards.criteria import check_criteria
-from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
+from maieutic.registry import check_entry, unknown
+from maieutic.rewards.checks import check_graders
 
 ENGINE = 2  # place of the engine's name in pydantic's location of a fault in `models`
 WRONG_TYPE = {
@@ -154,116 +153,13 @@ def known_keys(location: tuple[int | str, ...]) -> list[str]:
     return list(kind.model_fields)
 
 
-def unknown(key: str, name: str, known: list[str], where: str) -> UserError:
-    """An unknown name, with the nearest known one."""
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known)[:12])}"
-    return UserError(key, f"{name!r} is not in {where}", hint)
-
-
 def check_names_of_tutors(config: Config) -> None:
     """Every tutor of the run exists and is named once."""
     for number, name in enumerate(config.run.tutors):
         key = f"run.tutors[{number}]"
-        check_entry(config, key, name, (VllmModel, HostedModel, BaselineModel), "a tutor")
+        check_entry(config.models, key, name, (VllmModel, HostedModel, BaselineModel), "a tutor")
         if name in config.run.tutors[:number]:
             raise UserError(key, f"{name!r} is listed twice", "list it once")
-
-
-def check_entry(config: Config, key: str, name: str, kinds: tuple[type[Model], ...], what: str) -> None:
-    """An entry exists and is of the kind that stands at this key."""
-    if name not in config.models:
-        raise unknown(key, name, list(config.models), "config/models.yaml")
-    if not isinstance(config.models[name], kinds):
-        engine = config.models[name].engine
-        known = [other for other, model in config.models.items() if isinstance(model, kinds)]
-        raise UserError(
-            key, f"{name!r} is no {what.removeprefix('a ')}: its engine is {engine}", f"known: {', '.join(known[:12])}"
-        )
-
-
-def check_graders(config: Config) -> None:
-    """Every reward model and classifier exists, once, with a pinned origin and data that this edition has."""
-    run = config.run
-    listed = [*run.reward_models, *run.reward_comparisons, *run.classifiers]
-    for key, names, kind, what in (
-        ("reward_models", run.reward_models, RewardModel, "a reward model"),
-        ("reward_comparisons", run.reward_comparisons, RewardModel, "a reward model"),
-        ("classifiers", run.classifiers, CriteriaModel, "a criteria classifier"),
-    ):
-        for number, name in enumerate(names):
-            check_entry(config, f"run.{key}[{number}]", name, (kind,), what)
-            if listed.count(name) > 1:
-                raise UserError(f"run.{key}[{number}]", f"{name!r} is listed twice", "list it once")
-            check_grader(config, name)
-
-
-def check_grader(config: Config, name: str) -> None:
-    """One reward model or classifier can be had: base and weights pinned, sources and criteria known."""
-    model = config.models[name]
-    assert isinstance(model, RewardModel | CriteriaModel)
-    if isinstance(model, RewardModel) and model.weights is not None:
-        model.weights.refuse_unpinned(f"models.{name}.weights")
-    if model.train is not None:
-        key = f"models.{name}.train.base"
-        check_entry(config, key, model.train.base, (VllmModel, WeightsOnly), "a base: it needs weights of its own")
-        base = config.models[model.train.base]
-        assert isinstance(base, VllmModel | WeightsOnly)
-        base.weights.refuse_unpinned(f"models.{model.train.base}.weights")
-    if isinstance(model, CriteriaModel) and (wrong := check_criteria(model.train.criteria)):
-        raise unknown(f"models.{name}.train.criteria", wrong, list(DESIRED), "MRBench's criteria")
-    for source in sources_of(model):
-        if source not in PAIR_SOURCES:
-            raise unknown(f"models.{name}: source of pairs", source, list(PAIR_SOURCES), "rewards/pairs.py")
-        if PAIR_SOURCES[source].test:
-            raise UserError(f"models.{name}", f"{source} holds the test pairs", "train on other sources")
-        check_source(config, name, source)
-
-
-def check_source(config: Config, name: str, source: str) -> None:
-    """The files of one source of pairs are in the registry, and pinned in this edition."""
-    for dataset in PAIR_SOURCES[source].datasets:
-        if dataset not in config.datasets:
-            raise unknown(f"rewards/pairs.py: {source}", dataset, list(config.datasets), "the registry")
-        try:
-            config.datasets[dataset].copy_of(dataset, config.edition)
-        except UserError as error:
-            raise UserError(
-                f"models.{name}", f"it learns from {source}: {error}", "or name other reward models in run"
-            ) from None
-
-
-def sources_of(model: Model) -> list[str]:
-    """The sources of pairs that a reward model was trained on."""
-    if not isinstance(model, RewardModel):
-        return []
-    return sorted(model.train.mix if model.train else model.trained_on)
-
-
-def graders_of(config: Config) -> list[str]:
-    """The reward models of a run, and those that are measured only."""
-    return [*config.run.reward_models, *config.run.reward_comparisons]
-
-
-def used_sources(config: Config) -> list[str]:
-    """The sources of pairs of a run: what its reward models are trained on, and the test pairs."""
-    if not (graders_of(config) or config.run.classifiers):
-        return []
-    return sorted({TEST_SOURCE, *(source for name in graders_of(config) for source in sources_of(config.models[name]))})
-
-
-def used_models(config: Config) -> list[str]:
-    """Every registry entry that a run needs, the bases of its reward models and classifiers among them."""
-    graders = [*graders_of(config), *config.run.classifiers]
-    trains = [getattr(config.models[name], "train", None) for name in graders]
-    return list(dict.fromkeys([*tutors_of(config), *graders, *(train.base for train in trains if train)]))
-
-
-def used_datasets(config: Config) -> list[str]:
-    """Every source file that a run needs."""
-    found = {loaded.card.dataset for loaded in config.cards.values()}
-    found |= {dataset for source in used_sources(config) for dataset in PAIR_SOURCES[source].datasets}
-    return sorted(found)
 
 
 def check_tutor(name: str, model: Model) -> None:
@@ -322,7 +218,7 @@ def check_card(config: Config, path: Path, loaded: LoadedCard) -> None:
         if name not in known:
             raise unknown(f"{path}: {key}", name, known, "the registry")
     for name in [*card.baselines.floor, card.baselines.ceiling]:
-        check_entry(config, f"{path}: baselines", name, (BaselineModel,), "a baseline tutor")
+        check_entry(config.models, f"{path}: baselines", name, (BaselineModel,), "a baseline tutor")
     config.datasets[card.dataset].copy_of(card.dataset, config.edition)
     cards.check_variables(path, loaded, LOADERS[card.loader].variables)
 
@@ -351,32 +247,6 @@ FOR_THE_REPORT = {"label", "group", "paper", "notice", "price"}
 def entry_json(model: Model) -> str:
     """A model's settings as its jobs get them: without what cannot change an answer or is for the report alone."""
     return model.model_dump_json(exclude=FOR_THE_REPORT, exclude_defaults=True)
-
-
-BASELINE_BATCH = "_baselines"  # no model can have this name
-
-
-def reward_batches(config: Config, benchmark: str) -> dict[str, list[str]]:
-    """Which tutors share one load of a reward model's weights, by the batch's name.
-
-    The baselines cannot fail and share one batch, the human reference among them. A tutor that fails holds up its own.
-    """
-    cards_here = [one.card for one in benchmarks_of(config)[benchmark] if "reward" in one.card.graders]
-    named = {name for card in cards_here for name in [*card.baselines.floor, card.baselines.ceiling]}
-    tutors = tutors_of(config)
-    baselines = [name for name in tutors if isinstance(config.models[name], BaselineModel) and name in named]
-    others = [name for name in tutors if not isinstance(config.models[name], BaselineModel)]
-    size = config.run.tutors_per_reward_job
-    batches = {BASELINE_BATCH: baselines}
-    for start in range(0, len(others), size):
-        members = others[start : start + size]
-        batches[members[0] if size == 1 else f"_tutors{start // size}"] = members
-    return batches
-
-
-def human_reference(config: Config, benchmark: str) -> str:
-    """The baseline tutor whose replies a reward model compares with: the ceiling of the cards that it scores."""
-    return next(one.card.baselines.ceiling for one in benchmarks_of(config)[benchmark] if "reward" in one.card.graders)
 
 
 def scoring_json(model: Model) -> str:

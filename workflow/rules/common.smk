@@ -9,6 +9,8 @@ sys.path.insert(0, f"{workflow.basedir}/workflow")
 
 from maieutic import cards, cluster, commands, images, preflight, settings
 from maieutic.errors import UserError
+from maieutic.rewards import checks, selection
+from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 
 try:
     checked = settings.check_config(config)
@@ -22,10 +24,9 @@ SERVED = [name for name, model in checked.models.items() if model.engine == "vll
 UNSERVED = [
     name for name, model in checked.models.items() if model.engine in ("hosted", "baseline")
 ]
-REWARD_MODELS = settings.graders_of(checked)
+REWARD_MODELS = selection.graders_of(checked)
 TRAINED = [name for name in REWARD_MODELS if checked.models[name].train]
 CLASSIFIERS = checked.run.classifiers
-PAIR_SOURCES = settings.PAIR_SOURCES
 
 
 def in_containers():
@@ -176,8 +177,8 @@ def run_config():
     """The effective configuration: the registries cut down to what this run uses."""
     return checked.model_copy(
         update={
-            "models": {name: checked.models[name] for name in settings.used_models(checked)},
-            "datasets": {name: checked.datasets[name] for name in settings.used_datasets(checked)},
+            "models": {name: checked.models[name] for name in selection.used_models(checked)},
+            "datasets": {name: checked.datasets[name] for name in selection.used_datasets(checked)},
         }
     ).model_dump_json()
 
@@ -228,7 +229,13 @@ def pairs_code(wildcards):
 
 def scorer_code():
     """The modules that decide what a reward model is given and how it is run."""
-    return code("conversations.py", "rewards/scorer.py", "rewards/scoring.py", "rewards/loading.py")
+    return code(
+        "conversations.py",
+        "rewards/scorer.py",
+        "rewards/scoring.py",
+        "rewards/sharing.py",
+        "rewards/loading.py",
+    )
 
 
 def reward_tasks(wildcards):
@@ -254,7 +261,7 @@ def rewarded_benchmarks():
 
 def reward_batches(benchmark):
     """Which tutors one job scores: the baselines and the human reference together, the others by the config."""
-    return settings.reward_batches(checked, benchmark)
+    return selection.reward_batches(checked, benchmark)
 
 
 def rewarded_tutors(benchmark):
@@ -268,7 +275,7 @@ def reward_files(wildcards):
     mine = next(name for name, tutors in batches.items() if wildcards.model in tutors)
     return [
         f"results/rewards/replies/{wildcards.reward}/{wildcards.benchmark}/{batch}.jsonl"
-        for batch in sorted({mine, settings.BASELINE_BATCH})
+        for batch in sorted({mine, selection.BASELINE_BATCH})
     ]
 
 
@@ -276,7 +283,7 @@ def overlap_files(wildcards):
     """The leaked items by each source that the reward model was trained on."""
     return [
         f"results/preferences/{source}/overlap/{wildcards.benchmark}.json"
-        for source in settings.sources_of(checked.models[wildcards.reward])
+        for source in checks.sources_of(checked.models[wildcards.reward])
     ]
 
 
@@ -327,7 +334,7 @@ def grader_files():
     files += [f"results/rewards/models/{name}/README.md" for name in TRAINED]
     files += [f"results/rewards/criteria/{name}/training.json" for name in CLASSIFIERS]
     files += [
-        f"results/preferences/{source}/counts.json" for source in settings.used_sources(checked)
+        f"results/preferences/{source}/counts.json" for source in selection.used_sources(checked)
     ]
     for benchmark in rewarded_benchmarks():
         for reward in checked.run.reward_models:
@@ -337,6 +344,6 @@ def grader_files():
             ]
             files += [
                 f"results/preferences/{source}/overlap/{benchmark}.json"
-                for source in settings.sources_of(checked.models[reward])
+                for source in checks.sources_of(checked.models[reward])
             ]
     return sorted(set(files))

@@ -44,7 +44,7 @@ rule grade_by_rewards:
         runtime=30,
     params:
         tasks=reward_tasks,
-        ceiling=lambda wildcards: settings.human_reference(checked, wildcards.benchmark),
+        ceiling=lambda wildcards: selection.human_reference(checked, wildcards.benchmark),
     shell:
         '"$DRIVER" -m maieutic grade-by-rewards --model {wildcards.model} --ceiling {params.ceiling}'
         " --items results/items/{wildcards.benchmark} --tasks {params.tasks} --replies {input.replies}"

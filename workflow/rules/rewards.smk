@@ -6,7 +6,7 @@ rule train_reward_model:
     input:
         pairs=lambda wildcards: expand(
             "results/preferences/{source}/pairs.jsonl",
-            source=settings.sources_of(checked.models[wildcards.model]),
+            source=checks.sources_of(checked.models[wildcards.model]),
         ),
         base=lambda wildcards: f"results/weights/{base_of(wildcards.model)}/manifest.json",
         prompts=reward_prompt,
@@ -45,11 +45,11 @@ rule write_model_card:
     """README.md beside the weights."""
     input:
         training="results/rewards/models/{model}/training.json",
-        pairs=f"results/preferences/{settings.TEST_SOURCE}/pairs.jsonl",
+        pairs=f"results/preferences/{TEST_SOURCE}/pairs.jsonl",
         rewards="results/rewards/pairs/{model}.jsonl",
         counts=lambda wildcards: expand(
             "results/preferences/{source}/counts.json",
-            source=settings.sources_of(checked.models[wildcards.model]),
+            source=checks.sources_of(checked.models[wildcards.model]),
         ),
         code=code("rewards/card.*", "rewards/validation.py", "stats.py"),
     output:
@@ -74,7 +74,7 @@ rule score_pairs:
     """Both replies of every Bridge pair: what a reward model is worth."""
     input:
         manifest=reward_weights,
-        pairs=f"results/preferences/{settings.TEST_SOURCE}/pairs.jsonl",
+        pairs=f"results/preferences/{TEST_SOURCE}/pairs.jsonl",
         prompts=reward_prompt,
         code=scorer_code(),
     output:
@@ -151,7 +151,7 @@ rule train_criteria:
     input:
         base=lambda wildcards: f"results/weights/{base_of(wildcards.model)}/manifest.json",
         labels="results/datasets/mrbench.source",
-        pairs=f"results/preferences/{settings.TEST_SOURCE}/pairs.jsonl",
+        pairs=f"results/preferences/{TEST_SOURCE}/pairs.jsonl",
         code=code(
             "conversations.py",
             "datasets/mrbench.py",

@@ -33,7 +33,7 @@ rule score_replies:
 rule validate_reward_model:
     """A reward model on the Bridge pairs: accuracy, margin, what length alone would say."""
     input:
-        pairs=f"results/preferences/{settings.TEST_SOURCE}/pairs.jsonl",
+        pairs=f"results/preferences/{TEST_SOURCE}/pairs.jsonl",
         rewards="results/rewards/pairs/{model}.jsonl",
         code=code("rewards/validation.py", "stats.py"),
     output:
@@ -56,7 +56,7 @@ rule validate_reward_model:
 rule validate_criteria:
     """Criteria classifiers on held-out dialogues and on the Bridge pairs, alone and together."""
     input:
-        pairs=f"results/preferences/{settings.TEST_SOURCE}/pairs.jsonl",
+        pairs=f"results/preferences/{TEST_SOURCE}/pairs.jsonl",
         heldout="results/rewards/criteria/{model}/heldout.jsonl",
         bridge="results/rewards/criteria/{model}/bridge.jsonl",
         code=code("rewards/validation.py", "stats.py"),

@@ -17,17 +17,10 @@ from maieutic.models import CriteriaModel, RewardModel
 from maieutic.records import Item, Pair, PairReward, Reply, Reward, Score, read_records
 from maieutic.report.figures import bar_chart, density_chart, line_chart
 from maieutic.report.tables import REFERENCE
+from maieutic.rewards.checks import sources_of
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
-from maieutic.settings import (
-    Config,
-    benchmarks_of,
-    graders_of,
-    human_reference,
-    reward_batches,
-    sources_of,
-    tutors_of,
-    used_sources,
-)
+from maieutic.rewards.selection import graders_of, human_reference, reward_batches, used_sources
+from maieutic.settings import Config, benchmarks_of, tutors_of
 
 REWARD = "reward"
 PRINTED = REFERENCE / "reward_models.csv"

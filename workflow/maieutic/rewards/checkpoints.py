@@ -22,9 +22,10 @@ def checkpoints(folder: Path) -> list[Path]:
 
 
 def discard(folder: Path) -> None:
-    """Remove a training's folder, or one checkpoint, its mark first: half of it must not be gone on with."""
+    """Remove a training's folder, or one checkpoint, all marks first: half of it must not be gone on with."""
     for mark in (IDENTITY, WHOLE):
-        (folder / mark).unlink(missing_ok=True)
+        for file in list(folder.rglob(mark)):
+            file.unlink()
     shutil.rmtree(folder, ignore_errors=True)
 
 

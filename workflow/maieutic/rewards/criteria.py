@@ -10,7 +10,7 @@ import json
 import logging
 import math
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ from maieutic.rewards.training import begin, freeze, shared_arguments
 from maieutic.weights import MANIFEST
 
 log = logging.getLogger(__name__)
+Probabilities = Callable[[Sequence[Ids]], list[float]]
 BUDGET = {"cpu": 4096, "cuda": 65536}  # tokens of one forward pass
 WORST = {"Tutor_Tone": ("Offensive",), "Revealing_of_the_Answer": ("Yes",)}
 
@@ -103,22 +104,8 @@ def train_criteria(
                 f"{name}/{criterion}", train, base, tokenizer, learnt, labels, folder, identity, device
             )
             probabilities = predictor(folder, tokenizer, device)
-            heldout += [
-                Labelling(
-                    id=f"{one.dialogue}-{one.tutor}",
-                    dialogue=one.problem,
-                    criterion=criterion,
-                    label=binary(criterion, one.labels[criterion]),
-                    probability=probability,
-                    tokens=len(ids),
-                )
-                for one, ids, probability in zip(split.test, tested, probabilities(tested), strict=True)
-            ]
-            chosen, rejected = map(probabilities, sides)
-            bridge += [
-                PairReward(id=pair.id, problem=pair.problem, criterion=criterion, chosen=better, rejected=worse)
-                for pair, better, worse in zip(judged, chosen, rejected, strict=True)
-            ]
+            heldout += labellings(criterion, split.test, tested, probabilities)
+            bridge += pair_rewards(criterion, judged, sides, probabilities)
         for criterion in train.criteria:
             shutil.copytree(journal / criterion / "model", out / criterion)
         write_records(out / "heldout.jsonl", heldout)
@@ -126,6 +113,34 @@ def train_criteria(
         whole = [ids for part in split for ids in encode_replies(tokenizer, part, None)]
         tell(name, model, split, sum(len(ids) > longest for ids in whole), longest, histories, out)
         discard(journal)
+
+
+def labellings(
+    criterion: str, replies: Sequence[Labelled], encoded: Sequence[Ids], probabilities: Probabilities
+) -> list[Labelling]:
+    """What a classifier says of held-out replies, beside what people say."""
+    return [
+        Labelling(
+            id=f"{one.dialogue}-{one.tutor}",
+            dialogue=one.problem,
+            criterion=criterion,
+            label=binary(criterion, one.labels[criterion]),
+            probability=probability,
+            tokens=len(ids),
+        )
+        for one, ids, probability in zip(replies, encoded, probabilities(encoded), strict=True)
+    ]
+
+
+def pair_rewards(
+    criterion: str, pairs: Sequence[Pair], sides: Sequence[Sequence[Ids]], probabilities: Probabilities
+) -> list[PairReward]:
+    """What a classifier says of both replies of every pair. sides: the chosen ones' tokens, the rejected ones'."""
+    chosen, rejected = map(probabilities, sides)
+    return [
+        PairReward(id=pair.id, problem=pair.problem, criterion=criterion, chosen=better, rejected=worse)
+        for pair, better, worse in zip(pairs, chosen, rejected, strict=True)
+    ]
 
 
 def train_one(
@@ -173,7 +188,7 @@ def train_one(
     return history
 
 
-def predictor(folder: Path, tokenizer: Any, device: str) -> Any:
+def predictor(folder: Path, tokenizer: Any, device: str) -> Probabilities:
     """A function from token ids to the probabilities of label 1."""
     from maieutic.rewards.loading import load_classifier
     from maieutic.rewards.scorer import forward_of
