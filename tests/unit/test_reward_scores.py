@@ -209,3 +209,28 @@ def test_heldout_accuracy_stands_beside_the_frequent_label() -> None:
     ]
     found = {one.metric: one.value for one in heldout_scores("m", given, 100, 1)}
     assert found == {"heldout_accuracy/x": 0.75, "majority_accuracy/x": 0.75}
+
+
+def test_a_classifier_without_a_number_gives_the_pair_none() -> None:
+    rewards = [
+        PairReward(id="a", problem="a", criterion="x", chosen=0.9, rejected=0.2),
+        PairReward(id="a", problem="a", criterion="y", chosen=None, rejected=0.7),
+    ]
+    [pair_of_both] = ensemble(rewards, ["x", "y"])
+    assert pair_of_both.chosen is None and pair_of_both.why_none == "a classifier gave no number"
+    given = [
+        Labelling(id="1", dialogue="1", criterion="x", label=1, probability=None, tokens=1),
+        Labelling(id="2", dialogue="2", criterion="x", label=1, probability=0.9, tokens=1),
+    ]
+    found = {one.metric: (one.value, one.n, one.missing) for one in heldout_scores("m", given, 100, 1)}
+    assert found["heldout_accuracy/x"] == (1.0, 1, 1)
+
+
+def test_a_score_that_is_no_number_is_none_and_is_not_asked_for_again(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    for _ in range(2):
+        with Journal(path, Scored) as journal:
+            forward = Passes(lambda rows: [float("nan")] * len(rows), None, 0)
+            [one] = score_all("m", [[1, 2]], ["a"], "w", journal, 100, lambda forward=forward: forward)
+        assert one.score is None
+    assert len(path.read_text().splitlines()) == 1

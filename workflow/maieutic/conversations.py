@@ -12,6 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from jinja2 import TemplateError
+
+from maieutic.errors import UserError
+
 Message = dict[str, str]
 Prompt = Literal["extended", "simple", "none"]
 
@@ -72,7 +76,12 @@ def conversation(messages: Sequence[Message], reply: str, system: str) -> list[M
 def as_text(tokenizer: Any, messages: Sequence[Message]) -> str:
     """A conversation as the text that is tokenised: the model's chat template, or Figure 7's lines without one."""
     if tokenizer.chat_template:
-        return str(tokenizer.apply_chat_template(list(messages), tokenize=False))
+        try:
+            return str(tokenizer.apply_chat_template(list(messages), tokenize=False))
+        except TemplateError as error:  # some refuse a system message, or two messages of one speaker in a row
+            mend = "set prompt: none, or name another model"
+            problem = f"its chat template refuses the dialogue: {error}"
+            raise UserError(str(tokenizer.name_or_path), problem, mend) from None
     lines = []
     for number, message in enumerate(messages):
         bare = message["role"] == "system" or (number < 2 and message["content"].startswith("Problem: "))

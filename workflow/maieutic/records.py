@@ -116,7 +116,7 @@ class Labelling(Record):
     dialogue: str
     criterion: str
     label: int
-    probability: float
+    probability: float | None
     tokens: int
 
 

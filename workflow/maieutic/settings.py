@@ -29,6 +29,7 @@ from maieutic.models import (
     HostedModel,
     Model,
     ModelEntry,
+    PreferenceTraining,
     RewardModel,
     VllmModel,
     WeightsOnly,
@@ -251,7 +252,16 @@ def entry_json(model: Model) -> str:
 
 def scoring_json(model: Model) -> str:
     """A reward model's settings as scoring gets them."""
-    return model.model_dump_json(exclude={*FOR_THE_REPORT, "needs", "trained_on"}, exclude_defaults=True)
+    # Whoever changes how often a training is saved need not score anew.
+    scored = model.model_copy(update={"train": bare_training(model)}) if isinstance(model, RewardModel) else model
+    return scored.model_dump_json(exclude={*FOR_THE_REPORT, "needs", "trained_on"}, exclude_defaults=True)
+
+
+def bare_training(model: RewardModel) -> PreferenceTraining | None:
+    """What scoring reads of a training: how long a conversation may be."""
+    if model.train is None:
+        return None
+    return PreferenceTraining(base=model.train.base, max_length=model.train.max_length, overlong=model.train.overlong)
 
 
 def training_json(model: Model) -> str:

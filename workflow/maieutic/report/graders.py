@@ -184,7 +184,6 @@ def criteria_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     for name in config.run.classifiers:
         model, scores = config.models[name], scores_of(results, name)
         assert isinstance(model, CriteriaModel)
-        told = read_json(results / "rewards" / "criteria" / name / "training.json")
         rows += [
             {
                 "label": label_of(config, name),
@@ -194,11 +193,20 @@ def criteria_rows(config: Config, results: Path) -> list[dict[str, Any]]:
                 "pairs": scores.get(f"pair_accuracy/{criterion}"),
                 "ties": scores.get(f"ties/{criterion}"),
                 "paper": five.get(criterion),
-                "counts": told["counts"] if told else None,
             }
             for criterion in model.train.criteria
         ]
     return rows
+
+
+def classifiers(config: Config, results: Path) -> list[dict[str, Any]]:
+    """What each set of classifiers learnt from."""
+    found = []
+    for name in config.run.classifiers:
+        told = read_json(results / "rewards" / "criteria" / name / "training.json")
+        if told:
+            found.append({"label": label_of(config, name), "counts": told["counts"], "longest": told["longest"]})
+    return found
 
 
 def quartiles(config: Config, results: Path) -> list[dict[str, Any]]:
@@ -243,6 +251,17 @@ def replies_of(results: Path, benchmark: str, model: str) -> Path:
     return results / "replies" / benchmark / f"{model}.jsonl"
 
 
+def replies_by_item(config: Config, results: Path, benchmark: str) -> dict[tuple[str, str, str], str]:
+    """What every tutor said, by tutor, task and item."""
+    paths = [replies_of(results, benchmark, model) for model in tutors_of(config)]
+    return {
+        (reply.model, reply.task, reply.id): reply.text
+        for path in paths
+        if path.exists()
+        for reply in read_records(path, Reply)
+    }
+
+
 def reward_tasks(config: Config, benchmark: str) -> list[str]:
     """The selected tasks of a benchmark whose replies reward models score."""
     return [loaded.card.task for loaded in benchmarks_of(config)[benchmark] if REWARD in loaded.card.graders]
@@ -259,9 +278,10 @@ def examples(config: Config, results: Path) -> dict[str, Any] | None:
         tasks = reward_tasks(config, benchmark)
         rewards = read_rewards(config, results, config.run.reward_models[0], benchmark)
         by_item: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-        there = {model for model in tutors_of(config) if replies_of(results, benchmark, model).exists()}
+        said = replies_by_item(config, results, benchmark)
         for one in rewards:
-            if one.score is not None and one.task in tasks and one.model in there:
+            # Scores may be of an earlier run with other items, or of a tutor whose job has failed since.
+            if one.score is not None and one.task in tasks and (one.model, one.task, one.id) in said:
                 by_item[one.task, one.id][one.model] = one.score
         most = max(map(len, by_item.values()), default=0)
         full = {key: scores for key, scores in by_item.items() if len(scores) == most}
@@ -269,17 +289,16 @@ def examples(config: Config, results: Path) -> dict[str, Any] | None:
             continue
         task, name = max(full, key=lambda key: (max(full[key].values()) - min(full[key].values()), key))
         items = {item.id: item for item in read_records(results / "items" / benchmark / f"{task}.jsonl", Item)}
-        said = {
-            model: next(
-                reply.text
-                for reply in read_records(replies_of(results, benchmark, model), Reply)
-                if (reply.task, reply.id) == (task, name)
-            )
-            for model in full[task, name]
-        }
+        if name not in items:
+            continue
         human = human_reference(config, benchmark)
         rows = [
-            {"label": label_of(config, model), "text": said[model], "score": score, "human": model == human}
+            {
+                "label": label_of(config, model),
+                "text": said[model, task, name],
+                "score": score,
+                "human": model == human,
+            }
             for model, score in sorted(full[task, name].items(), key=lambda pair: pair[1])
         ]
         return {"item": items[name], "rows": rows, "paper": printed(6)}
@@ -350,6 +369,7 @@ def grader_section(config: Config, results: Path) -> dict[str, Any] | None:
         "trainings": trainings(config, results),
         "densities": densities(config, results),
         "criteria": criteria_rows(config, results),
+        "classifiers": classifiers(config, results),
         "quartiles": quartiles(config, results),
         "examples": examples(config, results),
         "speeds": speeds(config, results),

@@ -34,7 +34,7 @@ def resume_from(folder: Path, identity: str) -> Path | None:
     mark = folder / IDENTITY
     if not mark.is_file() or mark.read_text(encoding="utf-8") != identity:
         discard(folder)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)  # a network file system may keep an open file's shadow
         mark.write_text(identity, encoding="utf-8")
         return None
     for half in [one for one in checkpoints(folder) if not (one / WHOLE).exists()]:

@@ -62,9 +62,9 @@ def check_source(config: Config, name: str, source: str) -> None:
         try:
             config.datasets[dataset].copy_of(dataset, config.edition)
         except UserError as error:
-            raise UserError(
-                f"models.{name}", f"it learns from {source}: {error}", "or name other reward models in run"
-            ) from None
+            problem, _, mend = str(error).partition(". Mend: ")
+            mend = f"{mend}, or leave {name} out of run.reward_models and run.reward_comparisons"
+            raise UserError(f"models.{name}", f"it learns from {source}: {problem}", mend) from None
 
 
 def sources_of(model: Model) -> list[str]:

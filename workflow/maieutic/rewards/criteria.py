@@ -23,11 +23,11 @@ from maieutic.models import CriteriaModel, CriteriaTraining
 from maieutic.records import Labelling, Pair, PairReward, read_records, write_records
 from maieutic.rewards.loading import Machine
 from maieutic.rewards.scorer import Ids, batches
-from maieutic.rewards.training import begin, freeze, shared_arguments
+from maieutic.rewards.training import RUNTIME_ONLY, begin, freeze, shared_arguments
 from maieutic.weights import MANIFEST
 
 log = logging.getLogger(__name__)
-Probabilities = Callable[[Sequence[Ids]], list[float]]
+Probabilities = Callable[[Sequence[Ids]], list[float | None]]  # None: the classifier gave no number
 BUDGET = {"cpu": 4096, "cuda": 65536}  # tokens of one forward pass
 WORST = {"Tutor_Tone": ("Offensive",), "Revealing_of_the_Answer": ("Yes",)}
 
@@ -96,9 +96,10 @@ def train_criteria(
         heldout: list[Labelling] = []
         bridge: list[PairReward] = []
         histories = {}
+        settings = train.model_dump(exclude=RUNTIME_ONLY | {"criteria"})
         for criterion in train.criteria:
             labels = [binary(criterion, one.labels[criterion]) for one in split.train]
-            identity = digest([train.model_dump(), sha256_of(base / MANIFEST), learnt, labels])
+            identity = digest([settings, sha256_of(base / MANIFEST), learnt, labels])
             folder = journal / criterion
             histories[criterion] = train_one(
                 f"{name}/{criterion}", train, base, tokenizer, learnt, labels, folder, identity, device
@@ -195,11 +196,12 @@ def predictor(folder: Path, tokenizer: Any, device: str) -> Probabilities:
 
     forward = forward_of(load_classifier(folder / "model", tokenizer, labels=2), tokenizer.pad_token_id, device)
 
-    def probabilities(conversations: Sequence[Ids]) -> list[float]:
-        found = [0.0] * len(conversations)
+    def probabilities(conversations: Sequence[Ids]) -> list[float | None]:
+        found: list[float | None] = [None] * len(conversations)
         for batch in batches([len(ids) for ids in conversations], BUDGET[device]):
             for position, logit in zip(batch, forward([conversations[one] for one in batch]), strict=True):
-                found[position] = 1 / (1 + math.exp(-logit))
+                if math.isfinite(logit):
+                    found[position] = 1 / (1 + math.exp(-max(-60.0, min(60.0, logit))))
         return found
 
     return probabilities

@@ -110,7 +110,9 @@ def load_classifier(
         raise UserError(
             str(folder), f"no weights of {', '.join(missing[:3])}: its scores would be random", "name a reward model"
         )
-    model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
+    # A published head was trained with the model's own pad token: which token is pooled depends on it.
+    if not headed or model.config.get_text_config().pad_token_id is None:
+        model.config.get_text_config().pad_token_id = tokenizer.pad_token_id
     return model
 
 

@@ -45,14 +45,14 @@ def prepare(name: str, model: RewardModel, weights: Path, machine: Machine) -> L
     tokenizer = load_tokenizer(weights, model.trust_remote_code)
     train = model.train
     longest = context_of(weights, tokenizer, model.max_length or (train.max_length if train else None))
-    cut = (train.overlong if train else model.overlong) == "cut"
+    cut = "cut" in {model.overlong, train.overlong if train else None}
 
     def load() -> Passes:
         device = take_device(name, machine)
         classifier = load_classifier(
             weights, tokenizer, dtype=dtype, trust_remote_code=model.trust_remote_code, headed=True
         )
-        return passes_for(classifier, tokenizer.pad_token_id, device)
+        return passes_for(classifier, classifier.config.get_text_config().pad_token_id, device)
 
     identity = digest([sha256_of(weights / MANIFEST), dtype])
     return Loaded(tokenizer, longest, cut, instruction(model.prompt), identity, model.token_budget, load)

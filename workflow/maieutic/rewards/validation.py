@@ -5,10 +5,10 @@ Every number is a Score of the task `bridge_pairs`, its model being the grader, 
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
@@ -94,23 +94,30 @@ def validate_reward_model(model: str, pairs: Path, rewards: Path, out: Path, res
 
 
 def verdict(probability: float | None) -> float:
-    """A classifier's discrete verdict, C_i(y) of MathTutorBench, section 4.3.1."""
-    return float((probability or 0.0) > 0.5)
+    """A classifier's discrete verdict, C_i(y) of MathTutorBench, section 4.3.1; NaN where it gave no number."""
+    return float("nan") if probability is None else float(probability > 0.5)
 
 
 def ensemble(rewards: Sequence[PairReward], criteria: Sequence[str]) -> list[PairReward]:
-    """The sum of the verdicts of some criteria for both replies of every pair."""
-    sums: dict[str, list[Any]] = defaultdict(lambda: [0.0, 0.0, ""])
+    """The sum of the verdicts of some criteria for both replies of every pair; none where one of them has none."""
+    given: dict[str, list[PairReward]] = defaultdict(list)
     for one in rewards:
         if one.criterion in criteria:
-            total = sums[one.id]
-            total[0] += verdict(one.chosen)
-            total[1] += verdict(one.rejected)
-            total[2] = one.problem
-    return [
-        PairReward(id=name, problem=problem, chosen=chosen, rejected=rejected)
-        for name, (chosen, rejected, problem) in sums.items()
-    ]
+            given[one.id].append(one)
+    sums = []
+    for name, of in given.items():
+        chosen, rejected = (sum(verdict(getattr(one, side)) for one in of) for side in ("chosen", "rejected"))
+        read = math.isfinite(chosen + rejected)
+        sums.append(
+            PairReward(
+                id=name,
+                problem=of[0].problem,
+                chosen=chosen if read else None,
+                rejected=rejected if read else None,
+                why_none=None if read else "a classifier gave no number",
+            )
+        )
+    return sums
 
 
 def heldout_scores(model: str, labellings: Sequence[Labelling], resamples: int, seed: int) -> list[Score]:
@@ -119,7 +126,8 @@ def heldout_scores(model: str, labellings: Sequence[Labelling], resamples: int, 
     by_criterion: dict[str, list[Labelling]] = defaultdict(list)
     for one in labellings:
         by_criterion[one.criterion].append(one)
-    for criterion, given in by_criterion.items():
+    for criterion, labelled in by_criterion.items():
+        given = [one for one in labelled if one.probability is not None]
         clusters = [one.dialogue for one in given]
         most = float(sum(one.label for one in given) * 2 >= len(given))
         right: dict[str, Callable[[Labelling], bool]] = {
@@ -128,7 +136,8 @@ def heldout_scores(model: str, labellings: Sequence[Labelling], resamples: int, 
         }
         for metric, check in right.items():
             values = [float(check(one)) for one in given]
-            found.append(mean_score(model, f"{metric}/{criterion}", values, clusters, resamples, seed))
+            missing = len(labelled) - len(given)
+            found.append(mean_score(model, f"{metric}/{criterion}", values, clusters, resamples, seed, missing))
     return found
 
 
