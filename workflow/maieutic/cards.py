@@ -14,7 +14,8 @@ from maieutic.prompts import variables_of
 
 CARDS = Path("resources/benchmarks")
 RELEASED = "released"
-MODEL_GRADERS = ("reward",)  # graders that are models of their own, not parsers
+REWARD = "reward"
+MODEL_GRADERS = (REWARD,)  # graders that are models of their own, not parsers
 
 
 class Metric(Entry):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,12 @@ def whole_file(path: Path, mode: str = "w") -> Iterator[IO]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """A JSON file that appears whole or not at all."""
+    with whole_file(path) as handle:
+        json.dump(content, handle, indent=1)
 
 
 def sha256_of(path: Path) -> str:

@@ -83,7 +83,6 @@ class Journal(Generic[L]):
         self._synced = 0.0
 
     def __enter__(self) -> Journal[L]:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         self._lock = take_lock(self.path.with_suffix(".lock"))
         if self.path.exists():
             self._load()
@@ -143,6 +142,7 @@ class Journal(Generic[L]):
 
 def take_lock(path: Path) -> IO[str]:
     """Lock `path` for this process and leave its host and pid in it, for the message and for `recover`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     handle = open(path, "a+", encoding="utf-8")  # noqa: SIM115 (open as long as the lock is held)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

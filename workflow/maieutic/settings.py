@@ -191,7 +191,7 @@ def select_cards(config: Config) -> dict[Path, LoadedCard]:
 
 def without_rewards(loaded: LoadedCard) -> LoadedCard:
     """A card as a run without reward models reads it."""
-    return loaded.model_copy(update={"card": loaded.card.without("reward")})
+    return loaded.model_copy(update={"card": loaded.card.without(cards.REWARD)})
 
 
 def check_protocol(config: Config) -> None:

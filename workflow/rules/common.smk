@@ -113,6 +113,18 @@ def gres_of(wildcards):
     return f"{GPU_GRES}:{gpus}" if GPU_GRES and gpus else ""
 
 
+# What a job of one model asks of a machine: a further attempt gets more time and memory. `server_gpus` is what a
+# profile limits, however GPUs are asked for.
+MODEL_JOB = {
+    "mem_mb": lambda wildcards, attempt: needs_of(wildcards).mem_mb * attempt,
+    "runtime": lambda wildcards, attempt: needs_of(wildcards).runtime * attempt,
+    "gpu": lambda wildcards: 0 if GPU_GRES else needs_of(wildcards).gpus,
+    "gres": gres_of,
+    "server_gpus": lambda wildcards: needs_of(wildcards).gpus,
+    "nodes": 1,
+}
+
+
 def asked_models(jobs):
     """The models that some planned job will ask."""
     rules = (
@@ -240,23 +252,12 @@ def scorer_code():
 
 def reward_tasks(wildcards):
     """The selected tasks of a benchmark whose replies reward models score."""
-    return [
-        loaded.card.task for loaded in CARDS[wildcards.benchmark] if "reward" in loaded.card.graders
-    ]
+    return [card.task for card in selection.reward_cards(checked, wildcards.benchmark)]
 
 
 def reward_items(wildcards):
     """The items of those tasks."""
     return [f"results/items/{wildcards.benchmark}/{task}.jsonl" for task in reward_tasks(wildcards)]
-
-
-def rewarded_benchmarks():
-    """The benchmarks with a task that reward models score."""
-    return [
-        benchmark
-        for benchmark, loadeds in CARDS.items()
-        if any("reward" in loaded.card.graders for loaded in loadeds)
-    ]
 
 
 def reward_batches(benchmark):
@@ -289,7 +290,7 @@ def overlap_files(wildcards):
 
 def reward_grades(wildcards):
     """The grades of one tutor by every reward model of the run."""
-    if wildcards.benchmark not in rewarded_benchmarks():
+    if wildcards.benchmark not in selection.rewarded_benchmarks(checked):
         return []
     if wildcards.model not in rewarded_tutors(wildcards.benchmark):
         return []
@@ -336,7 +337,7 @@ def grader_files():
     files += [
         f"results/preferences/{source}/counts.json" for source in selection.used_sources(checked)
     ]
-    for benchmark in rewarded_benchmarks():
+    for benchmark in selection.rewarded_benchmarks(checked):
         for reward in checked.run.reward_models:
             files += [
                 f"results/rewards/replies/{reward}/{benchmark}/{batch}.jsonl"

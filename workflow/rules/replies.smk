@@ -21,12 +21,7 @@ rule generate_replies:
         config["containers"]["serve"]
     threads: lambda wildcards: needs_of(wildcards).cpus
     resources:
-        mem_mb=lambda wildcards, attempt: needs_of(wildcards).mem_mb * attempt,
-        runtime=lambda wildcards, attempt: needs_of(wildcards).runtime * attempt,
-        gpu=lambda wildcards: 0 if GPU_GRES else needs_of(wildcards).gpus,
-        gres=gres_of,
-        server_gpus=lambda wildcards: needs_of(wildcards).gpus,  # what a profile limits, however GPUs are asked for
-        nodes=1,
+        **MODEL_JOB,
     params:
         python='"$SERVE"',
         tasks=tasks_of,

@@ -24,12 +24,7 @@ rule train_reward_model:
         config["containers"]["serve"]
     threads: lambda wildcards: needs_of(wildcards).cpus
     resources:
-        mem_mb=lambda wildcards, attempt: needs_of(wildcards).mem_mb * attempt,
-        runtime=lambda wildcards, attempt: needs_of(wildcards).runtime * attempt,
-        gpu=lambda wildcards: 0 if GPU_GRES else needs_of(wildcards).gpus,
-        gres=gres_of,
-        server_gpus=lambda wildcards: needs_of(wildcards).gpus,
-        nodes=1,
+        **MODEL_JOB,
     params:
         settings=training_json,
         base=subpath(input.base, parent=True),
@@ -89,12 +84,7 @@ rule score_pairs:
         config["containers"]["serve"]
     threads: lambda wildcards: needs_of(wildcards).cpus
     resources:
-        mem_mb=lambda wildcards, attempt: needs_of(wildcards).mem_mb * attempt,
-        runtime=lambda wildcards, attempt: needs_of(wildcards).runtime * attempt,
-        gpu=lambda wildcards: 0 if GPU_GRES else needs_of(wildcards).gpus,
-        gres=gres_of,
-        server_gpus=lambda wildcards: needs_of(wildcards).gpus,
-        nodes=1,
+        **MODEL_JOB,
     params:
         settings=scoring_json,
         weights=subpath(input.manifest, parent=True),
@@ -128,12 +118,7 @@ rule score_rewards:
         config["containers"]["serve"]
     threads: lambda wildcards: needs_of(wildcards).cpus
     resources:
-        mem_mb=lambda wildcards, attempt: needs_of(wildcards).mem_mb * attempt,
-        runtime=lambda wildcards, attempt: needs_of(wildcards).runtime * attempt,
-        gpu=lambda wildcards: 0 if GPU_GRES else needs_of(wildcards).gpus,
-        gres=gres_of,
-        server_gpus=lambda wildcards: needs_of(wildcards).gpus,
-        nodes=1,
+        **MODEL_JOB,
     params:
         settings=scoring_json,
         weights=subpath(input.manifest, parent=True),
@@ -174,12 +159,7 @@ rule train_criteria:
         config["containers"]["serve"]
     threads: lambda wildcards: needs_of(wildcards).cpus
     resources:
-        mem_mb=lambda wildcards, attempt: needs_of(wildcards).mem_mb * attempt,
-        runtime=lambda wildcards, attempt: needs_of(wildcards).runtime * attempt,
-        gpu=lambda wildcards: 0 if GPU_GRES else needs_of(wildcards).gpus,
-        gres=gres_of,
-        server_gpus=lambda wildcards: needs_of(wildcards).gpus,
-        nodes=1,
+        **MODEL_JOB,
     params:
         settings=training_json,
         form=checked.datasets["mrbench"].format if "mrbench" in checked.datasets else "json",

@@ -7,10 +7,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from maieutic.cards import REWARD
 from maieutic.errors import UserError
 from maieutic.records import SCORINGS, Grade, Item, Reply, Reward, read_records, write_records
-
-GRADER = "reward"
 
 
 def grades_of_reply(item: Item, text: str, mine: Reward, reference: Reward, leaked: bool) -> list[Grade]:
@@ -20,7 +19,7 @@ def grades_of_reply(item: Item, text: str, mine: Reward, reference: Reward, leak
     """
     grades: list[Grade] = []
     for scoring in SCORINGS:
-        common: dict[str, Any] = {"id": item.id, "task": item.task, "grader": f"{GRADER}/{scoring}", "raw": ""}
+        common: dict[str, Any] = {"id": item.id, "task": item.task, "grader": f"{REWARD}/{scoring}", "raw": ""}
         criteria = ["win", "score", "reference_score", "margin", *([] if leaked else ["win_clean"])]
         if mine.score is None or reference.score is None:
             why = mine.why_none or f"human reply: {reference.why_none}"

@@ -16,28 +16,37 @@ import pandas as pd
 from maieutic.models import CriteriaModel, RewardModel
 from maieutic.records import Item, Pair, PairReward, Reply, Reward, Score, read_records
 from maieutic.report.figures import bar_chart, density_chart, line_chart
-from maieutic.report.tables import REFERENCE
+from maieutic.report.tables import REFERENCE, label_of
 from maieutic.rewards.checks import sources_of
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
-from maieutic.rewards.selection import graders_of, human_reference, reward_batches, used_sources
-from maieutic.settings import Config, benchmarks_of, tutors_of
+from maieutic.rewards.selection import (
+    graders_of,
+    human_reference,
+    reward_batches,
+    reward_cards,
+    rewarded_benchmarks,
+    used_sources,
+)
+from maieutic.settings import Config, tutors_of
 
-REWARD = "reward"
 PRINTED = REFERENCE / "reward_models.csv"
 EXAMPLES = 3  # replies of each quartile
 QUARTILES = {"top": "top quarter", "middle": "middle half", "bottom": "bottom quarter"}
 ENSEMBLES = {"": "all", "/best_3": "best_3"}
 
 
-def label_of(config: Config, name: str) -> str:
-    """A grader's name in the report."""
-    return config.models[name].label or name
-
-
 def printed(table: int) -> list[dict[str, str]]:
     """The rows of one of the paper's tables."""
     with open(PRINTED, encoding="utf-8", newline="") as handle:
         return [row for row in csv.DictReader(handle) if row["table"] == str(table)]
+
+
+def paper_values(table: int, metric: str) -> dict[str, float]:
+    """One column of one of the paper's tables, by row."""
+    return {row["row"]: float(row["value"]) for row in printed(table) if row["metric"] == metric}
+
+
+Measured = dict[str, dict[str, Score]]  # by grader and metric; empty for a grader whose job has failed
 
 
 def scores_of(results: Path, name: str) -> dict[str, Score]:
@@ -53,14 +62,13 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
-def accuracy_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+def accuracy_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
     """One row a grader: accuracy on the test pairs with its interval, margin, ties, length; length alone comes last."""
-    accuracy = {row["row"]: float(row["value"]) for row in printed(3) if row["metric"] == "pair_accuracy"}
-    margins = {row["row"]: float(row["value"]) for row in printed(3) if row["metric"] == "mean_margin"}
-    five = {row["row"]: float(row["value"]) for row in printed(5)}
+    accuracy, margins = paper_values(3, "pair_accuracy"), paper_values(3, "mean_margin")
+    five = paper_values(5, "accuracy")
     rows: list[dict[str, Any]] = []
-    for name in [*graders_of(config), *config.run.classifiers]:
-        model, scores = config.models[name], scores_of(results, name)
+    for name, scores in measured.items():
+        model = config.models[name]
         ensembles = ENSEMBLES if isinstance(model, CriteriaModel) else {"": ""}
         for suffix, kind in ensembles.items():
             shown = label_of(config, name) + {"": "", "all": ": sum of all", "best_3": ": sum of the best three"}[kind]
@@ -76,7 +84,7 @@ def accuracy_rows(config: Config, results: Path) -> list[dict[str, Any]]:
                     "paper_margin": None if kind else margins.get(model.paper or ""),
                 }
             )
-    lengths = [scores_of(results, name).get("longer_reply_accuracy") for name in graders_of(config)]
+    lengths = [measured[name].get("longer_reply_accuracy") for name in graders_of(config)]
     alone = next(filter(None, lengths), None)
     if alone:
         rows.append(
@@ -90,18 +98,22 @@ def accuracy_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def ablation_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+def ablation_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
     """Table 3: the paper's six mixes, and under each the reward models of this run that stand beside it."""
-    rows = []
-    for row in (row for row in printed(3) if row["metric"] == "pair_accuracy"):
-        margin = next(one["value"] for one in printed(3) if one["row"] == row["row"] and one["metric"] == "mean_margin")
-        ours = [
-            {"label": label_of(config, name), "scores": scores_of(results, name)}
-            for name in graders_of(config)
-            if config.models[name].paper == row["row"]
-        ]
-        rows.append({"mix": row["row"], "accuracy": float(row["value"]), "margin": float(margin), "ours": ours})
-    return rows
+    margins = paper_values(3, "mean_margin")
+    return [
+        {
+            "mix": mix,
+            "accuracy": accuracy,
+            "margin": margins[mix],
+            "ours": [
+                {"label": label_of(config, name), "scores": measured[name]}
+                for name in graders_of(config)
+                if config.models[name].paper == mix
+            ],
+        }
+        for mix, accuracy in paper_values(3, "pair_accuracy").items()
+    ]
 
 
 def pair_rows(config: Config, results: Path) -> list[dict[str, Any]]:
@@ -120,8 +132,8 @@ def overlap_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     """How many of each task's human replies stand in the training pairs of each source."""
     rows = []
     sources = {source for name in config.run.reward_models for source in sources_of(config.models[name])}
-    for benchmark, loadeds in benchmarks_of(config).items():
-        titles = {loaded.card.task: loaded.card.title for loaded in loadeds if REWARD in loaded.card.graders}
+    for benchmark in rewarded_benchmarks(config):
+        titles = {card.task: card.title for card in reward_cards(config, benchmark)}
         for source in sorted(sources):
             found = read_json(results / "preferences" / source / "overlap" / f"{benchmark}.json") or {}
             rows += [
@@ -177,12 +189,12 @@ def densities(config: Config, results: Path) -> str:
     return density_chart(pd.DataFrame(rows)) if rows else ""
 
 
-def criteria_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+def criteria_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
     """Table 5: each classifier on held-out dialogues and on the test pairs, beside the paper's accuracy."""
-    five = {row["row"]: float(row["value"]) for row in printed(5)}
+    five = paper_values(5, "accuracy")
     rows = []
     for name in config.run.classifiers:
-        model, scores = config.models[name], scores_of(results, name)
+        model, scores = config.models[name], measured[name]
         assert isinstance(model, CriteriaModel)
         rows += [
             {
@@ -239,6 +251,9 @@ def spread(ranked: list[Any], wanted: int) -> list[Any]:
     return [ranked[round(place * (len(ranked) - 1) / (wanted - 1))] for place in range(wanted)]
 
 
+Rewards = dict[tuple[str, str], list[Reward]]  # by reward model and benchmark
+
+
 def read_rewards(config: Config, results: Path, reward: str, benchmark: str) -> list[Reward]:
     """All scores of a benchmark's replies by one reward model, as far as their jobs are done."""
     folder = results / "rewards" / "replies" / reward / benchmark
@@ -262,24 +277,13 @@ def replies_by_item(config: Config, results: Path, benchmark: str) -> dict[tuple
     }
 
 
-def reward_tasks(config: Config, benchmark: str) -> list[str]:
-    """The selected tasks of a benchmark whose replies reward models score."""
-    return [loaded.card.task for loaded in benchmarks_of(config)[benchmark] if REWARD in loaded.card.graders]
-
-
-def rewarded_benchmarks(config: Config) -> list[str]:
-    """The benchmarks of a run that reward models score; none in a run without one."""
-    return [name for name in benchmarks_of(config) if reward_tasks(config, name) and config.run.reward_models]
-
-
-def examples(config: Config, results: Path) -> dict[str, Any] | None:
+def examples(config: Config, results: Path, rewards: Rewards) -> dict[str, Any] | None:
     """Table 6: every tutor's reply to one dialogue, by its score: the item whose scores lie farthest apart."""
-    for benchmark in rewarded_benchmarks(config):
-        tasks = reward_tasks(config, benchmark)
-        rewards = read_rewards(config, results, config.run.reward_models[0], benchmark)
+    for benchmark in rewarded_benchmarks(config) if config.run.reward_models else []:
+        tasks = {card.task for card in reward_cards(config, benchmark)}
         by_item: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
         said = replies_by_item(config, results, benchmark)
-        for one in rewards:
+        for one in rewards[config.run.reward_models[0], benchmark]:
             # Scores may be of an earlier run with other items, or of a tutor whose job has failed since.
             if one.score is not None and one.task in tasks and (one.model, one.task, one.id) in said:
                 by_item[one.task, one.id][one.model] = one.score
@@ -305,14 +309,14 @@ def examples(config: Config, results: Path) -> dict[str, Any] | None:
     return None
 
 
-def speeds(config: Config, results: Path) -> list[dict[str, Any]]:
+def speeds(config: Config, rewards: Rewards) -> list[dict[str, Any]]:
     """What scoring took: distinct conversations, tokens, seconds of forward passes."""
     rows = []
     for name in config.run.reward_models:
         distinct: dict[str, Reward] = {}
         scored = 0
         for benchmark in rewarded_benchmarks(config):
-            for one in read_rewards(config, results, name, benchmark):
+            for one in rewards[name, benchmark]:
                 if one.score is not None:
                     scored += 1
                     distinct[one.key] = one
@@ -355,23 +359,29 @@ def grader_section(config: Config, results: Path) -> dict[str, Any] | None:
     names = [*graders_of(config), *config.run.classifiers]
     if not names:
         return None
-    rows = accuracy_rows(config, results)
+    measured = {name: scores_of(results, name) for name in names}
+    rewards = {
+        (name, benchmark): read_rewards(config, results, name, benchmark)
+        for name in config.run.reward_models
+        for benchmark in rewarded_benchmarks(config)
+    }
+    rows = accuracy_rows(config, measured)
     return {
         "names": names,
         "notices": {label_of(config, name): config.models[name].notice for name in names if config.models[name].notice},
-        "absent": [label_of(config, name) for name in names if not scores_of(results, name)],
+        "absent": [label_of(config, name) for name in names if not measured[name]],
         "headline": label_of(config, config.run.reward_models[0]) if config.run.reward_models else None,
         "accuracy": rows,
         "figure": accuracy_figure(rows),
-        "ablation": ablation_rows(config, results),
+        "ablation": ablation_rows(config, measured),
         "pairs": pair_rows(config, results),
         "overlap": overlap_rows(config, results),
         "trainings": trainings(config, results),
         "densities": densities(config, results),
-        "criteria": criteria_rows(config, results),
+        "criteria": criteria_rows(config, measured),
         "classifiers": classifiers(config, results),
         "quartiles": quartiles(config, results),
-        "examples": examples(config, results),
-        "speeds": speeds(config, results),
+        "examples": examples(config, results, rewards),
+        "speeds": speeds(config, rewards),
         "tutors": len(tutors_of(config)),
     }

@@ -15,16 +15,11 @@ from maieutic.records import SCORINGS, Grade, Item, Score, read_records
 from maieutic.report.browser import all_grades, browse, embedded, outcome
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
-from maieutic.report.tables import Printed, leads, printed_values
+from maieutic.report.tables import Printed, label_of, leads, printed_values
 from maieutic.settings import Config, benchmarks_of, tutors_of
 
 HERE = Path(__file__).parent
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
-
-
-def label_of(config: Config, model: str) -> str:
-    """A model's name in the report."""
-    return config.models[model].label or model
 
 
 def tutors_in_order(config: Config) -> list[str]:

@@ -118,6 +118,11 @@ def complete_scores(config: Config, results: Path) -> dict[str, list[Score]]:
     return complete
 
 
+def label_of(config: Config, name: str) -> str:
+    """A model's name in the report."""
+    return config.models[name].label or name
+
+
 def safe_cell(value: object) -> object:
     """A text that a spreadsheet would run as a formula is quoted."""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
@@ -128,7 +133,7 @@ def score_table(config: Config, scores: dict[str, list[Score]]) -> pd.DataFrame:
     rows = [
         {
             "benchmark": benchmark,
-            "label": config.models[score.model].label or score.model,
+            "label": label_of(config, score.model),
             "group": config.models[score.model].group,
             "baseline": isinstance(config.models[score.model], BaselineModel),
             **score.model_dump(),

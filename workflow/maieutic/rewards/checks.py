@@ -8,7 +8,6 @@ from maieutic.datasets.mrbench import DESIRED
 from maieutic.errors import UserError
 from maieutic.models import CriteriaModel, Model, RewardModel, VllmModel, WeightsOnly
 from maieutic.registry import check_entry, unknown
-from maieutic.rewards.criteria import check_criteria
 from maieutic.rewards.pairs import PAIR_SOURCES
 
 if TYPE_CHECKING:  # settings checks a configuration with what is here
@@ -44,8 +43,9 @@ def check_grader(config: Config, name: str) -> None:
         base = config.models[model.train.base]
         assert isinstance(base, VllmModel | WeightsOnly)
         base.weights.refuse_unpinned(f"models.{model.train.base}.weights")
-    if isinstance(model, CriteriaModel) and (wrong := check_criteria(model.train.criteria)):
-        raise unknown(f"models.{name}.train.criteria", wrong, list(DESIRED), "MRBench's criteria")
+    for criterion in model.train.criteria if isinstance(model, CriteriaModel) else []:
+        if criterion not in DESIRED:
+            raise unknown(f"models.{name}.train.criteria", criterion, list(DESIRED), "MRBench's criteria")
     for source in sources_of(model):
         if source not in PAIR_SOURCES:
             raise unknown(f"models.{name}: source of pairs", source, list(PAIR_SOURCES), "rewards/pairs.py")

@@ -5,7 +5,6 @@ Heavy libraries are imported inside the functions: only the serving environment 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import math
@@ -15,9 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.conversations import conversation, encode
-from maieutic.datasets.mrbench import DESIRED, Labelled, labelled
+from maieutic.datasets.mrbench import Labelled, labelled
+from maieutic.datasets.sampling import ranked
 from maieutic.datasets.sources import Source
-from maieutic.files import sha256_of, whole_file
+from maieutic.files import sha256_of, write_json
 from maieutic.journal import digest, take_lock
 from maieutic.models import CriteriaModel, CriteriaTraining
 from maieutic.records import Labelling, Pair, PairReward, read_records, write_records
@@ -49,9 +49,8 @@ class Split(NamedTuple):
 
 def split_by_dialogue(replies: Sequence[Labelled], share: float, seed: int) -> Split:
     """Hold out `share` of the problems with all their dialogues: two dialogues on one problem stay together."""
-    problems = sorted({reply.problem for reply in replies})
-    ranked = sorted(problems, key=lambda name: hashlib.sha256(f"{seed}:{name}".encode()).digest())
-    held = set(ranked[: max(1, round(share * len(problems)))])
+    problems = {reply.problem for reply in replies}
+    held = set(ranked(problems, seed)[: max(1, round(share * len(problems)))])
     return Split(
         [reply for reply in replies if reply.problem not in held], [reply for reply in replies if reply.problem in held]
     )
@@ -80,7 +79,6 @@ def train_criteria(
     from maieutic.rewards.loading import context_of, load_tokenizer, take_device
 
     train = model.train
-    journal.parent.mkdir(parents=True, exist_ok=True)
     with take_lock(journal.with_name(f"{journal.name}.lock")):
         device = take_device(name, machine)
         tokenizer = load_tokenizer(base)
@@ -97,9 +95,10 @@ def train_criteria(
         bridge: list[PairReward] = []
         histories = {}
         settings = train.model_dump(exclude=RUNTIME_ONLY | {"criteria"})
+        common = digest([settings, sha256_of(base / MANIFEST), learnt])
         for criterion in train.criteria:
             labels = [binary(criterion, one.labels[criterion]) for one in split.train]
-            identity = digest([settings, sha256_of(base / MANIFEST), learnt, labels])
+            identity = digest([common, labels])
             folder = journal / criterion
             histories[criterion] = train_one(
                 f"{name}/{criterion}", train, base, tokenizer, learnt, labels, folder, identity, device
@@ -184,8 +183,7 @@ def train_one(
     history = [{"step": entry["step"], "loss": entry["loss"]} for entry in trainer.state.log_history if "loss" in entry]
     classifier.to("cpu").save_pretrained(folder / "model", safe_serialization=True)
     tokenizer.save_pretrained(folder / "model")
-    with whole_file(finished) as handle:
-        json.dump(history, handle)
+    write_json(finished, history)
     return history
 
 
@@ -237,10 +235,4 @@ def tell(
         },
         "history": histories,
     }
-    with whole_file(out / "training.json") as handle:
-        json.dump(content, handle, indent=1)
-
-
-def check_criteria(criteria: Sequence[str]) -> str | None:
-    """The first criterion that MRBench has not, or None."""
-    return next((name for name in criteria if name not in DESIRED), None)
+    write_json(out / "training.json", content)

@@ -6,13 +6,12 @@ then judges are not kept apart: some of their human replies are replies in MRBen
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from maieutic.conversations import Message
-from maieutic.files import whole_file
+from maieutic.files import write_json
 from maieutic.records import Item, Pair, read_records
 
 
@@ -53,5 +52,4 @@ def find_overlap(items_dir: Path, tasks: list[str], pairs: Path, out: Path) -> N
     for task in tasks:
         items = read_records(items_dir / f"{task}.jsonl", Item)
         found[task] = {"items": len(items), "leaked": leaked_items(items, known)}
-    with whole_file(out) as handle:
-        json.dump(found, handle, indent=1)
+    write_json(out, found)

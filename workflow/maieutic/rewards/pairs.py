@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import NamedTuple
 from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
 from maieutic.datasets.sources import Source
 from maieutic.errors import UserError
-from maieutic.files import whole_file
+from maieutic.files import write_json
 from maieutic.records import Pair, write_records
 
 log = logging.getLogger(__name__)
@@ -115,6 +114,5 @@ def make_pairs(source: str, records: list[list[Source]], out: Path, counts_out: 
         "published_turns": about.turns,
     }
     write_records(out, kept)
-    with whole_file(counts_out) as handle:
-        json.dump(counts, handle, indent=1)
+    write_json(counts_out, counts)
     log.info("%s: %d pairs, %.2f turns before the reply", source, len(kept), counts["turns"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from maieutic.cards import REWARD, Card
 from maieutic.models import BaselineModel
 from maieutic.rewards.checks import sources_of
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
@@ -36,13 +37,23 @@ def used_datasets(config: Config) -> list[str]:
     return sorted(found)
 
 
+def reward_cards(config: Config, benchmark: str) -> list[Card]:
+    """The selected tasks of a benchmark whose replies reward models score."""
+    return [one.card for one in benchmarks_of(config)[benchmark] if REWARD in one.card.graders]
+
+
+def rewarded_benchmarks(config: Config) -> list[str]:
+    """The benchmarks with such a task."""
+    return [benchmark for benchmark in benchmarks_of(config) if reward_cards(config, benchmark)]
+
+
 def reward_batches(config: Config, benchmark: str) -> dict[str, list[str]]:
     """Which tutors share one load of a reward model's weights, by the batch's name.
 
     The baselines cannot fail and share one batch, the human reference among them. A tutor that fails holds up its own.
     """
-    cards_here = [one.card for one in benchmarks_of(config)[benchmark] if "reward" in one.card.graders]
-    named = {name for card in cards_here for name in [*card.baselines.floor, card.baselines.ceiling]}
+    cards = reward_cards(config, benchmark)
+    named = {name for card in cards for name in [*card.baselines.floor, card.baselines.ceiling]}
     tutors = tutors_of(config)
     baselines = [name for name in tutors if isinstance(config.models[name], BaselineModel) and name in named]
     others = [name for name in tutors if not isinstance(config.models[name], BaselineModel)]
@@ -56,4 +67,4 @@ def reward_batches(config: Config, benchmark: str) -> dict[str, list[str]]:
 
 def human_reference(config: Config, benchmark: str) -> str:
     """The baseline tutor whose replies a reward model compares with: the ceiling of the cards that it scores."""
-    return next(one.card.baselines.ceiling for one in benchmarks_of(config)[benchmark] if "reward" in one.card.graders)
+    return reward_cards(config, benchmark)[0].baselines.ceiling

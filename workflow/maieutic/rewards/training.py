@@ -5,8 +5,6 @@ Heavy libraries are imported inside the functions: only the serving environment 
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import shutil
 from collections import Counter
@@ -14,8 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.conversations import conversation, encode, instruction
+from maieutic.datasets.sampling import ranked
 from maieutic.errors import UserError
-from maieutic.files import sha256_of, whole_file
+from maieutic.files import sha256_of, write_json
 from maieutic.journal import digest, take_lock
 from maieutic.models import PreferenceTraining, RewardModel, Training
 from maieutic.records import Pair, read_records
@@ -38,8 +37,7 @@ def pairs_of_mix(mix: dict[str, float], folder: Path, seed: int) -> list[Pair]:
     chosen: list[Pair] = []
     for source, share in sorted(mix.items()):
         pairs = read_records(folder / source / "pairs.jsonl", Pair)
-        ranked = sorted(pairs, key=lambda pair: hashlib.sha256(f"{seed}:{pair.id}".encode()).digest())
-        kept = {pair.id for pair in ranked[: max(1, round(share * len(pairs)))]}
+        kept = set(ranked((pair.id for pair in pairs), seed)[: max(1, round(share * len(pairs)))])
         chosen += [pair for pair in pairs if pair.id in kept]
     return chosen
 
@@ -125,7 +123,6 @@ def train_reward_model(
 
     train = model.train
     assert train is not None, "only a reward model with `train` is trained"
-    journal.parent.mkdir(parents=True, exist_ok=True)
     with take_lock(journal.with_name(f"{journal.name}.lock")):
         device = take_device(name, machine)
         tokenizer = load_tokenizer(base)
@@ -204,5 +201,4 @@ def write_history(
         **told,
         "history": [{key: entry[key] for key in kept if key in entry} for entry in history],
     }
-    with whole_file(out / "training.json") as handle:
-        json.dump(content, handle, indent=1)
+    write_json(out / "training.json", content)
