@@ -14,6 +14,7 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/datasets.smk"
 include: "workflow/rules/weights.smk"
 include: "workflow/rules/items.smk"
+include: "workflow/rules/labels.smk"
 include: "workflow/rules/preferences.smk"
 include: "workflow/rules/replies.smk"
 include: "workflow/rules/rewards.smk"
@@ -26,3 +27,4 @@ rule all:
     default_target: True
     input:
         "results/report/index.html",
+        judge_checks(),

@@ -19,14 +19,20 @@ def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTEST_CURRENT_TEST"}}
 
 
-# Training costs minutes: only the tests that are about reward models have some.
-NO_GRADERS: dict[str, list[str]] = {"reward_models": [], "reward_comparisons": [], "classifiers": []}
+# Training and judging cost minutes: only the tests that are about reward models or judges have some.
+NO_GRADERS: dict[str, list[str]] = {
+    "reward_models": [],
+    "reward_comparisons": [],
+    "classifiers": [],
+    "judges": [],
+}
 
 
 def overlay(folder: Path, config: dict[str, Any], name: str = "overlay.yaml") -> Path:
-    """Write a config overlay (JSON is YAML), without reward models unless it names some."""
+    """Write a config overlay (JSON is YAML): MathTutorBench without graders that are models, unless it names some."""
     path = folder / name
-    path.write_text(json.dumps({**config, "run": {**NO_GRADERS, **config.get("run", {})}}), encoding="utf-8")
+    run_keys = {"tasks": ["mathtutorbench"], **NO_GRADERS, **config.get("run", {})}
+    path.write_text(json.dumps({**config, "run": run_keys}), encoding="utf-8")
     return path
 
 

@@ -68,7 +68,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_records(folder / "replies" / benchmark / "prompts" / f"{name}.jsonl", [prompt])
         grades = folder / "grades/parsed" / benchmark / f"{name}.jsonl"
         parse_replies(benchmark, TASKS, items_dir, replies, grades)
-        score_replies(cards, name, items_dir, grades, {}, folder / "scores" / benchmark / f"{name}.json", 100, 1)
+        score_replies(cards, name, items_dir, grades, {}, {}, folder / "scores" / benchmark / f"{name}.json", 100, 1)
     save_config(config.model_dump_json(), folder / "report/config.yaml")
     build_report(folder / "report/config.yaml", folder, folder / "report", missing_ok=False)
     return folder

@@ -60,7 +60,7 @@ def graded(values: Sequence[tuple[float | None, bool]]) -> tuple[list[Item], lis
 
 def scores_by(values: Sequence[tuple[float | None, bool]]) -> dict[tuple[str, str | None], Score]:
     items, grades = graded(values)
-    found = score_task(CARD, "m", items, [], {"first": grades, "second": grades}, resamples=100, seed=1)
+    found = score_task(CARD, "m", items, [], {"reward": {"first": grades, "second": grades}}, resamples=100, seed=1)
     return {(one.metric, one.grader): one for one in found if one.scoring == "robust"}
 
 

@@ -15,7 +15,8 @@ from maieutic.prompts import variables_of
 CARDS = Path("resources/benchmarks")
 RELEASED = "released"
 REWARD = "reward"
-MODEL_GRADERS = (REWARD,)  # graders that are models of their own, not parsers
+JUDGE = "judge"
+MODEL_GRADERS = (REWARD, JUDGE)  # graders that are models of their own, not parsers
 
 
 class Metric(Entry):
@@ -29,6 +30,7 @@ class Metric(Entry):
     ceiling: bool = Field(True, description="Whether the ceiling tutor's value is one: it cannot win against itself")
     subset: bool = Field(False, description="Made of the items that have such a grade; the others are not missing")
     stand_in: bool = Field(False, description="The headline of a run without the grader that the headline needs")
+    only: dict[str, str] = Field({}, description="Made of the items with these tags")
 
 
 class Baselines(Entry):
@@ -67,6 +69,7 @@ class Card(Entry):
     temperature: float = Field(0.0, ge=0)
     max_tokens: int = Field(2048, ge=1)
     graders: list[str] = Field(min_length=1)
+    rubrics: list[str] = Field([], description="Rubric cards by which a judge may judge the replies")
     metrics: dict[str, Metric] = Field(min_length=1)
     baselines: Baselines
     variants: dict[str, Variant] = {}
@@ -81,10 +84,13 @@ class Card(Entry):
         """The card of a run that has no such grader (no reward model, no judge): its stand-in becomes the headline."""
         if grader not in self.graders:
             return self
+        kept = {name: metric for name, metric in self.metrics.items() if (metric.grader or self.graders[0]) != grader}
+        standing_in = None
+        if not any(metric.headline for metric in kept.values()):
+            standing_in = next((name for name, metric in kept.items() if metric.stand_in), None)
         left = {
-            name: metric.model_copy(update={"headline": metric.headline or metric.stand_in})
-            for name, metric in self.metrics.items()
-            if (metric.grader or self.graders[0]) != grader
+            name: metric.model_copy(update={"headline": metric.headline or name == standing_in})
+            for name, metric in kept.items()
         }
         return self.model_copy(update={"graders": [name for name in self.graders if name != grader], "metrics": left})
 
@@ -103,6 +109,13 @@ class LoadedCard(Entry):
     card: Card
     templates: list[str]
     shots: str
+
+
+def without(card: Card, absent: list[str]) -> Card:
+    """The card of a run that has no such graders."""
+    for kind in absent:
+        card = card.without(kind)
+    return card
 
 
 def card_path(benchmark: str, task: str) -> Path:
@@ -144,13 +157,15 @@ def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
 
 def check_headline(path: Path, card: Card) -> None:
     """One metric is the headline, and one is with every reward model or judge left out."""
-    for reading in (card, *(card.without(grader) for grader in MODEL_GRADERS)):
+    for reading in (card, *(card.without(grader) for grader in MODEL_GRADERS), without(card, [*MODEL_GRADERS])):
         if sum(metric.headline for metric in reading.metrics.values()) != 1:
             raise UserError(
                 f"{path}: metrics",
-                "exactly one metric is the headline, in a run without reward models too",
-                "set headline: true on one of them, and stand_in: true where the headline needs a reward model",
+                "exactly one metric is the headline, in a run without reward models or judges too",
+                "set headline: true on one of them, and stand_in: true where the headline needs another model",
             )
+    if (JUDGE in card.graders) != bool(card.rubrics):
+        raise UserError(f"{path}: rubrics", "a judge among the graders needs rubric cards", "name them, or drop both")
 
 
 def read_text(card: Path, key: str, name: str | None) -> str:

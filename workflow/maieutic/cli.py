@@ -15,6 +15,7 @@ from maieutic.errors import UserError
 from maieutic.logs import log_to
 
 if TYPE_CHECKING:
+    from maieutic.judges.judging import Panel
     from maieutic.models import RewardModel
     from maieutic.rewards.loading import Machine
 
@@ -71,6 +72,98 @@ def parse(given: Arguments) -> None:
     parse_replies(given.benchmark, given.tasks, given.items, given.replies, given.out)
 
 
+def labels(given: Arguments) -> None:
+    from maieutic.datasets.sources import read_source
+    from maieutic.judges.labels import make_labels
+
+    make_labels(given.release, read_source(given.source, given.format), given.out)
+
+
+def panel_of(given: Arguments) -> Panel:
+    """A judge and the model that answers."""
+    from maieutic.commands import model_of
+    from maieutic.judges.judging import Panel
+    from maieutic.models import BaselineModel, JudgeModel
+
+    model = model_of(given.answering)
+    if isinstance(model, BaselineModel):
+        raise UserError(given.judge, "a baseline tutor cannot judge", "name a served or hosted model")
+    return Panel(given.judge, JudgeModel.model_validate_json(given.settings), model, given.seed)
+
+
+def grade(given: Arguments) -> None:
+    from maieutic.commands import cards_of
+    from maieutic.judges.judging import run_judge
+    from maieutic.judges.work import work_on_replies
+
+    panel = panel_of(given)
+    cards = [loaded.card for loaded in cards_of(given.benchmark, given.tasks, "released")]
+    work = work_on_replies(panel.judge, cards, given.items, given.replies)
+    run_judge(panel, work, given.weights, given.journal, given.server_log, given.out)
+
+
+def judge_labelled(given: Arguments) -> None:
+    from maieutic.judges.judging import run_judge
+    from maieutic.judges.work import work_on_labels, work_on_pairs
+
+    panel = panel_of(given)
+    work = work_on_labels(panel.judge, given.labels, given.limit, given.seed)
+    work += work_on_pairs(panel.judge, given.pairs, given.limit, given.seed)
+    run_judge(panel, work, given.weights, given.journal, given.server_log, given.out)
+
+
+def validate_judge(given: Arguments) -> None:
+    from maieutic.judges.validation import validate_judge as run
+
+    run(
+        given.judge,
+        given.judgements,
+        given.labels,
+        given.pairs,
+        given.out,
+        given.pairs_out,
+        given.resamples,
+        given.seed,
+    )
+
+
+def score_labels(given: Arguments) -> None:
+    from maieutic.judges.validation import score_people
+
+    score_people(given.release, given.labels, given.out, given.resamples, given.seed)
+
+
+def validate_reward_labels(given: Arguments) -> None:
+    from maieutic.judges.validation import validate_reward_on_labels
+
+    validate_reward_on_labels(
+        given.model, given.labels, given.rewards, given.seen, given.out, given.resamples, given.seed
+    )
+
+
+def validate_criteria_labels(given: Arguments) -> None:
+    from maieutic.judges.validation import validate_criteria_on_labels
+
+    validate_criteria_on_labels(given.model, given.labels, given.heldout, given.out, given.resamples, given.seed)
+
+
+def correct(given: Arguments) -> None:
+    from maieutic.judges.validation import correct_by_people
+
+    correct_by_people(given.judge, given.judgements, given.people, given.out, given.resamples, given.seed)
+
+
+def check_judges(given: Arguments) -> None:
+    from maieutic.judges.validation import check_unreadable
+
+    files: dict[str, list[Path]] = {}
+    for path in given.judgements:
+        # results/grades/labelled/JUDGE.jsonl, results/grades/judges/JUDGE/BENCHMARK/BATCH.jsonl
+        judge = path.stem if path.parent.name == "labelled" else path.parts[-3]
+        files.setdefault(judge, []).append(path)
+    check_unreadable(files, given.limit, given.out)
+
+
 def pairs(given: Arguments) -> None:
     from maieutic.datasets.sources import read_source
     from maieutic.rewards.pairs import make_pairs
@@ -122,7 +215,17 @@ def score_pairs(given: Arguments) -> None:
     from maieutic.rewards.scoring import score_pairs as run
 
     model, machine = reward_settings(given)
-    run(given.model, model, given.weights, given.pairs, given.journal, given.out, machine)
+    run(
+        given.model,
+        model,
+        given.weights,
+        given.pairs,
+        given.labels,
+        given.journal,
+        given.out,
+        given.labels_out,
+        machine,
+    )
 
 
 def score_rewards(given: Arguments) -> None:
@@ -177,15 +280,18 @@ def card(given: Arguments) -> None:
 
 
 def score(given: Arguments) -> None:
+    from maieutic.cards import JUDGE, REWARD, without
     from maieutic.commands import cards_of
     from maieutic.score import score_replies
 
-    cards = [loaded.card for loaded in cards_of(given.benchmark, given.tasks, "released")]
-    if not given.graders:
-        cards = [card.without("reward") for card in cards]
-    # A baseline tutor of other tasks has no replies that a reward model scored.
+    absent = [kind for kind, names in ((REWARD, given.graders), (JUDGE, given.judges)) if not names]
+    cards = [without(loaded.card, absent) for loaded in cards_of(given.benchmark, given.tasks, "released")]
+    # A baseline tutor of other tasks has no replies that a reward model scored, or a judge judged.
     rewards = dict(zip(given.graders, given.rewards, strict=True)) if given.rewards else {}
-    score_replies(cards, given.model, given.items, given.grades, rewards, given.out, given.resamples, given.seed)
+    judged = dict(zip(given.judges, given.judgements, strict=True)) if given.judgements else {}
+    score_replies(
+        cards, given.model, given.items, given.grades, rewards, judged, given.out, given.resamples, given.seed
+    )
 
 
 def config(given: Arguments) -> None:
@@ -262,8 +368,28 @@ def parser() -> argparse.ArgumentParser:
          model=need, counts=some, resamples=seed, seed=seed)  # fmt: skip
     verb("train-criteria", train_criteria, "labels to criteria classifiers",
          "base", "labels", "pairs", "journal", "out", model=need, settings=need, format=need, **machine)  # fmt: skip
-    verb("score-pairs", score_pairs, "score the test pairs with a reward model",
-         "weights", "pairs", "journal", "out", model=need, settings=need, **machine)  # fmt: skip
+    verb("score-pairs", score_pairs, "score test pairs and labelled replies with a reward model", "weights",
+         "pairs", "labels", "journal", "out", "labels-out", model=need, settings=need, **machine)  # fmt: skip
+    judge: dict[str, dict[str, object]] = {"judge": need, "settings": need, "answering": need, "seed": seed,
+                                           "weights": {"type": Path}}  # fmt: skip
+    sampling: dict[str, dict[str, object]] = {"resamples": seed, "seed": seed}
+    verb("make-labels", labels, "source file to labelled replies", "source", "out", release=need, format=need)
+    verb("grade-replies", grade, "a judge on tutors' replies", "items", "journal", "server-log", "out",
+         benchmark=need, tasks=tasks, replies=files, **judge)  # fmt: skip
+    verb("judge-labelled", judge_labelled, "a judge on labelled replies and on pairs", "journal", "server-log", "out",
+         labels=some, pairs={"type": Path}, limit=number, **judge)  # fmt: skip
+    verb("validate-judge", validate_judge, "a judge against people", "judgements", "out", "pairs-out",
+         judge=need, labels=some, pairs={"type": Path}, **sampling)  # fmt: skip
+    verb("score-labels", score_labels, "what people say of the labelled tutors", "labels", "out",
+         release=need, **sampling)  # fmt: skip
+    verb("validate-reward-on-labels", validate_reward_labels, "a reward model against people's labels",
+         "labels", "rewards", "out", model=need, seen={"action": "store_true"}, **sampling)  # fmt: skip
+    verb("validate-criteria-on-labels", validate_criteria_labels, "classifiers against people's labels",
+         "labels", "heldout", "out", model=need, **sampling)  # fmt: skip
+    verb("correct-by-people", correct, "a judge's rates corrected by labels of your own", "people", "out",
+         judge=need, judgements=files, **sampling)  # fmt: skip
+    verb("check-judges", check_judges, "fail where too many verdicts cannot be read", "out",
+         judgements=files, limit={"type": float, "required": True})  # fmt: skip
     verb("score-rewards", score_rewards, "score tutors' replies with a reward model",
          "weights", "items", "journal", "out",
          model=need, settings=need, tasks=tasks, replies=files, **machine)  # fmt: skip
@@ -271,7 +397,7 @@ def parser() -> argparse.ArgumentParser:
          model=need, ceiling=need, tasks=tasks, rewards=files, overlaps=some)  # fmt: skip
     verb("score-replies", score, "grades to scores with intervals", "items", "grades", "out",
          benchmark=need, tasks=tasks, model=need, rewards=some, graders={"nargs": "*", "default": []},
-         resamples=seed, seed=seed)  # fmt: skip
+         judgements=some, judges={"nargs": "*", "default": []}, resamples=seed, seed=seed)  # fmt: skip
     verb("validate-reward-model", validate_reward, "a reward model on the test pairs", "pairs", "rewards", "out",
          model=need, resamples=seed, seed=seed)  # fmt: skip
     verb("validate-criteria", validate_criteria, "criteria classifiers on labels and pairs",

@@ -64,7 +64,15 @@ AnyWeights = Annotated[
     Annotated[PackagedWeights, Tag("from-package")] | Annotated[Weights, Tag("from-source")],
     Discriminator(kind_of_weights),
 ]
-ENGINES = {"vllm", "hosted", "baseline", "weights", "reward", "criteria"}  # these two are in the location of a fault
+ENGINES = {
+    "vllm",
+    "hosted",
+    "baseline",
+    "weights",
+    "reward",
+    "criteria",
+    "judge",
+}  # these two are in the location of a fault
 TAGS = {"from-package", "from-source"}
 
 
@@ -104,6 +112,7 @@ class ServedModel(Model):
     attempts: int = Field(8, ge=1, description="Attempts at one request before the job fails")
     max_tokens: int | None = Field(None, ge=1, description="Upper bound on the cards' max_tokens for this model")
     extra_body: dict[str, object] = Field({}, description="Further fields of every request")
+    structured: bool = Field(False, description="Whether the server decodes by a JSON schema (response_format)")
     omit: list[Literal["stop", "temperature", "seed", "max_tokens"]] = Field(
         [], description="Parameters the server refuses"
     )
@@ -114,6 +123,7 @@ class VllmModel(ServedModel):
 
     engine: Literal["vllm"]
     weights: AnyWeights
+    structured: bool = Field(True, description="Whether the server decodes by a JSON schema (response_format)")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     max_model_len: int | None = Field(None, ge=128, description="Context window in tokens; default: the model's own")
     engine_args: list[str] = Field([], description="Further arguments of `vllm serve` that can change an answer")
@@ -261,7 +271,27 @@ class CriteriaModel(Model):
     group: str = "criteria classifiers"
 
 
+class JudgeModel(Model):
+    """A model of this registry with the rubric cards that it judges by."""
+
+    engine: Literal["judge"]
+    model: str = Field(description="Entry of this registry that answers; its `needs` are the judge's")
+    rubrics: list[str] = Field([], description="Rubric cards for replies; a task takes the first that its card names")
+    pairs: list[str] = Field([], description="Rubric cards for the Bridge pairs, each in both orders")
+    max_tokens: int | None = Field(None, ge=1, description="Of an answer, instead of the model's own bound")
+    group: str = "judge"
+
+    @model_validator(mode="after")
+    def has_work(self) -> JudgeModel:
+        if not self.rubrics and not self.pairs:
+            raise ValueError("give 'rubrics', 'pairs', or both")
+        if self.needs != Needs():
+            raise ValueError("set 'needs' on the model that answers")
+        return self
+
+
 Tutor = VllmModel | HostedModel | BaselineModel
 ModelEntry = Annotated[
-    VllmModel | HostedModel | BaselineModel | WeightsOnly | RewardModel | CriteriaModel, Field(discriminator="engine")
+    VllmModel | HostedModel | BaselineModel | WeightsOnly | RewardModel | CriteriaModel | JudgeModel,
+    Field(discriminator="engine"),
 ]

@@ -120,6 +120,45 @@ class Labelling(Record):
     tokens: int
 
 
+class Label(Record):
+    """What people say of one tutor's reply under one criterion. `problem` is what the bootstrap draws."""
+
+    id: str
+    task: str
+    model: str
+    criterion: str
+    label: str
+    problem: str
+    annotator: str | None = None
+
+
+class Verdict(Record):
+    """What a judge says under one criterion; None where nothing could be read, and `why_none` says why."""
+
+    criterion: str | None
+    value: str | bool | None
+    why_none: str | None = None
+
+
+class Judgement(Record):
+    """One question put to a judge about one reply (or pair of replies), with the whole answer.
+
+    `model` is the tutor whose reply is judged, None for a pair; `order` says which reply stood first.
+    """
+
+    id: str
+    task: str
+    model: str | None
+    rubric: str
+    order: Literal["ab", "ba"] | None = None
+    key: str
+    verdicts: list[Verdict]
+    raw: str
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    seconds: float | None = None
+
+
 class Grade(Record):
     """What one grader said of one reply. `value` is None where nothing could be read, and `why_none` says why."""
 

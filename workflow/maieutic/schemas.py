@@ -12,11 +12,36 @@ from maieutic.cards import Card
 from maieutic.datasets.sources import Dataset
 from maieutic.files import whole_file
 from maieutic.journal import Entry, Scored
+from maieutic.judges.rubrics import Rubric
 from maieutic.models import ModelEntry
-from maieutic.records import Grade, Item, Labelling, Pair, PairReward, Prompt, Reply, Reward, Score
+from maieutic.records import (
+    Grade,
+    Item,
+    Judgement,
+    Label,
+    Labelling,
+    Pair,
+    PairReward,
+    Prompt,
+    Reply,
+    Reward,
+    Score,
+)
 from maieutic.settings import Config
 
-RECORDS: list[type[BaseModel]] = [Item, Reply, Prompt, Pair, Reward, PairReward, Labelling, Grade, Score]
+RECORDS: list[type[BaseModel]] = [
+    Item,
+    Reply,
+    Prompt,
+    Pair,
+    Reward,
+    PairReward,
+    Labelling,
+    Label,
+    Judgement,
+    Grade,
+    Score,
+]
 
 
 def overlay_schema() -> dict[str, Any]:
@@ -35,6 +60,7 @@ def all_schemas() -> dict[str, str]:
         "models": TypeAdapter(dict[str, ModelEntry]).json_schema(),
         "datasets": TypeAdapter(dict[str, Dataset]).json_schema(),
         "card": Card.model_json_schema(),
+        "rubric": Rubric.model_json_schema(),
         "journal": Entry.model_json_schema(),
         "scored": Scored.model_json_schema(),
         **{kind.__name__.lower(): kind.model_json_schema() for kind in RECORDS},

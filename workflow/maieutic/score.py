@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from maieutic.cards import MODEL_GRADERS, Card, Metric
+from maieutic.cards import JUDGE, MODEL_GRADERS, REWARD, Card, Metric
 from maieutic.files import whole_file
 from maieutic.graders import GOLD_FIELD
+from maieutic.graders.judges import grades_by_judge
 from maieutic.metrics import METRICS, Graded
 from maieutic.metrics import Metric as Function
-from maieutic.records import SCORINGS, Grade, Item, Score, Scoring, read_records
+from maieutic.records import SCORINGS, Grade, Item, Judgement, Score, Scoring, read_records
 from maieutic.stats import Interval, clustered_interval
 
 Given = dict[tuple[str, str | None], dict[str, Grade]]
@@ -30,13 +31,13 @@ def score_task(
     model: str,
     items: list[Item],
     grades: list[Grade],
-    rewards: dict[str, list[Grade]],
+    graded: dict[str, dict[str, list[Grade]]],
     resamples: int,
     seed: int,
 ) -> list[Score]:
     """Every score of one model on one task. An item without a readable grade is counted as missing, never as wrong.
 
-    rewards: the grades by each reward model; the first one's headline metric is the task's headline.
+    graded: by kind (reward models, judges) the grades of each; the first one's headline metric is the task's headline.
     """
     parsed = by_criterion(card.task, grades)
     scores = []
@@ -44,7 +45,7 @@ def score_task(
         kind = metric.grader or card.graders[0]
         sources: dict[str | None, Given] = {None: parsed}
         if kind in MODEL_GRADERS:
-            sources = {grader: by_criterion(card.task, given) for grader, given in rewards.items()}
+            sources = {grader: by_criterion(card.task, given) for grader, given in graded.get(kind, {}).items()}
         for number, (grader, source) in enumerate(sources.items()):
             shown = metric if number == 0 else metric.model_copy(update={"headline": False})
             for scoring in SCORINGS:
@@ -69,7 +70,8 @@ def score_metric(
     function: Function = METRICS[metric.function or name]
     gold = GOLD_FIELD.get(metric.grader or card.graders[0])
     graded, clusters = [], []
-    counted = [item for item in items if item.id in grades] if metric.subset else items
+    counted = [item for item in items if metric.only.items() <= item.tags.items()]
+    counted = [item for item in counted if item.id in grades] if metric.subset else counted
     for item in counted:
         grade = grades.get(item.id)
         if grade is None or (grade.value is None and grade.correct is None):
@@ -101,17 +103,24 @@ def score_replies(
     items_dir: Path,
     grades: Path,
     rewards: dict[str, Path],
+    judgements: dict[str, Path],
     out: Path,
     resamples: int,
     seed: int,
 ) -> None:
-    """Write every score of one model on one benchmark, as a JSON list. rewards: grades by each reward model."""
-    graded = read_records(grades, Grade)
-    rewarded = {name: read_records(path, Grade) for name, path in rewards.items()}
+    """Write every score of one model on one benchmark, as a JSON list.
+
+    rewards: grades by each reward model; judgements: what each judge said of a batch of tutors, this one among them.
+    """
+    parsed = read_records(grades, Grade)
+    graded = {
+        REWARD: {name: read_records(path, Grade) for name, path in rewards.items()},
+        JUDGE: {name: grades_by_judge(read_records(path, Judgement), model) for name, path in judgements.items()},
+    }
     scores = []
     for card in cards:
         items = read_records(items_dir / f"{card.task}.jsonl", Item)
-        scores += score_task(card, model, items, graded, rewarded, resamples, seed)
+        scores += score_task(card, model, items, parsed, graded, resamples, seed)
     write_scores(scores, out)
 
 

@@ -19,6 +19,7 @@ from maieutic.datasets import LOADERS
 from maieutic.datasets.sources import Dataset, Edition
 from maieutic.errors import UserError
 from maieutic.graders import GRADERS
+from maieutic.judges.checks import check_judges
 from maieutic.metrics import METRICS
 from maieutic.models import (
     ENGINES,
@@ -27,6 +28,7 @@ from maieutic.models import (
     CriteriaModel,
     Entry,
     HostedModel,
+    JudgeModel,
     Model,
     ModelEntry,
     PreferenceTraining,
@@ -57,6 +59,14 @@ class Run(Entry):
     reward_models: list[str] = Field([], description="Score the tutors' replies; the first one's win rate is headline")
     reward_comparisons: list[str] = Field([], description="Measured on the Bridge pairs only: floors, ablations")
     classifiers: list[str] = Field([], description="Criteria classifiers, measured likewise")
+    judges: list[str] = Field([], description="Judge the tutors' replies; the first one's verdicts are the headline")
+    labels: list[str] = Field(["mrbench"], description="Labelled releases that every grader is checked on")
+    label_limit: int | None = Field(
+        None, ge=1, description="Labelled replies (of each release) and pairs that a judge is checked on; null: all"
+    )
+    human_labels: str | None = Field(None, description="CSV of labels that people gave to this run's replies")
+    max_unreadable: float = Field(0.05, ge=0, le=1, description="Share of unreadable verdicts that fails the run")
+    tutors_per_judge_job: int = Field(1, ge=1, description="Tutors judged with one start of a judge's server")
     tutors_per_reward_job: int = Field(1, ge=1, description="Tutors scored with one load of a reward model's weights")
 
 
@@ -119,6 +129,7 @@ def check_config(raw: dict[str, Any]) -> Config:
     for name in tutors_of(config):
         check_tutor(name, config.models[name])
     check_graders(config)
+    check_judges(config)
     return config
 
 
@@ -147,7 +158,7 @@ def known_keys(location: tuple[int | str, ...]) -> list[str]:
         "containers": Containers,
     }
     kinds |= {"vllm": VllmModel, "hosted": HostedModel, "baseline": BaselineModel, "datasets": Dataset}
-    kinds |= {"weights": WeightsOnly, "reward": RewardModel, "criteria": CriteriaModel}
+    kinds |= {"weights": WeightsOnly, "reward": RewardModel, "criteria": CriteriaModel, "judge": JudgeModel}
     kind: type[BaseModel] = Config
     for part in location[:-1]:
         kind = kinds.get(str(part), kind)
@@ -186,12 +197,16 @@ def select_cards(config: Config) -> dict[Path, LoadedCard]:
             )
         paths += [path for path in known if not task or path.stem == task]
     read = {path: cards.read_card(path, config.run.protocol) for path in sorted(set(paths))}
-    return read if config.run.reward_models else {path: without_rewards(loaded) for path, loaded in read.items()}
+    absent = absent_graders(config.run)
+    return {
+        path: loaded.model_copy(update={"card": cards.without(loaded.card, absent)}) for path, loaded in read.items()
+    }
 
 
-def without_rewards(loaded: LoadedCard) -> LoadedCard:
-    """A card as a run without reward models reads it."""
-    return loaded.model_copy(update={"card": loaded.card.without(cards.REWARD)})
+def absent_graders(run: Run) -> list[str]:
+    """The kinds of model graders that a run does without."""
+    present = {cards.REWARD: run.reward_models, cards.JUDGE: run.judges}
+    return [kind for kind in cards.MODEL_GRADERS if not present[kind]]
 
 
 def check_protocol(config: Config) -> None:

@@ -7,8 +7,11 @@ from pathlib import Path
 
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 
-from maieutic import cards, cluster, commands, images, preflight, settings
+from maieutic import cards, cluster, commands, images, preflight, settings, uses
 from maieutic.errors import UserError
+from maieutic.judges import rubrics
+from maieutic.judges import selection as judging
+from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.rewards import checks, selection
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 
@@ -27,6 +30,10 @@ UNSERVED = [
 REWARD_MODELS = selection.graders_of(checked)
 TRAINED = [name for name in REWARD_MODELS if checked.models[name].train]
 CLASSIFIERS = checked.run.classifiers
+JUDGES = {name: judging.judge_entry(checked, name) for name in checked.run.judges}
+SERVED_JUDGES = [name for name, judge in JUDGES.items() if judge.model in SERVED]
+HOSTED_JUDGES = [name for name in JUDGES if name not in SERVED_JUDGES]
+RELEASES = judging.label_sources(checked)
 
 
 def in_containers():
@@ -62,6 +69,7 @@ wildcard_constraints:
     task="[a-z][a-z0-9_]*",
     source=one_of(PAIR_SOURCES),
     reward=one_of(checked.run.reward_models),
+    release=one_of(LABEL_SOURCES),
     batch="[A-Za-z0-9_][A-Za-z0-9._+-]*",
 
 
@@ -93,9 +101,14 @@ def card_of(wildcards):
     return next(loaded.card for loaded in cards_here if loaded.card.task == wildcards.task)
 
 
+def answering(name):
+    """The entry whose model answers in a job: a judge names it."""
+    return JUDGES[name].model if name in JUDGES else name
+
+
 def needs_of(wildcards):
     """What one job of a model asks of a machine."""
-    return checked.models[wildcards.model].needs
+    return checked.models[answering(wildcards.model)].needs
 
 
 def gpu_gres():
@@ -134,8 +147,12 @@ def asked_models(jobs):
         "train_criteria",
         "score_pairs",
         "score_rewards",
+        "grade_replies",
+        "grade_replies_locally",
+        "judge_labelled",
+        "judge_labelled_locally",
     )
-    return sorted({job.wildcards.model for job in jobs if job.rule.name in rules})
+    return sorted({answering(job.wildcards.model) for job in jobs if job.rule.name in rules})
 
 
 def used_images(jobs):
@@ -189,8 +206,8 @@ def run_config():
     """The effective configuration: the registries cut down to what this run uses."""
     return checked.model_copy(
         update={
-            "models": {name: checked.models[name] for name in selection.used_models(checked)},
-            "datasets": {name: checked.datasets[name] for name in selection.used_datasets(checked)},
+            "models": {name: checked.models[name] for name in uses.used_models(checked)},
+            "datasets": {name: checked.datasets[name] for name in uses.used_datasets(checked)},
         }
     ).model_dump_json()
 
@@ -328,15 +345,155 @@ def scoring_json(wildcards):
     return settings.scoring_json(checked.models[wildcards.model])
 
 
+def answering_weights(wildcards):
+    """The manifest of the weights that a judge answers with."""
+    return f"results/weights/{answering(wildcards.model)}/manifest.json"
+
+
+def answering_json(wildcards):
+    """What a judge's jobs need of the entry that answers."""
+    return settings.entry_json(checked.models[answering(wildcards.model)])
+
+
+def rubric_files_of(judge):
+    """The rubric cards of a judge, and their prompts."""
+    names = judging.rubric_names(checked, judge)
+    return sorted({str(file) for name in names for file in rubrics.files_of(name)})
+
+
+def rubric_files(wildcards):
+    """Those of one job's judge."""
+    return rubric_files_of(wildcards.model)
+
+
+def trust_code():
+    """The modules that decide how a grader's agreement with people is measured."""
+    return code(
+        "judges/agreement.py",
+        "judges/labels.py",
+        "judges/pairs.py",
+        "judges/ppi.py",
+        "judges/trust.py",
+        "judges/validation.py",
+        "stats.py",
+    )
+
+
+def judge_code():
+    """The modules that decide what a judge is asked and how its answer is read."""
+    return code(
+        "judges/answers.py",
+        "judges/cases.py",
+        "judges/fencing.py",
+        "judges/judging.py",
+        "judges/work.py",
+        "prompts.py",
+        "thinking.py",
+    )
+
+
+def judge_tasks(wildcards):
+    """The selected tasks of a benchmark whose replies judges judge."""
+    return [card.task for card in judging.judge_cards(checked, wildcards.benchmark)]
+
+
+def judge_batches(benchmark):
+    """Which tutors one job judges: the baselines together, the others by the config."""
+    return judging.judge_batches(checked, benchmark)
+
+
+def judge_batch_files(judge, benchmark):
+    """What a judge says of every tutor's replies to a benchmark."""
+    return [
+        f"results/grades/judges/{judge}/{benchmark}/{batch}.jsonl"
+        for batch in judge_batches(benchmark)
+    ]
+
+
+def all_judge_files(judge):
+    """What a judge says of every tutor's replies to every benchmark that it judges."""
+    return [
+        file
+        for benchmark in judging.judged_benchmarks(checked)
+        for file in judge_batch_files(judge, benchmark)
+    ]
+
+
+def judge_grades(wildcards):
+    """What each judge of the run says of the batch that one tutor is in."""
+    if wildcards.benchmark not in judging.judged_benchmarks(checked):
+        return []
+    for batch, tutors in judge_batches(wildcards.benchmark).items():
+        if wildcards.model in tutors:
+            return [
+                f"results/grades/judges/{judge}/{wildcards.benchmark}/{batch}.jsonl"
+                for judge in JUDGES
+            ]
+    return []
+
+
+def judged_releases(judge):
+    """The labelled releases that a judge is checked on."""
+    return RELEASES if judging.checked_on_labels(checked, judge) else []
+
+
+def labels_of(release):
+    """The files of a labelled release that graders are compared with."""
+    return [f"results/labels/{release}/{kind}.jsonl" for kind in ("items", "replies", "labels")]
+
+
+def label_files(wildcards):
+    """The labelled releases that one judge is checked on."""
+    return [file for release in judged_releases(wildcards.model) for file in labels_of(release)]
+
+
+def label_folders(wildcards):
+    """Their folders, as arguments."""
+    folders = " ".join(f"results/labels/{release}" for release in judged_releases(wildcards.model))
+    return f"--labels {folders}" if folders else ""
+
+
+def judge_pairs(wildcards):
+    """The pairs that one judge is checked on."""
+    return (
+        [f"results/preferences/{TEST_SOURCE}/pairs.jsonl"] if JUDGES[wildcards.model].pairs else []
+    )
+
+
+def pairs_argument(wildcards, input):
+    """Them as an argument."""
+    return f"--pairs {input.pairs}" if input.pairs else ""
+
+
+# Reward models are compared with the labels of one release, classifiers with those that they were held back from.
+REWARD_RELEASE = (checked.run.labels or ["mrbench"])[0]
+
+
+def judge_checks():
+    """The last check of a run with judges: it fails where too much could not be read."""
+    return ["results/report/judges.json"] if JUDGES else []
+
+
+def trust_files():
+    """What the report's pages on trust and on labels are made of."""
+    graders = [*REWARD_MODELS, *CLASSIFIERS, *JUDGES]
+    files = [f"results/scores/trust/{name}.json" for name in graders]
+    files += [f"results/scores/bridge_pairs/{name}.json" for name in JUDGES]
+    files += [f"results/scores/labels/{release}.json" for release in RELEASES]
+    files += [f"results/labels/{release}/statistics.json" for release in RELEASES]
+    files += [file for name in JUDGES for file in all_judge_files(name)]
+    if checked.run.human_labels:
+        files += [f"results/scores/people/{name}.json" for name in JUDGES if all_judge_files(name)]
+    return files
+
+
 def grader_files():
     """What the report's page on reward models and classifiers is made of."""
     files = [f"results/scores/bridge_pairs/{name}.json" for name in [*REWARD_MODELS, *CLASSIFIERS]]
     files += [f"results/rewards/pairs/{name}.jsonl" for name in REWARD_MODELS]
     files += [f"results/rewards/models/{name}/README.md" for name in TRAINED]
     files += [f"results/rewards/criteria/{name}/training.json" for name in CLASSIFIERS]
-    files += [
-        f"results/preferences/{source}/counts.json" for source in selection.used_sources(checked)
-    ]
+    files += [f"results/preferences/{source}/counts.json" for source in uses.used_sources(checked)]
     for benchmark in selection.rewarded_benchmarks(checked):
         for reward in checked.run.reward_models:
             files += [
@@ -347,4 +504,4 @@ def grader_files():
                 f"results/preferences/{source}/overlap/{benchmark}.json"
                 for source in checks.sources_of(checked.models[reward])
             ]
-    return sorted(set(files))
+    return sorted({*files, *trust_files()})

@@ -1,4 +1,4 @@
-"""results/replies, results/rewards -> results/grades: what parsers and reward models say of every reply."""
+"""results/replies, results/rewards, results/labels -> results/grades: what parsers, reward models and judges say."""
 
 
 rule parse_replies:
@@ -49,3 +49,127 @@ rule grade_by_rewards:
         '"$DRIVER" -m maieutic grade-by-rewards --model {wildcards.model} --ceiling {params.ceiling}'
         " --items results/items/{wildcards.benchmark} --tasks {params.tasks} --replies {input.replies}"
         " --rewards {input.rewards} --overlaps {input.overlaps} --out {output} --log {log}"
+
+
+rule grade_replies:
+    """A judge that we serve, on a batch of tutors. It goes on from its journal."""
+    input:
+        cases=lambda wildcards: [
+            f"results/items/{wildcards.benchmark}/{task}.jsonl" for task in judge_tasks(wildcards)
+        ],
+        replies=lambda wildcards: [
+            f"results/replies/{wildcards.benchmark}/{tutor}.jsonl"
+            for tutor in judge_batches(wildcards.benchmark)[wildcards.batch]
+        ],
+        weights=answering_weights,
+        rubrics=rubric_files,
+        cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
+        code=judge_code(),
+    output:
+        "results/grades/judges/{model}/{benchmark}/{batch}.jsonl",
+    log:
+        "results/logs/grade_replies/{model}/{benchmark}/{batch}.log",
+    benchmark:
+        "results/benchmarks/grade_replies/{model}/{benchmark}/{batch}.tsv"
+    wildcard_constraints:
+        model=one_of(SERVED_JUDGES),
+    container:
+        config["containers"]["serve"]
+    threads: lambda wildcards: needs_of(wildcards).cpus
+    resources:
+        **MODEL_JOB,
+    params:
+        python='"$SERVE"',
+        tasks=judge_tasks,
+        settings=model_json,
+        answering=answering_json,
+        weights=lambda wildcards: f"--weights results/weights/{answering(wildcards.model)}",
+        seed=checked.run.seed,
+        journal="results/journal/grades/{model}/{benchmark}/{batch}.jsonl",
+        server_log="results/logs/serve/judges/{model}/{benchmark}/{batch}.log",
+    shell:
+        "{params.python} -m maieutic grade-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}"
+        " --judge {wildcards.model} --settings {params.settings:q} --answering {params.answering:q} {params.weights}"
+        " --items results/items/{wildcards.benchmark} --replies {input.replies} --seed {params.seed}"
+        " --journal {params.journal} --server-log {params.server_log} --out {output} --log {log}"
+
+
+use rule grade_replies as grade_replies_locally with:
+    """A hosted judge: no GPU, and a compute node may have no way out."""
+    input:
+        cases=lambda wildcards: [
+            f"results/items/{wildcards.benchmark}/{task}.jsonl" for task in judge_tasks(wildcards)
+        ],
+        replies=lambda wildcards: [
+            f"results/replies/{wildcards.benchmark}/{tutor}.jsonl"
+            for tutor in judge_batches(wildcards.benchmark)[wildcards.batch]
+        ],
+        rubrics=rubric_files,
+        cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
+        code=judge_code(),
+    wildcard_constraints:
+        model=one_of(HOSTED_JUDGES),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    resources:
+        mem_mb=lambda wildcards: needs_of(wildcards).mem_mb,
+    params:
+        python='"$DRIVER"',
+        weights="",
+
+
+rule judge_labelled:
+    """A judge that we serve, on replies that people have labelled and on the Bridge pairs: what it is worth."""
+    input:
+        labels=label_files,
+        pairs=judge_pairs,
+        weights=answering_weights,
+        rubrics=rubric_files,
+        code=judge_code(),
+    output:
+        "results/grades/labelled/{model}.jsonl",
+    log:
+        "results/logs/judge_labelled/{model}.log",
+    benchmark:
+        "results/benchmarks/judge_labelled/{model}.tsv"
+    wildcard_constraints:
+        model=one_of(SERVED_JUDGES),
+    container:
+        config["containers"]["serve"]
+    threads: lambda wildcards: needs_of(wildcards).cpus
+    resources:
+        **MODEL_JOB,
+    params:
+        python='"$SERVE"',
+        settings=model_json,
+        answering=answering_json,
+        weights=lambda wildcards: f"--weights results/weights/{answering(wildcards.model)}",
+        labels=label_folders,
+        pairs=pairs_argument,
+        limit=f"--limit {checked.run.label_limit}" if checked.run.label_limit else "",
+        seed=checked.run.seed,
+        journal="results/journal/grades/{model}/labelled.jsonl",
+        server_log="results/logs/serve/judges/{model}/labelled.log",
+    shell:
+        "{params.python} -m maieutic judge-labelled --judge {wildcards.model} --settings {params.settings:q}"
+        " --answering {params.answering:q} {params.weights} {params.labels} {params.pairs} {params.limit}"
+        " --seed {params.seed} --journal {params.journal} --server-log {params.server_log} --out {output} --log {log}"
+
+
+use rule judge_labelled as judge_labelled_locally with:
+    input:
+        labels=label_files,
+        pairs=judge_pairs,
+        rubrics=rubric_files,
+        code=judge_code(),
+    wildcard_constraints:
+        model=one_of(HOSTED_JUDGES),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    resources:
+        mem_mb=lambda wildcards: needs_of(wildcards).mem_mb,
+    params:
+        python='"$DRIVER"',
+        weights="",

@@ -28,7 +28,7 @@ rule build_report:
         printed=[
             path
             for path in Path("resources/reference").glob("*.csv")
-            if path.stem in [*CARDS, "reward_models"]
+            if path.stem in [*CARDS, "reward_models", "mrbench_tables"]
         ],
     output:
         page=report(
@@ -63,6 +63,29 @@ rule build_report:
     shell:
         '"$DRIVER" -m maieutic build-report --config {input.config} --results results'
         " --out {params.folder} --log {log}"
+
+
+rule check_judges:
+    """After the report is written: a run in which a judge's answers could not be read has failed."""
+    input:
+        page="results/report/index.html",
+        judgements=[
+            file
+            for name in JUDGES
+            for file in [f"results/grades/labelled/{name}.jsonl", *all_judge_files(name)]
+        ],
+    output:
+        "results/report/judges.json",
+    log:
+        "results/logs/check_judges.log",
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        limit=checked.run.max_unreadable,
+    shell:
+        '"$DRIVER" -m maieutic check-judges --judgements {input.judgements} --limit {params.limit}'
+        " --out {output} --log {log}"
 
 
 onstart:

@@ -66,14 +66,16 @@ rule write_model_card:
 
 
 rule score_pairs:
-    """Both replies of every Bridge pair: what a reward model is worth."""
+    """Both replies of every Bridge pair, and the labelled replies: what a reward model is worth."""
     input:
         manifest=reward_weights,
         pairs=f"results/preferences/{TEST_SOURCE}/pairs.jsonl",
+        labels=labels_of(REWARD_RELEASE),
         prompts=reward_prompt,
         code=scorer_code(),
     output:
-        "results/rewards/pairs/{model}.jsonl",
+        pairs="results/rewards/pairs/{model}.jsonl",
+        labelled="results/rewards/labelled/{model}.jsonl",
     log:
         "results/logs/score_pairs/{model}.log",
     benchmark:
@@ -88,10 +90,12 @@ rule score_pairs:
     params:
         settings=scoring_json,
         weights=subpath(input.manifest, parent=True),
+        labels=f"results/labels/{REWARD_RELEASE}",
         journal="results/journal/rewards/{model}/pairs.jsonl",
     shell:
         '"$SERVE" -m maieutic score-pairs --model {wildcards.model} --settings {params.settings:q}'
-        " --weights {params.weights} --pairs {input.pairs} --journal {params.journal} --out {output}"
+        " --weights {params.weights} --pairs {input.pairs} --labels {params.labels} --journal {params.journal}"
+        " --out {output.pairs} --labels-out {output.labelled}"
         " --gpus {resources.server_gpus} --threads {threads} --log {log}"
 
 

@@ -6,8 +6,10 @@ rule score_replies:
         cases=items_of,
         grades="results/grades/parsed/{benchmark}/{model}.jsonl",
         rewards=reward_grades,
+        judgements=judge_grades,
+        rubrics=sorted({file for name in JUDGES for file in rubric_files_of(name)}),
         cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
-        code=code("metrics.py", "score.py", "stats.py"),
+        code=code("graders/judges.py", "metrics.py", "score.py", "stats.py"),
     output:
         "results/scores/{benchmark}/{model}.json",
     log:
@@ -21,12 +23,14 @@ rule score_replies:
     params:
         tasks=tasks_of,
         graders=checked.run.reward_models,
+        judges=checked.run.judges,
         resamples=checked.report.resamples,
         seed=checked.run.seed,
     shell:
         '"$DRIVER" -m maieutic score-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}'
         " --model {wildcards.model} --items results/items/{wildcards.benchmark} --grades {input.grades}"
         " --rewards {input.rewards} --graders {params.graders}"
+        " --judgements {input.judgements} --judges {params.judges}"
         " --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"
 
 
@@ -76,3 +80,130 @@ rule validate_criteria:
         '"$DRIVER" -m maieutic validate-criteria --model {wildcards.model} --pairs {input.pairs}'
         " --heldout {input.heldout} --bridge {input.bridge}"
         " --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"
+
+
+rule score_labels:
+    """What people say of the labelled tutors: DAMR by tutor, dimension and subset."""
+    input:
+        labels=lambda wildcards: labels_of(wildcards.release),
+        code=code("judges/trust.py", "judges/validation.py", "stats.py"),
+    output:
+        "results/scores/labels/{release}.json",
+    log:
+        "results/logs/score_labels/{release}.log",
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        folder="results/labels/{release}",
+        resamples=checked.report.resamples,
+        seed=checked.run.seed,
+    shell:
+        '"$DRIVER" -m maieutic score-labels --release {wildcards.release} --labels {params.folder}'
+        " --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"
+
+
+rule validate_judge:
+    """A judge against people: on every labelled release, and on the Bridge pairs in both orders."""
+    input:
+        labels=label_files,
+        pairs=judge_pairs,
+        judgements="results/grades/labelled/{model}.jsonl",
+        code=trust_code(),
+    output:
+        trust="results/scores/trust/{model}.json",
+        pairs="results/scores/bridge_pairs/{model}.json",
+    log:
+        "results/logs/validate_judge/{model}.log",
+    wildcard_constraints:
+        model=one_of(JUDGES),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        labels=label_folders,
+        pairs=pairs_argument,
+        resamples=checked.report.resamples,
+        seed=checked.run.seed,
+    shell:
+        '"$DRIVER" -m maieutic validate-judge --judge {wildcards.model} --judgements {input.judgements}'
+        " {params.labels} {params.pairs} --resamples {params.resamples} --seed {params.seed}"
+        " --out {output.trust} --pairs-out {output.pairs} --log {log}"
+
+
+rule validate_reward_on_labels:
+    """A reward model's scalars against the labels of people."""
+    input:
+        labels=labels_of(REWARD_RELEASE),
+        rewards="results/rewards/labelled/{model}.jsonl",
+        code=trust_code(),
+    output:
+        "results/scores/trust/{model}.json",
+    log:
+        "results/logs/validate_reward_on_labels/{model}.log",
+    wildcard_constraints:
+        model=one_of(REWARD_MODELS),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        labels=f"results/labels/{REWARD_RELEASE}",
+        seen=lambda wildcards: (
+            "--seen"
+            if LABEL_SOURCES[REWARD_RELEASE].seen_by
+            in checks.sources_of(checked.models[wildcards.model])
+            else ""
+        ),
+        resamples=checked.report.resamples,
+        seed=checked.run.seed,
+    shell:
+        '"$DRIVER" -m maieutic validate-reward-on-labels --model {wildcards.model} --labels {params.labels}'
+        " --rewards {input.rewards} {params.seen} --resamples {params.resamples} --seed {params.seed}"
+        " --out {output} --log {log}"
+
+
+rule validate_criteria_on_labels:
+    """Criteria classifiers against the labels of the replies that were held out."""
+    input:
+        labels=labels_of("mrbench"),
+        heldout="results/rewards/criteria/{model}/heldout.jsonl",
+        code=trust_code(),
+    output:
+        "results/scores/trust/{model}.json",
+    log:
+        "results/logs/validate_criteria_on_labels/{model}.log",
+    wildcard_constraints:
+        model=one_of(CLASSIFIERS),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        labels="results/labels/mrbench",
+        resamples=checked.report.resamples,
+        seed=checked.run.seed,
+    shell:
+        '"$DRIVER" -m maieutic validate-criteria-on-labels --model {wildcards.model} --labels {params.labels}'
+        " --heldout {input.heldout} --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"
+
+
+rule correct_by_people:
+    """A judge's rates, corrected by the labels that people gave to this run's replies."""
+    input:
+        people=checked.run.human_labels or [],
+        judgements=lambda wildcards: all_judge_files(wildcards.model),
+        code=trust_code(),
+    output:
+        "results/scores/people/{model}.json",
+    log:
+        "results/logs/correct_by_people/{model}.log",
+    wildcard_constraints:
+        model=one_of(JUDGES),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        resamples=checked.report.resamples,
+        seed=checked.run.seed,
+    shell:
+        '"$DRIVER" -m maieutic correct-by-people --judge {wildcards.model} --judgements {input.judgements}'
+        " --people {input.people} --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"

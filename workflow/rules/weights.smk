@@ -29,10 +29,10 @@ rule prepare_weights:
 rule fetch:
     """Everything that needs a network: for the login node."""
     input:
-        [f"results/datasets/{name}.source" for name in selection.used_datasets(checked)],
+        [f"results/datasets/{name}.source" for name in uses.used_datasets(checked)],
         [
             f"results/weights/{name}/manifest.json"
-            for name in selection.used_models(checked)
+            for name in uses.used_models(checked)
             if getattr(checked.models[name], "weights", None)
         ],
     localrule: True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from maieutic.datasets import gsm8k, mathdial_bridge, stepverify
+from maieutic.datasets import gsm8k, mathdial_bridge, mrbench, stepverify
 from maieutic.datasets.sources import Source
 from maieutic.records import Item
 
@@ -29,4 +29,5 @@ LOADERS = {
     "stepverify_location": Loader(stepverify.location, stepverify.LOCATION_VARIABLES),
     "stepverify_correction": Loader(stepverify.correction, stepverify.CHAT_VARIABLES),
     "mathdial_bridge": Loader(mathdial_bridge.next_turn, mathdial_bridge.VARIABLES),
+    "mrbench": Loader(mrbench.remediation, mrbench.VARIABLES),
 }

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.datasets.sampling import select
+from maieutic.graders.judges import grades_by_judge
+from maieutic.judges.selection import judge_batches, judged_benchmarks
 from maieutic.models import BaselineModel
-from maieutic.records import Grade, Item, Prompt, Reply, read_records
+from maieutic.records import Grade, Item, Judgement, Prompt, Reply, read_records
 from maieutic.settings import Config, benchmarks_of, tutors_of
 
 LONGEST = 4000  # characters of a text that the page shows
@@ -65,11 +67,25 @@ def browse(config: Config, results: Path) -> dict[str, Any]:
 
 
 def all_grades(config: Config, results: Path, benchmark: str, model: str) -> list[Grade]:
-    """What was said of one tutor's replies: by the first reward model, then by the parsers."""
+    """What was said of one tutor's replies: by the first judge and the first reward model, then by the parsers."""
     folder = results / "grades"
     paths = [folder / "rewards" / name / benchmark / f"{model}.jsonl" for name in config.run.reward_models[:1]]
     paths.append(folder / "parsed" / benchmark / f"{model}.jsonl")
-    return [grade for path in paths if path.exists() for grade in read_records(path, Grade)]
+    judged = judge_grades(config, results, benchmark, model)
+    return [*judged, *(grade for path in paths if path.exists() for grade in read_records(path, Grade))]
+
+
+def judge_grades(config: Config, results: Path, benchmark: str, model: str) -> list[Grade]:
+    """What the first judge said of one tutor's replies; its verdicts are the same under both scorings."""
+    if not config.run.judges or benchmark not in judged_benchmarks(config):
+        return []
+    folder = results / "grades" / "judges" / config.run.judges[0] / benchmark
+    for batch, tutors in judge_batches(config, benchmark).items():
+        path = folder / f"{batch}.jsonl"
+        if model in tutors and path.exists():
+            grades = grades_by_judge(read_records(path, Judgement), model)
+            return [grade for grade in grades if grade.grader.endswith("/robust")]
+    return []
 
 
 def add_replies(

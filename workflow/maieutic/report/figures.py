@@ -106,6 +106,33 @@ def bar_chart(table: pd.DataFrame, title: str) -> str:
     return to_svg(chart.properties(width=WIDTH, height=ROW * max(2, len(table))))
 
 
+def agreement_chart(table: pd.DataFrame) -> str:
+    """Agreement with people by criterion, one mark a grader; dashed at moderate (0.4) and substantial (0.6) agreement.
+
+    table: criterion, grader, value, low, high.
+    """
+    criteria, graders = list(dict.fromkeys(table["criterion"])), list(dict.fromkeys(table["grader"]))
+    colour = alt.Color(
+        "grader:N",
+        sort=graders,
+        scale=alt.Scale(domain=graders, range=[BLUE, ORANGE, GREEN, GREY, "#CC79A7", "#56B4E9"]),
+        legend=alt.Legend(orient="top", title=None, columns=2, labelLimit=320),
+    )
+    base = alt.Chart(table).encode(
+        y=alt.Y("criterion:N", sort=criteria, title=None),
+        yOffset=alt.YOffset("grader:N", sort=graders),
+        color=colour,
+    )
+    x = alt.X("value:Q", title="weighted kappa with people", scale=alt.Scale(domain=[-0.4, 1], clamp=True))
+    ranges = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title="weighted kappa with people"), x2="high:Q")
+    points = base.mark_point(filled=True, size=60, opacity=1).encode(
+        x=x, shape=alt.Shape("grader:N", sort=graders, legend=None)
+    )
+    bounds = alt.Chart(pd.DataFrame({"at": [0.0, 0.4, 0.6]})).mark_rule(strokeDash=[5, 4], color=GREY).encode(x="at:Q")
+    height = max(ROW, 14 * len(graders)) * len(criteria)
+    return to_svg((bounds + ranges + points).properties(width=WIDTH, height=height))
+
+
 def density_chart(table: pd.DataFrame) -> str:
     """How scores are spread for expert and novice replies, one panel a model. table: model, teacher, score."""
     order = list(dict.fromkeys(table["model"]))

@@ -13,7 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from maieutic.models import CriteriaModel, RewardModel
+from maieutic.judges.rubrics import read_rubric
+from maieutic.models import CriteriaModel, JudgeModel, RewardModel
 from maieutic.records import Item, Pair, PairReward, Reply, Reward, Score, read_records
 from maieutic.report.figures import bar_chart, density_chart, line_chart
 from maieutic.report.tables import REFERENCE, label_of
@@ -22,6 +23,7 @@ from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 from maieutic.rewards.selection import (
     graders_of,
     human_reference,
+    judges_of_pairs,
     reward_batches,
     reward_cards,
     rewarded_benchmarks,
@@ -69,6 +71,9 @@ def accuracy_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for name, scores in measured.items():
         model = config.models[name]
+        if isinstance(model, JudgeModel):
+            rows += judge_rows(config, name, model, scores)
+            continue
         ensembles = ENSEMBLES if isinstance(model, CriteriaModel) else {"": ""}
         for suffix, kind in ensembles.items():
             shown = label_of(config, name) + {"": "", "all": ": sum of all", "best_3": ": sum of the best three"}[kind]
@@ -95,6 +100,27 @@ def accuracy_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
                 **dict.fromkeys(("margin", "ties", "length", "paper", "paper_margin")),
             }
         )
+    return rows
+
+
+def judge_rows(config: Config, name: str, judge: JudgeModel, scores: dict[str, Score]) -> list[dict[str, Any]]:
+    """A judge under each of its prompts, both orders: the mean, and where both orders agree on the expert's reply."""
+    rows = []
+    for rubric in judge.pairs:
+        for metric, addition in (("pair_accuracy", ""), ("consistent_accuracy", ", both orders")):
+            found = scores.get(f"{metric}/{rubric}")
+            rows.append(
+                {
+                    "label": f"{label_of(config, name)}: {read_rubric(rubric).rubric.title.lower()}{addition}",
+                    "group": judge.group,
+                    "accuracy": found,
+                    "margin": None,
+                    "ties": scores.get(f"flip_rate/{rubric}") if addition else None,
+                    "length": scores.get(f"length_correlation/{rubric}"),
+                    "paper": None,
+                    "paper_margin": None,
+                }
+            )
     return rows
 
 
@@ -356,7 +382,7 @@ def accuracy_figure(rows: list[dict[str, Any]]) -> str:
 
 def grader_section(config: Config, results: Path) -> dict[str, Any] | None:
     """Everything the page shows of reward models and classifiers; None in a run without any."""
-    names = [*graders_of(config), *config.run.classifiers]
+    names = [*graders_of(config), *config.run.classifiers, *judges_of_pairs(config)]
     if not names:
         return None
     measured = {name: scores_of(results, name) for name in names}

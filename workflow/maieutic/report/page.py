@@ -9,13 +9,15 @@ from typing import Any
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from maieutic.cards import Card
+from maieutic.cards import JUDGE, REWARD, Card
 from maieutic.models import BaselineModel
 from maieutic.records import SCORINGS, Grade, Item, Score, read_records
 from maieutic.report.browser import all_grades, browse, embedded, outcome
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
+from maieutic.report.mrbench import mrbench_section
 from maieutic.report.tables import Printed, label_of, leads, printed_values
+from maieutic.report.trust import lights, trust_section
 from maieutic.settings import Config, benchmarks_of, tutors_of
 
 HERE = Path(__file__).parent
@@ -220,9 +222,18 @@ def limits(cards: list[Card], scores: list[Score], scoring: str) -> list[tuple[f
     ]
 
 
+def headliners(config: Config) -> dict[str, str]:
+    """The reward model or judge on which each kind of headline rests: the run's first."""
+    first = {REWARD: config.run.reward_models[:1], JUDGE: config.run.judges[:1]}
+    return {kind: names[0] for kind, names in first.items() if names}
+
+
+SHOWN = {"f1": "F1", "bleu": "BLEU", "damr": "DAMR", "mathdial": "MathDial", "bridge": "Bridge"}
+
+
 def shown_metric(name: str) -> str:
     """A metric's name as people write it."""
-    return " ".join({"f1": "F1", "bleu": "BLEU"}.get(word, word) for word in name.split("_"))
+    return " ".join(SHOWN.get(word, word) for word in name.split("_"))
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -234,7 +245,11 @@ def render_page(config: Config, results: Path, scores: dict[str, list[Score]], r
     """The whole page as one self-contained HTML document."""
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     environment.filters |= {"number": number, "metric": shown_metric}
-    environment.globals |= {"label_of": lambda model: label_of(config, model)}
+    environment.globals |= {
+        "label_of": lambda model: label_of(config, model),
+        "lights": lights(config, results),
+        "headliners": headliners(config),
+    }
     models = {name: config.models[name] for name in tutors_of(config)}
     labels = {name: label_of(config, name) for name in tutors_in_order(config)}
     titles = {
@@ -251,6 +266,8 @@ def render_page(config: Config, results: Path, scores: dict[str, list[Score]], r
         ],
         sections=sections(config, results, scores),
         graders=grader_section(config, results),
+        trust=trust_section(config, results),
+        releases=mrbench_section(config, results),
         runtime=runtime.to_dict("records"),
         scorings=SCORINGS,
         style=(HERE / "page.css").read_text(encoding="utf-8"),

@@ -62,8 +62,8 @@ def reading_of(score: Score) -> Reading:
 
 
 def leads(config: Config, score: Score) -> bool:
-    """Whether a score is a parser's or the first reward model's: what stands for the run."""
-    return score.grader is None or score.grader in config.run.reward_models[:1]
+    """Whether a score is a parser's, or the first reward model's or judge's: what stands for the run."""
+    return score.grader in (None, *config.run.reward_models[:1], *config.run.judges[:1])
 
 
 def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[float | None, float | None]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +48,7 @@ def prepare(name: str, model: RewardModel, weights: Path, machine: Machine) -> L
     longest = context_of(weights, tokenizer, model.max_length or (train.max_length if train else None))
     cut = "cut" in {model.overlong, train.overlong if train else None}
 
+    @cache  # pairs and labelled replies share one load
     def load() -> Passes:
         device = take_device(name, machine)
         classifier = load_classifier(
@@ -125,9 +127,16 @@ def score_replies(
             "delete these files and run again",
         )
     loaded = prepare(name, model, weights, machine)
+    write_records(out, rewards_of(name, loaded, wanted, said, journal))
+
+
+def rewards_of(
+    name: str, loaded: Loaded, items: dict[tuple[str, str], Item], said: list[Reply], journal: Path
+) -> list[Reward]:
+    """One Reward a reply."""
     heard = [reply for reply in said if not reply.error]
     conversations = [
-        conversation(before_reply(wanted[reply.task, reply.id]), reply.text.strip(), loaded.system) for reply in heard
+        conversation(before_reply(items[reply.task, reply.id]), reply.text.strip(), loaded.system) for reply in heard
     ]
     results = iter(score_conversations(name, loaded, conversations, journal))
     rewards = []
@@ -145,7 +154,7 @@ def score_replies(
                 why_none=result.why_none,
             )
         )
-    write_records(out, rewards)
+    return rewards
 
 
 def before_reply(item: Item) -> list[Message]:
@@ -154,9 +163,17 @@ def before_reply(item: Item) -> list[Message]:
 
 
 def score_pairs(
-    name: str, model: RewardModel, weights: Path, pairs: Path, journal: Path, out: Path, machine: Machine
+    name: str,
+    model: RewardModel,
+    weights: Path,
+    pairs: Path,
+    labels: Path,
+    journal: Path,
+    out: Path,
+    labels_out: Path,
+    machine: Machine,
 ) -> None:
-    """Write the scores of both replies of every pair."""
+    """Write the scores of both replies of every pair, and one Reward per labelled reply of results/labels/RELEASE."""
     loaded = prepare(name, model, weights, machine)
     read = read_records(pairs, Pair)
     conversations = [
@@ -178,3 +195,6 @@ def score_pairs(
             for pair, better, worse in zip(read, results[::2], results[1::2], strict=True)
         ),
     )
+    items = {(item.task, item.id): item for item in read_records(labels / "items.jsonl", Item)}
+    labelled = read_records(labels / "replies.jsonl", Reply)
+    write_records(labels_out, rewards_of(name, loaded, items, labelled, journal.with_name("labelled.jsonl")))

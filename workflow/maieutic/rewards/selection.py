@@ -5,7 +5,7 @@ from __future__ import annotations
 from maieutic.cards import REWARD, Card
 from maieutic.models import BaselineModel
 from maieutic.rewards.checks import sources_of
-from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
+from maieutic.rewards.pairs import TEST_SOURCE
 from maieutic.settings import Config, benchmarks_of, tutors_of
 
 BASELINE_BATCH = "_baselines"  # no model can have this name
@@ -16,25 +16,21 @@ def graders_of(config: Config) -> list[str]:
     return [*config.run.reward_models, *config.run.reward_comparisons]
 
 
+def classifiers_of(config: Config) -> list[str]:
+    """The criteria classifiers of a run."""
+    return config.run.classifiers
+
+
+def judges_of_pairs(config: Config) -> list[str]:
+    """The judges that are measured on the test pairs."""
+    return [name for name in config.run.judges if getattr(config.models[name], "pairs", None)]
+
+
 def used_sources(config: Config) -> list[str]:
     """The sources of pairs of a run: what its reward models are trained on, and the test pairs."""
-    if not (graders_of(config) or config.run.classifiers):
+    if not (graders_of(config) or classifiers_of(config) or judges_of_pairs(config)):
         return []
     return sorted({TEST_SOURCE, *(source for name in graders_of(config) for source in sources_of(config.models[name]))})
-
-
-def used_models(config: Config) -> list[str]:
-    """Every registry entry that a run needs, the bases of its reward models and classifiers among them."""
-    graders = [*graders_of(config), *config.run.classifiers]
-    trains = [getattr(config.models[name], "train", None) for name in graders]
-    return list(dict.fromkeys([*tutors_of(config), *graders, *(train.base for train in trains if train)]))
-
-
-def used_datasets(config: Config) -> list[str]:
-    """Every source file that a run needs."""
-    found = {loaded.card.dataset for loaded in config.cards.values()}
-    found |= {dataset for source in used_sources(config) for dataset in PAIR_SOURCES[source].datasets}
-    return sorted(found)
 
 
 def reward_cards(config: Config, benchmark: str) -> list[Card]:
@@ -52,12 +48,15 @@ def reward_batches(config: Config, benchmark: str) -> dict[str, list[str]]:
 
     The baselines cannot fail and share one batch, the human reference among them. A tutor that fails holds up its own.
     """
-    cards = reward_cards(config, benchmark)
+    return batches_of(config, reward_cards(config, benchmark), config.run.tutors_per_reward_job)
+
+
+def batches_of(config: Config, cards: list[Card], size: int) -> dict[str, list[str]]:
+    """Tutors that share a job, by the batch's name: the baselines of some cards in one, the others by `size`."""
     named = {name for card in cards for name in [*card.baselines.floor, card.baselines.ceiling]}
     tutors = tutors_of(config)
     baselines = [name for name in tutors if isinstance(config.models[name], BaselineModel) and name in named]
     others = [name for name in tutors if not isinstance(config.models[name], BaselineModel)]
-    size = config.run.tutors_per_reward_job
     batches = {BASELINE_BATCH: baselines}
     for start in range(0, len(others), size):
         members = others[start : start + size]

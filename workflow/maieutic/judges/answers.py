@@ -1,0 +1,147 @@
+"""Reading a judge's answer: the last verdict in the stated form counts, and what cannot be read is none.
+
+Nothing here has a default. A judge may answer prose, fenced JSON, two verdicts, half of what was asked, NaN, a
+megabyte, or another language.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from maieutic.judges.rubrics import Criterion, Rubric, values_of
+from maieutic.records import Verdict
+
+RESULT = re.compile(r"\[RESULT\][\s:*\"'`(]*(\S{0,12})", re.IGNORECASE)
+WHOLE = re.compile(r"(\d+)[)\]}.,;:*\"'`]*")
+LETTER = re.compile(r"\[\[\s*([A-Za-z]+)\s*\]\]")
+TAIL = 20_000  # characters at the end of an answer in which its verdict is looked for
+MOST_BRACES = 2_000  # places where an object may begin
+
+
+def no_number(name: str) -> Any:
+    """NaN and Infinity are no JSON."""
+    raise ValueError(f"{name} is no JSON")
+
+
+DECODER = json.JSONDecoder(parse_constant=no_number)
+
+
+def read_answer(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, finish: str | None) -> list[Verdict]:
+    """One verdict for each of the criteria that were asked about, in their order; for a pair a single one."""
+    asked: list[str | None] = [*criteria] or [None]
+    if not text.strip():
+        return [Verdict(criterion=name, value=None, why_none="empty answer") for name in asked]
+    if rubric.answer == "json":
+        return read_object(rubric, criteria, text[-TAIL:], finish)
+    value, why = (read_result if rubric.answer == "result" else read_letter)(rubric, criteria, text[-TAIL:])
+    return [Verdict(criterion=name, value=value, why_none=why) for name in asked]
+
+
+def read_result(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) -> tuple[str | None, str | None]:
+    """The label of the score after the last [RESULT] (Prometheus' form)."""
+    [criterion] = criteria.values()
+    found = RESULT.findall(text)
+    if not found:
+        return None, "no [RESULT]"
+    score = WHOLE.fullmatch(found[-1])
+    if score is None or not 1 <= int(score[1][:4]) <= len(criterion.labels):
+        return None, f"[RESULT] is no score of 1 to {len(criterion.labels)}"
+    return criterion.labels[int(score[1]) - 1], None
+
+
+def read_letter(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) -> tuple[str | None, str | None]:
+    """The last [[A]] or [[B]] (MathTutorBench, Figure 6)."""
+    found = LETTER.findall(text)
+    if not found:
+        return None, "no [[A]] or [[B]]"
+    letter = found[-1].upper()
+    return (letter, None) if letter in values_of(rubric, None) else (None, f"[[{letter[:8]}]] is neither A nor B")
+
+
+def objects_in(text: str) -> list[dict[str, Any]]:
+    """Every JSON object that stands in a text on its own, from the first to the last."""
+    found: list[dict[str, Any]] = []
+    place = 0
+    for _ in range(MOST_BRACES):
+        place = text.find("{", place)
+        if place < 0:
+            break
+        try:
+            value, place = DECODER.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            place += 1
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def read_object(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, finish: str | None) -> list[Verdict]:
+    """What the last object says that names any of the criteria (a pair: that has a verdict)."""
+    wanted = [*criteria] or ["verdict"]
+    given: dict[str, Any] | None = None
+    for one in objects_in(text):
+        folded = {str(key).strip().casefold(): value for key, value in one.items()}
+        if any(name.casefold() in folded for name in wanted):
+            given = folded
+    if given is None:
+        why = "cut by max_tokens" if finish == "length" else "no JSON object with what was asked"
+        return [Verdict(criterion=name if criteria else None, value=None, why_none=why) for name in wanted]
+    return [verdict_in(rubric, criteria.get(name), name if criteria else None, given, name) for name in wanted]
+
+
+def verdict_in(
+    rubric: Rubric, criterion: Criterion | None, shown: str | None, given: Mapping[str, Any], key: str
+) -> Verdict:
+    """The verdict under one key of an answer that can be read."""
+    if key.casefold() not in given:
+        if rubric.kind == "checklist":  # the rubric's own rule, told to the judge: what is not shown to hold, fails
+            return Verdict(criterion=shown, value=False)
+        return Verdict(criterion=shown, value=None, why_none="left out")
+    said = given[key.casefold()]
+    if isinstance(said, dict):
+        said = said.get("verdict")
+    value = label_of(said, values_of(rubric, criterion))
+    if value is None:
+        return Verdict(criterion=shown, value=None, why_none=f"no such label: {str(said)[:40]!r}")
+    return Verdict(criterion=shown, value=value == "pass" if rubric.kind in {"weighted", "checklist"} else value)
+
+
+def label_of(said: Any, labels: Sequence[str]) -> str | None:
+    """The label that was said, whatever its case and outer marks. true and false say pass and fail, nothing else."""
+    if isinstance(said, bool):
+        return ("pass" if said else "fail") if "pass" in labels else None
+    if not isinstance(said, str):
+        return None
+    folded = said.strip(" \t\n\"'`*.").casefold()
+    return next((label for label in labels if label.casefold() == folded), None)
+
+
+def schema_of(rubric: Rubric, criteria: Mapping[str, Criterion]) -> dict[str, Any]:
+    """The JSON schema of an answer, for servers that decode by one."""
+    if not criteria:
+        properties: dict[str, Any] = {"verdict": {"type": "string", "enum": values_of(rubric, None)}}
+    else:
+        properties = {name: property_of(rubric, criterion) for name, criterion in criteria.items()}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def property_of(rubric: Rubric, criterion: Criterion) -> dict[str, Any]:
+    """What stands under one criterion: a label; where passing has to be argued, a reason first."""
+    label = {"type": "string", "enum": values_of(rubric, criterion)}
+    if rubric.kind == "labels":
+        return label
+    return {
+        "type": "object",
+        "properties": {"reason": {"type": "string"}, "verdict": label},
+        "required": ["reason", "verdict"],
+        "additionalProperties": False,
+    }

@@ -1,0 +1,102 @@
+"""From what is to be judged to the questions that are put to a judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from maieutic.judges.answers import schema_of
+from maieutic.judges.fencing import fenced
+from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric
+from maieutic.prompts import Messages, render
+
+Order = Literal["ab", "ba"]
+
+
+class Case(NamedTuple):
+    """One reply, or two, with what stands before it.
+
+    variables: trusted texts of the benchmark; replies: texts of tutors, which are fenced: `response`, or `first` and
+    `second` of a pair; criteria: where the rubric leaves them to the item.
+    """
+
+    id: str
+    task: str
+    model: str | None
+    variables: Mapping[str, str]
+    replies: Mapping[str, str]
+    criteria: Mapping[str, Criterion] = {}
+
+
+class Question(NamedTuple):
+    """One request: about which criteria, and in which order two replies are shown."""
+
+    criteria: dict[str, Criterion]
+    order: Order | None
+
+
+def questions_of(rubric: Rubric, case: Case) -> list[Question]:
+    """What is asked about one case: each criterion alone or all at once, two replies in both orders."""
+    criteria = dict(case.criteria or rubric.criteria)
+    parts = [{name: one} for name, one in criteria.items()] if rubric.separate else [criteria]
+    paired = len(case.replies) == 2
+    orders: list[Order | None] = ["ab", "ba"] if rubric.both_orders else ["ab"] if paired else [None]
+    return [Question(part, order) for part in parts for order in orders]
+
+
+def shown_replies(case: Case, order: Order | None) -> dict[str, str]:
+    """The replies under the names that prompts use: `response`, or `response_a` and `response_b`."""
+    if order is None:
+        return dict(case.replies)
+    first, second = ("first", "second") if order == "ab" else ("second", "first")
+    return {"response_a": case.replies[first], "response_b": case.replies[second]}
+
+
+def messages_of(loaded: LoadedRubric, case: Case, question: Question) -> Messages:
+    """The system and the user message. The notice of the fence is part of whichever is the first."""
+    blocks, notice = fenced(shown_replies(case, question.order))
+    one = next(iter(question.criteria.values()), None)
+    variables: dict[str, Any] = {
+        **case.variables,
+        **blocks,
+        "notice": notice,
+        "criteria": question.criteria,
+        "definition": one.definition if one else "",
+        "scoring": one.scoring if one else "",
+    }
+    user = {"role": "user", "content": render(loaded.prompt, variables, "")}
+    if not loaded.system:
+        return [{"role": "user", "content": f"{notice}\n\n{user['content']}"}]
+    system = f"{render(loaded.system, variables, '').strip()}\n\n{notice}"
+    return [{"role": "system", "content": system}, user]
+
+
+def form_of(rubric: Rubric, question: Question) -> dict[str, Any]:
+    """The request's field that makes a server decode by the answer's schema."""
+    schema = schema_of(rubric, question.criteria)
+    return {"type": "json_schema", "json_schema": {"name": rubric.rubric, "schema": schema, "strict": True}}
+
+
+def in_own_terms(rubric: Rubric, question: Question, value: str | bool | None) -> str | bool | None:
+    """A verdict about A and B as one about the first and the second reply, whatever stood where.
+
+    A pair: first or second. Win, tie, lose: of the first reply.
+    """
+    if rubric.kind not in {"pairwise", "win_tie_lose"} or not isinstance(value, str):
+        return value
+    ahead = {"A": "first", "B": "second"} if question.order == "ab" else {"A": "second", "B": "first"}
+    named = ahead.get(value, value)
+    if rubric.kind == "pairwise":
+        return named
+    return {"first": "win", "second": "lose"}.get(named, named)
+
+
+def consistent(values: Mapping[Order, str | bool | None]) -> str | bool | None:
+    """The verdict of both orders: what both say; a tie where they differ; none where one cannot be read.
+
+    A judge that names the same place in both orders has judged the place.
+    """
+    if None in values.values() or len(values) < 2:
+        return None
+    first, *others = values.values()
+    return first if all(other == first for other in others) else "tie"

@@ -1,0 +1,70 @@
+"""Can the judges of a run judge? Names, pins, rubric cards, labelled data, before any work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from maieutic.cards import JUDGE
+from maieutic.datasets import LOADERS, mrbench
+from maieutic.errors import UserError
+from maieutic.judges.labels import LABEL_SOURCES
+from maieutic.judges.ppi import read_people
+from maieutic.judges.rubrics import check_rubric_variables, read_rubric
+from maieutic.judges.work import PAIR_VARIABLES, rubric_for_labels, rubric_of
+from maieutic.models import HostedModel, JudgeModel, VllmModel
+from maieutic.registry import check_entry, unknown
+
+if TYPE_CHECKING:  # settings checks a configuration with what is here
+    from maieutic.settings import Config
+
+
+def check_judges(config: Config) -> None:
+    """Every judge exists, once, answers by a pinned model, and has a rubric for whatever it is to judge."""
+    for number, name in enumerate(config.run.judges):
+        key = f"run.judges[{number}]"
+        check_entry(config.models, key, name, (JudgeModel,), "a judge")
+        if config.run.judges.count(name) > 1:
+            raise UserError(key, f"{name!r} is listed twice", "list it once")
+        check_judge(config, name)
+    for number, source in enumerate(config.run.labels):
+        check_labels(config, f"run.labels[{number}]", source)
+    if config.run.human_labels is not None:
+        if not config.run.judges:
+            raise UserError("run.human_labels", "labels by people correct a judge, and run.judges is empty", "name one")
+        read_people(Path(config.run.human_labels))
+
+
+def check_judge(config: Config, name: str) -> None:
+    """One judge: the model that answers, and the cards that it judges by."""
+    judge = config.models[name]
+    assert isinstance(judge, JudgeModel)
+    key = f"models.{name}"
+    check_entry(config.models, f"{key}.model", judge.model, (VllmModel, HostedModel), "a model that answers")
+    model = config.models[judge.model]
+    if isinstance(model, VllmModel):
+        model.weights.refuse_unpinned(f"models.{judge.model}.weights")
+    for rubric in [*judge.rubrics, *judge.pairs]:
+        read_rubric(rubric)
+    for rubric in judge.pairs:
+        loaded = read_rubric(rubric)
+        if loaded.rubric.kind != "pairwise":
+            raise UserError(f"{key}.pairs", f"{rubric} is of kind {loaded.rubric.kind}", "name one of kind pairwise")
+        check_rubric_variables(loaded, PAIR_VARIABLES)
+    for loaded_card in config.cards.values():
+        card = loaded_card.card
+        if JUDGE in card.graders:
+            check_rubric_variables(rubric_of(key, judge, card), {*LOADERS[card.loader].variables, "response"})
+    if labelled := rubric_for_labels(judge):
+        check_rubric_variables(labelled, mrbench.JUDGED)
+
+
+def check_labels(config: Config, key: str, source: str) -> None:
+    """A labelled release exists, and is pinned in this edition."""
+    if source not in LABEL_SOURCES:
+        raise unknown(key, source, list(LABEL_SOURCES), "judges/labels.py")
+    dataset = LABEL_SOURCES[source].dataset
+    if dataset not in config.datasets:
+        raise unknown(f"judges/labels.py: {source}", dataset, list(config.datasets), "the registry")
+    if config.run.judges:
+        config.datasets[dataset].copy_of(dataset, config.edition)

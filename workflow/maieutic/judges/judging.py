@@ -1,0 +1,162 @@
+"""One judge's job: every question of every case at once against one server, none twice that the journal holds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maieutic.backends import hosted_backend, vllm_backend
+from maieutic.errors import UserError
+from maieutic.generate import Job, watched
+from maieutic.journal import Entry, Journal
+from maieutic.judges.answers import read_answer
+from maieutic.judges.cases import Case, Question, form_of, in_own_terms, messages_of, questions_of
+from maieutic.judges.rubrics import LoadedRubric
+from maieutic.models import HostedModel, JudgeModel, ServedModel, VllmModel
+from maieutic.progress import Progress
+from maieutic.prompts import Messages
+from maieutic.records import Judgement, Verdict, write_records
+
+log = logging.getLogger(__name__)
+LONGEST_RAW = 20_000  # characters of an answer that the results keep; the journal has all of it
+Work = list[tuple[LoadedRubric, Case]]
+
+
+class Panel(NamedTuple):
+    """A judge as its jobs get it: its entry, the model that answers, the seed of drawn answers."""
+
+    name: str
+    judge: JudgeModel
+    model: VllmModel | HostedModel
+    seed: int
+
+
+def merged_roles(messages: Messages) -> Messages:
+    """One user message, for a raw completion."""
+    return [{"role": "user", "content": "\n\n".join(message["content"] for message in messages)}]
+
+
+def request_of(loaded: LoadedRubric, case: Case, question: Question, panel: Panel) -> dict[str, Any]:
+    """Everything that is asked, in the SDK's own names."""
+    rubric, model = loaded.rubric, panel.model
+    endpoint = model.endpoint or "chat"
+    messages = messages_of(loaded, case, question)
+    bound = panel.judge.max_tokens or min(filter(None, (rubric.max_tokens, model.max_tokens)))
+    return {
+        "endpoint": endpoint,
+        "messages": messages if endpoint == "chat" else merged_roles(messages),
+        "temperature": rubric.temperature,
+        "max_tokens": bound,
+        "stop": [],
+        **({"seed": panel.seed} if rubric.temperature else {}),
+        **({"response_format": form_of(rubric, question)} if rubric.answer == "json" and model.structured else {}),
+    }
+
+
+def verdicts_of(loaded: LoadedRubric, question: Question, entry: Entry) -> list[Verdict]:
+    """What the answer says. A question that the server refused for good has no verdict."""
+    if entry.error:
+        why = f"refused: {entry.error}"
+        return [Verdict(criterion=name, value=None, why_none=why) for name in question.criteria or [None]]
+    read = read_answer(loaded.rubric, question.criteria, entry.text, entry.finish)
+    return [
+        one.model_copy(update={"value": in_own_terms(loaded.rubric, question, one.value)})
+        if one.value is not None
+        else one
+        for one in read
+    ]
+
+
+async def judge_case(loaded: LoadedRubric, case: Case, question: Question, job: Job, panel: Panel) -> list[Judgement]:
+    """One question, and again for the criteria that its answer leaves out, as often as the rubric says."""
+    said: list[Judgement] = []
+    left = question
+    for attempt in range(1, loaded.rubric.asks + 1):
+        entry = await job.ask(request_of(loaded, case, left, panel))
+        verdicts = verdicts_of(loaded, left, entry)
+        missing = [one.criterion for one in verdicts if one.value is None and one.criterion in left.criteria]
+        again = attempt < loaded.rubric.asks and len(missing) > 0 and not entry.error
+        kept = [one for one in verdicts if not again or one.criterion not in missing]
+        said.append(judgement(loaded, case, left, entry, kept))
+        if not again:
+            break
+        left = Question({name: left.criteria[name] for name in missing if name}, left.order)
+    return said
+
+
+def judgement(loaded: LoadedRubric, case: Case, question: Question, entry: Entry, verdicts: list[Verdict]) -> Judgement:
+    """The record of one question."""
+    cut = entry.text if len(entry.text) <= LONGEST_RAW else f"[...] {entry.text[-LONGEST_RAW:]}"
+    return Judgement(
+        id=case.id,
+        task=case.task,
+        model=case.model,
+        rubric=loaded.name,
+        order=question.order,
+        key=entry.key,
+        verdicts=verdicts,
+        raw=cut,
+        prompt_tokens=entry.prompt_tokens,
+        completion_tokens=entry.completion_tokens,
+        seconds=entry.seconds,
+    )
+
+
+async def judge_all(work: Work, job: Job, panel: Panel) -> list[Judgement]:
+    """Every question at once, in the order of the work. Raises UserError when some stayed unanswered."""
+    from maieutic.client import Unanswered
+
+    questions = [(loaded, case, question) for loaded, case in work for question in questions_of(loaded.rubric, case)]
+    progress = Progress(panel.name, len(questions))
+    said: dict[int, list[Judgement]] = {}
+
+    async def one(number: int, loaded: LoadedRubric, case: Case, question: Question) -> None:
+        asked = job.asked
+        try:
+            said[number] = await judge_case(loaded, case, question, job, panel)
+        except Unanswered:
+            progress.step(failed=True)
+            return
+        fresh = job.asked > asked
+        tokens = sum(part.completion_tokens or 0 for part in said[number])
+        progress.step(known=not fresh, tokens=tokens if fresh else 0)
+
+    try:
+        await watched([one(number, *asked) for number, asked in enumerate(questions)], job.backend.check)
+        progress.say()
+    finally:
+        if job.backend.busy_from:
+            log.info("%d requests in %.1f s with the server up", job.asked, time.monotonic() - job.backend.busy_from)
+        await job.backend.close()
+    if progress.failed:
+        raise UserError(
+            panel.name, f"{progress.failed} of {len(questions)} questions stayed unanswered", "run again: only these"
+        )
+    return [part for number in range(len(questions)) for part in said[number]]
+
+
+def unreadable(judgements: Sequence[Judgement]) -> Counter[str]:
+    """Why verdicts could not be read, and how often."""
+    return Counter(one.why_none or "" for said in judgements for one in said.verdicts if one.value is None)
+
+
+def run_judge(panel: Panel, work: Work, weights: Path | None, journal_path: Path, server_log: Path, out: Path) -> None:
+    """Write a Judgement for each question. weights: of a judge that we serve."""
+    with Journal(journal_path, Entry) as journal:
+        if isinstance(panel.model, HostedModel):
+            backend, identity = hosted_backend(panel.name, panel.model)
+        else:
+            if weights is None:
+                raise UserError(panel.name, "a judge that we serve needs --weights", "name its folder")
+            backend, identity = vllm_backend(panel.name, panel.model, weights, server_log)
+        served: ServedModel = panel.model
+        job = Job(panel.name, served, identity, journal, backend)
+        judgements = asyncio.run(judge_all(work, job, panel))
+    for why, number in unreadable(judgements).most_common(5):
+        log.warning("%s: %d verdict(s) without a value: %s", panel.name, number, why)
+    write_records(out, judgements)

@@ -1,0 +1,111 @@
+"""The labelled replies that graders are checked on: made from a release, counted as the paper's Table 7 counts them."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maieutic.conversations import parse_turns
+from maieutic.datasets import mrbench
+from maieutic.datasets.mrbench import LabelledSet
+from maieutic.datasets.sampling import ranked
+from maieutic.datasets.sources import Source
+from maieutic.errors import UserError
+from maieutic.files import write_json
+from maieutic.records import Item, Label, Reply, read_records, write_records
+
+log = logging.getLogger(__name__)
+HUMANS = ("Expert", "Novice")
+SUBSETS = ("all", "bridge", "mathdial")
+
+
+class LabelSource(NamedTuple):
+    """A labelled release. seen_by: the source of preference pairs that is made of the same labels."""
+
+    title: str
+    load: Callable[[list[Source]], LabelledSet]
+    dataset: str
+    seen_by: str | None = None
+
+
+LABEL_SOURCES = {
+    "mrbench": LabelSource("MRBench V1", mrbench.labelled_set, "mrbench", seen_by="mrbench"),
+    "mrbench_v2": LabelSource("MRBench V2", mrbench.labelled_set, "mrbench_v2"),
+    "mrbench_v3": LabelSource("MRBench V3, BEA 2025 development set", mrbench.labelled_set, "mrbench_v3"),
+}
+
+
+class Labels(NamedTuple):
+    """The files of one labelled release."""
+
+    items: dict[str, Item]
+    replies: list[Reply]
+    labels: list[Label]
+
+
+def make_labels(source: str, records: list[Source], out: Path) -> None:
+    """Write items.jsonl, replies.jsonl, labels.jsonl and statistics.json into the folder `out`."""
+    about = LABEL_SOURCES[source]
+    try:
+        made = about.load(records)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"labels/{source}", f"{about.dataset} cannot be read: {type(error).__name__}: {error}", "check its fields"
+        ) from error
+    if not made.labels:
+        raise UserError(f"labels/{source}", f"{about.dataset} has no labels", "name a labelled release in run.labels")
+    write_records(out / "items.jsonl", made.items)
+    write_records(out / "replies.jsonl", made.replies)
+    write_records(out / "labels.jsonl", made.labels)
+    write_json(out / "statistics.json", statistics(made))
+    log.info("%s: %d dialogues, %d replies, %d labels", source, len(made.items), len(made.replies), len(made.labels))
+
+
+def read_labels(folder: Path) -> Labels:
+    """One labelled release."""
+    return Labels(
+        {item.id: item for item in read_records(folder / "items.jsonl", Item)},
+        read_records(folder / "replies.jsonl", Reply),
+        read_records(folder / "labels.jsonl", Label),
+    )
+
+
+def sampled(replies: Sequence[Reply], limit: int | None, seed: int) -> list[Reply]:
+    """A random sample of replies in their order; a larger limit contains a smaller one's."""
+    if limit is None or limit >= len(replies):
+        return list(replies)
+    chosen = set(ranked((f"{reply.id}/{reply.model}" for reply in replies), seed)[:limit])
+    return [reply for reply in replies if f"{reply.id}/{reply.model}" in chosen]
+
+
+def statistics(made: LabelledSet) -> dict[str, dict[str, Any]]:
+    """MRBench's Table 7, for all dialogues and each subset. Lengths in characters."""
+    subsets = {item.id: item.tags["source"] for item in made.items}
+    found: dict[str, dict[str, Any]] = {}
+    for subset in SUBSETS:
+        items = [item for item in made.items if subset in {"all", item.tags["source"]}]
+        replies = [reply for reply in made.replies if subset in {"all", subsets[reply.id]}]
+        lengths: dict[str, list[int]] = defaultdict(list)
+        for reply in replies:
+            lengths[reply.model].append(len(reply.text))
+        humans = sum(len(of) for tutor, of in lengths.items() if tutor in HUMANS)
+        found[subset] = {
+            "dialogues": len(items),
+            "distinct_dialogues": len({item.tags["conversation"] for item in items}),
+            "turns": mean([len(parse_turns(item.vars["history"])) for item in items]),
+            "dialogue_length": mean([len(item.vars["history"]) for item in items]),
+            "llm_responses": len(replies) - humans,
+            "human_responses": humans,
+            "responses": len(replies),
+            "labels": sum(subset in {"all", subsets[label.id]} for label in made.labels),
+            "response_length": {tutor: mean(of) for tutor, of in sorted(lengths.items())},
+        }
+    return found
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean, None of nothing."""
+    return round(sum(values) / len(values), 2) if values else None

@@ -1,0 +1,146 @@
+"""Rubric cards: what a judge is asked, the form of its answer, and the criteria that it judges by."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from maieutic.errors import UserError
+from maieutic.models import Entry
+from maieutic.prompts import variables_of
+
+RUBRICS = Path("resources/rubrics")
+Kind = Literal["labels", "pairwise", "win_tie_lose", "weighted", "checklist"]
+Answer = Literal["result", "letter", "json"]
+VALUES = {"win_tie_lose": ["A", "tie", "B"], "weighted": ["pass", "fail"], "checklist": ["pass", "fail"]}
+OWN = {"criteria", "definition", "scoring", "notice"}  # what the engine itself gives every prompt
+
+
+class Criterion(Entry):
+    """One thing that is judged. `labels` stand in the order of the scores 1, 2, 3 of a printed rubric."""
+
+    title: str
+    definition: str = Field(description="The question that the judge answers")
+    scoring: str = Field("", description="The printed rubric, word for word")
+    labels: list[str] = Field([], description="What may be answered, as the data spell it")
+    desired: str | None = Field(None, description="The label of a good reply")
+    weight: float | None = Field(None, description="Of a weighted rubric")
+
+
+class Rubric(Entry):
+    """What a judge is asked. Prompt files lie beside the card."""
+
+    rubric: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    version: int = Field(ge=1, description="Raised whenever verdicts change meaning")
+    title: str
+    source: str = Field(description="Paper, figure; what is ours")
+    kind: Kind
+    answer: Answer = Field(description="result: [RESULT] n; letter: [[A]]; json: an object, by schema where offered")
+    system: str | None = Field(None, description="Template of the system message")
+    prompt: str = Field(description="Template of the user message")
+    separate: bool = Field(False, description="One question for each criterion; else all at once")
+    both_orders: bool = Field(False, description="Two replies are shown in both orders")
+    asks: int = Field(1, ge=1, le=3, description="How often criteria that an answer leaves out are asked for")
+    criteria: dict[str, Criterion] = Field({}, description="Empty: every item brings its own")
+    temperature: float = Field(0.0, ge=0)
+    max_tokens: int = Field(512, ge=1)
+
+    @model_validator(mode="after")
+    def fits(self) -> Rubric:
+        if self.kind == "labels":
+            for name, criterion in self.criteria.items():
+                if len(criterion.labels) < 2 or criterion.desired not in criterion.labels:
+                    raise ValueError(f"criteria.{name} needs two labels or more, and 'desired' is one of them")
+        if self.answer == "letter" and self.kind != "pairwise":
+            raise ValueError("answer: letter is for kind: pairwise")
+        if self.answer == "result" and (self.kind != "labels" or not self.separate):
+            raise ValueError("answer: result is for kind: labels with separate: true")
+        if self.both_orders and self.kind not in {"pairwise", "win_tie_lose"}:
+            raise ValueError("both_orders is for two replies: kind pairwise or win_tie_lose")
+        return self
+
+
+class LoadedRubric(Entry):
+    """A rubric with the texts of its prompts."""
+
+    rubric: Rubric
+    system: str
+    prompt: str
+
+    @property
+    def name(self) -> str:
+        """The rubric's name."""
+        return self.rubric.rubric
+
+
+def rubric_path(name: str) -> Path:
+    """Where a rubric card lies."""
+    return RUBRICS / f"{name}.yaml"
+
+
+def files_of(name: str) -> list[Path]:
+    """A rubric's card and prompts: the inputs of a rule that uses it."""
+    card = read_rubric(name).rubric
+    return [rubric_path(name), *(RUBRICS / file for file in (card.system, card.prompt) if file)]
+
+
+@lru_cache(maxsize=64)
+def read_rubric(name: str) -> LoadedRubric:
+    """Read and check a rubric card. Raises UserError naming file and key."""
+    path = rubric_path(name)
+    if not path.is_file():
+        known = sorted(other.stem for other in RUBRICS.glob("*.yaml"))
+        raise UserError(str(path), f"there is no such rubric; there are {', '.join(known)}", "name one of these")
+    try:
+        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+        card = Rubric.model_validate(content)
+    except yaml.YAMLError as error:
+        raise UserError(str(path), f"not YAML that can be read safely: {error}", "mend the file") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"])) or "the card"
+        raise UserError(str(path), f"{key}: {first['msg']}", "see workflow/schemas/rubric.schema.json") from None
+    if card.rubric != path.stem:
+        raise UserError(str(path), f"rubric says {card.rubric}", "name the file as the rubric")
+    texts = {key: text_of(path, key, getattr(card, key)) for key in ("system", "prompt")}
+    return LoadedRubric(rubric=card, **texts)
+
+
+def text_of(card: Path, key: str, name: str | None) -> str:
+    """The text of a prompt file beside the card, its template checked."""
+    if name is None:
+        return ""
+    path = card.parent / name
+    if path.parent != card.parent or not path.is_file():
+        raise UserError(f"{card}: {key}", f"there is no file {name} beside the card", "add it, or mend the name")
+    text = path.read_text(encoding="utf-8")
+    try:
+        variables_of(text)
+    except ValueError as error:
+        raise UserError(str(path), f"not a template: {error}", "mend the template") from None
+    return text
+
+
+def check_rubric_variables(loaded: LoadedRubric, offered: set[str]) -> None:
+    """Refuse a prompt that asks for a variable which the judged data do not give."""
+    needed = variables_of(loaded.system) | variables_of(loaded.prompt)
+    if unknown := needed - offered - OWN:
+        raise UserError(
+            str(rubric_path(loaded.name)),
+            f"undefined prompt variable {', '.join(sorted(unknown))}",
+            f"the judged data give {', '.join(sorted(offered | OWN))}",
+        )
+
+
+def values_of(rubric: Rubric, criterion: Criterion | None) -> list[str]:
+    """What may be answered under one criterion."""
+    if rubric.kind == "pairwise":
+        return ["A", "B"]
+    if rubric.kind == "labels":
+        assert criterion is not None
+        return criterion.labels
+    return VALUES[rubric.kind]

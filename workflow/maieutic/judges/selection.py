@@ -1,0 +1,61 @@
+"""What follows from the judges that a run selects: which tasks they judge, which tutors share a job, what is read."""
+
+from __future__ import annotations
+
+from maieutic.cards import JUDGE, Card
+from maieutic.judges.labels import LABEL_SOURCES
+from maieutic.judges.work import rubric_for_labels
+from maieutic.models import JudgeModel
+from maieutic.rewards.selection import batches_of, classifiers_of, graders_of
+from maieutic.settings import Config, benchmarks_of
+
+FIRST = "mrbench"  # whose labels classifiers learn from and are held back from
+
+
+def judge_cards(config: Config, benchmark: str) -> list[Card]:
+    """The selected tasks of a benchmark whose replies judges judge."""
+    return [one.card for one in benchmarks_of(config)[benchmark] if JUDGE in one.card.graders]
+
+
+def judged_benchmarks(config: Config) -> list[str]:
+    """The benchmarks with such a task."""
+    return [benchmark for benchmark in benchmarks_of(config) if judge_cards(config, benchmark)]
+
+
+def judge_batches(config: Config, benchmark: str) -> dict[str, list[str]]:
+    """Which tutors share one start of a judge's server, by the batch's name."""
+    return batches_of(config, judge_cards(config, benchmark), config.run.tutors_per_judge_job)
+
+
+def judge_entry(config: Config, name: str) -> JudgeModel:
+    """A judge's entry."""
+    judge = config.models[name]
+    assert isinstance(judge, JudgeModel)
+    return judge
+
+
+def label_sources(config: Config) -> list[str]:
+    """The labelled releases that this run reads: for its graders, and for a benchmark's own tables."""
+    wanted = set(config.run.labels if config.run.judges else [])
+    wanted |= {source for source in config.run.labels if LABEL_SOURCES[source].dataset in card_datasets(config)}
+    if graders_of(config):
+        wanted.add((config.run.labels or [FIRST])[0])
+    if classifiers_of(config):
+        wanted.add(FIRST)
+    return [source for source in LABEL_SOURCES if source in wanted]
+
+
+def card_datasets(config: Config) -> set[str]:
+    """The datasets of the selected cards."""
+    return {loaded.card.dataset for loaded in config.cards.values()}
+
+
+def checked_on_labels(config: Config, name: str) -> bool:
+    """Whether a judge has a rubric for the labelled releases."""
+    return rubric_for_labels(judge_entry(config, name)) is not None
+
+
+def rubric_names(config: Config, name: str) -> list[str]:
+    """Every rubric card that a judge may use."""
+    judge = judge_entry(config, name)
+    return [*judge.rubrics, *judge.pairs]

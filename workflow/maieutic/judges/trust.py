@@ -1,0 +1,217 @@
+"""What a grader is worth: its agreement with people on labelled replies, as scores of the task `trust`."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from maieutic.datasets.mrbench import DESIRED, LABELS
+from maieutic.judges.agreement import MEASURES, Measured, Pairing, finite_interval, kappa_of, measure, tables_of
+from maieutic.judges.labels import SUBSETS, Labels
+from maieutic.records import SCORINGS, Judgement, Label, Score, Scoring
+from maieutic.stats import Interval, clustered_interval
+
+TASK = "trust"
+PEOPLE = "people"  # the grader of labels that people gave
+FEWEST = 2  # replies with a verdict that an agreement can be made of
+Said = dict[tuple[str, str, str], str | None]  # by item, tutor and criterion: a label, or none
+
+
+class Sampling(NamedTuple):
+    """How intervals are made."""
+
+    resamples: int
+    seed: int
+
+
+def score(model: str, metric: str, scoring: Scoring, found: Measured, **more: Any) -> Score:
+    """One number of one grader."""
+    return Score(
+        task=TASK,
+        model=model,
+        metric=metric,
+        scoring=scoring,
+        headline=False,
+        value=found.value,
+        low=found.interval.low,
+        high=found.interval.high,
+        n=found.n,
+        missing=found.missing,
+        clusters=found.problems,
+        **more,
+    )
+
+
+def said_by(judgements: Iterable[Judgement], rubric: str | None = None) -> Said:
+    """A judge's verdicts. Where a criterion was asked for again, the answer that can be read counts."""
+    said: Said = {}
+    for one in judgements:
+        if one.model is None or (rubric and one.rubric != rubric):
+            continue
+        for verdict in one.verdicts:
+            key = one.id, one.model, str(verdict.criterion)
+            value = str(verdict.value) if verdict.value is not None else None
+            said[key] = value if value is not None else said.get(key)
+    return said
+
+
+def pairings_of(
+    labels: Sequence[Label], said: Said, lengths: Mapping[tuple[str, str], int]
+) -> dict[str, list[Pairing]]:
+    """By criterion, what people and a grader say of each reply that the grader was asked about."""
+    found: dict[str, list[Pairing]] = defaultdict(list)
+    for label in labels:
+        key = label.id, label.model, label.criterion
+        if key not in said:
+            continue
+        known = LABELS[label.criterion]
+        value = said[key]
+        place = known.index(value) if value in known else None
+        found[label.criterion].append(
+            Pairing(known.index(label.label), place, label.problem, lengths.get((label.id, label.model), 0))
+        )
+    return found
+
+
+def agreement_scores(model: str, pairings: Mapping[str, Sequence[Pairing]], sampling: Sampling) -> list[Score]:
+    """Every measure of every criterion. Unreadable verdicts: left out (robust), or wrong (paper_compat, as in BEA)."""
+    found = []
+    for criterion, of in pairings.items():
+        for name, about in MEASURES.items():
+            if places(criterion) < 3 and name.startswith(("lenient", "ac")) and name != "accuracy":
+                continue  # a yes or a no cannot be merged, and has no printed coding
+            for scoring in SCORINGS if about.strict else SCORINGS[1:]:
+                measured = measure(name, of, places(criterion), scoring == "paper_compat", *sampling)
+                found.append(score(model, f"{name}/{criterion}", scoring, measured))
+        found += [plain(model, f"{name}/{criterion}", *value) for name, value in besides(of).items()]
+    return [*found, *mean_scores(model, pairings, sampling)]
+
+
+def besides(pairings: Sequence[Pairing]) -> dict[str, tuple[float | None, int, int]]:
+    """What stands beside an agreement: the frequent label's accuracy, what cannot be read, what length explains."""
+    gold = [one.gold for one in pairings]
+    read = [one for one in pairings if one.said is not None]
+    most = max((gold.count(place) for place in set(gold)), default=0)
+    # The first label is the best one, so that more is better on both sides.
+    said = rank_correlation([-(one.said or 0) for one in read], [one.length for one in read])
+    people = rank_correlation([-one.gold for one in pairings], [one.length for one in pairings])
+    n, missing = len(pairings), len(pairings) - len(read)
+    return {
+        "majority_accuracy": (most / n if n else None, n, 0),
+        "unreadable": (missing / n if n else None, n, 0),
+        "length_correlation": (said, len(read), missing),
+        "people_length_correlation": (people, n, 0),
+    }
+
+
+def plain(model: str, metric: str, value: float | None, n: int, missing: int) -> Score:
+    """A number without an interval."""
+    return score(model, metric, "robust", Measured(value, Interval(None, None), n, missing, 0))
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Spearman's correlation, None where one side does not vary."""
+    if len(set(first)) < 2 or len(set(second)) < 2:
+        return None
+    return float(spearmanr(first, second).statistic)
+
+
+def mean_scores(model: str, pairings: Mapping[str, Sequence[Pairing]], sampling: Sampling) -> list[Score]:
+    """Weighted kappa averaged over the criteria that have one (for the traffic light); the unreadable share."""
+    several = {name: [one for one in of if one.said is not None] for name, of in pairings.items()}
+    known = {name: measure("weighted_kappa", of, places(name), False, 100, 0).value for name, of in several.items()}
+    used = [name for name, value in known.items() if value is not None]
+    total = sum(len(of) for of in pairings.values())
+    missing = total - sum(len(of) for of in several.values())
+    unread = plain(model, "unreadable", missing / total if total else None, total, 0)
+    if not used:
+        return [plain(model, "mean_weighted_kappa", None, 0, missing), unread]
+    blocks, problems = [], []
+    widths = [places(name) * (places(name) + 1) for name in used]
+    for number, name in enumerate(used):
+        tables = tables_of(several[name], places(name))
+        before, after = sum(widths[:number]), sum(widths[number + 1 :])
+        blocks.append(np.pad(tables, ((0, 0), (before, after))))
+        problems += [one.problem for one in several[name]]
+
+    def of_sums(sums: Any) -> Any:
+        start, kappas = 0, []
+        for name, width in zip(used, widths, strict=True):
+            size = places(name)
+            kappas.append(kappa_of(sums[..., start : start + width].reshape(*sums.shape[:-1], size, size + 1), 2))
+            start += width
+        return np.stack(kappas).mean(0)
+
+    interval = finite_interval(np.concatenate(blocks), of_sums, problems, *sampling)
+    value = sum(float(known[name] or 0.0) for name in used) / len(used)
+    n = sum(len(several[name]) for name in used)
+    return [
+        score(model, "mean_weighted_kappa", "robust", Measured(value, interval, n, missing, len(set(problems)))),
+        unread,
+    ]
+
+
+def places(criterion: str) -> int:
+    """How many labels a criterion has: MRBench's, or the two of a classifier."""
+    return len(LABELS.get(criterion, ("yes", "no")))
+
+
+def match_rates(
+    grader: str, labels: Labels, said: Said | None, sampling: Sampling, criteria: Sequence[str] = tuple(DESIRED)
+) -> list[Score]:
+    """DAMR: the share of a tutor's replies with the desired label, by tutor, dimension and subset (MRBench, 5.4).
+
+    said: a grader's verdicts; None: the labels that people gave. `model` of a score is the tutor.
+    """
+    found = []
+    by_cell: dict[tuple[str, str], list[tuple[str, str, str | None]]] = defaultdict(list)
+    for label in labels.labels:
+        key = label.id, label.model, label.criterion
+        if said is not None and key not in said:
+            continue
+        value = label.label if said is None else said[key]
+        by_cell[label.model, label.criterion].append((label.id, label.problem, value))
+    for (tutor, criterion), cells in by_cell.items():
+        if criterion not in criteria:
+            continue
+        for subset in SUBSETS:
+            mine = [cell for cell in cells if subset in {"all", labels.items[cell[0]].tags["source"]}]
+            read = [(problem, value) for _, problem, value in mine if value is not None]
+            if not mine:
+                continue
+            rate = share_of([float(value == DESIRED[criterion]) for _, value in read], [p for p, _ in read], sampling)
+            measured = rate._replace(missing=len(mine) - len(read))
+            found.append(
+                score(tutor, f"damr/{criterion}/{subset}", "robust", measured, grader=None if said is None else grader)
+            )
+    return found
+
+
+def share_of(values: Sequence[float], problems: Sequence[str], sampling: Sampling) -> Measured:
+    """A mean with its interval over problems."""
+    if not values:
+        return Measured(None, Interval(None, None), 0, 0, 0)
+    counts = np.array([[value, 1.0] for value in values])
+    interval = clustered_interval(counts, lambda sums: sums[..., 0] / sums[..., 1], list(problems), *sampling)
+    return Measured(float(np.mean(values)), interval, len(values), 0, len(set(problems)))
+
+
+def correlations_by_tutor(grader: str, labels: Labels, said: Said) -> list[Score]:
+    """AC by tutor and dimension (MRBench, Tables 5 and 6), in both codings; no interval: a table of 72 cells."""
+    found = []
+    for tutor in dict.fromkeys(label.model for label in labels.labels):
+        mine = [label for label in labels.labels if label.model == tutor]
+        for criterion, of in pairings_of(mine, said, {}).items():
+            read = [one for one in of if one.said is not None]
+            for name in ("ac_paper", "ac"):
+                value = math.nan
+                if len(read) >= FEWEST:
+                    value = MEASURES[name].value([one.gold for one in read], [one.said or 0 for one in read], 3)
+                one = plain(tutor, f"{name}/{criterion}", None if math.isnan(value) else value, len(read), 0)
+                found.append(one.model_copy(update={"missing": len(of) - len(read), "grader": grader}))
+    return found

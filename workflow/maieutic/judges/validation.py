@@ -1,0 +1,212 @@
+"""Graders against people, file by file: judges, reward models, classifiers; and the labels' own tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from maieutic.datasets.mrbench import DESIRED
+from maieutic.errors import UserError
+from maieutic.files import write_json
+from maieutic.judges.agreement import Measured, Pairing
+from maieutic.judges.labels import Labels, read_labels
+from maieutic.judges.pairs import pair_scores
+from maieutic.judges.ppi import corrected_rates, half_of, people_scores, read_people
+from maieutic.judges.trust import (
+    PEOPLE,
+    Said,
+    Sampling,
+    agreement_scores,
+    correlations_by_tutor,
+    match_rates,
+    pairings_of,
+    plain,
+    rank_correlation,
+    said_by,
+    score,
+)
+from maieutic.judges.work import PAIRS_TASK
+from maieutic.records import Judgement, Labelling, Pair, Reward, Score, read_records
+from maieutic.score import write_scores
+from maieutic.stats import Interval, clustered_interval
+
+
+def lengths_of(labels: Labels) -> dict[tuple[str, str], int]:
+    """The length of every labelled reply in characters, by item and tutor."""
+    return {(reply.id, reply.model): len(reply.text) for reply in labels.replies}
+
+
+def of_source(scores: list[Score], source: str) -> list[Score]:
+    """Scores on one labelled release: its name leads the metric."""
+    return [one.model_copy(update={"metric": f"{source}:{one.metric}"}) for one in scores]
+
+
+def score_people(source: str, folder: Path, out: Path, resamples: int, seed: int) -> None:
+    """Write the DAMR of every labelled tutor by the labels of people (MRBench, Tables 3, 8 and 9)."""
+    write_scores(of_source(match_rates(PEOPLE, read_labels(folder), None, Sampling(resamples, seed)), source), out)
+
+
+def label_scores(judge: str, source: str, labels: Labels, said: Said, sampling: Sampling) -> list[Score]:
+    """A judge on one labelled release: agreement, its own DAMR and AC by tutor, and what half the labels would mend."""
+    found = agreement_scores(judge, pairings_of(labels.labels, said, lengths_of(labels)), sampling)
+    found += match_rates(judge, labels, said, sampling)
+    found += correlations_by_tutor(judge, labels, said)
+    found += corrected_rates(judge, half_of(labels, said, sampling.seed), said, "ppi_half")
+    return of_source(found, source)
+
+
+def validate_judge(
+    judge: str,
+    judgements: Path,
+    folders: Sequence[Path],
+    pairs: Path | None,
+    out: Path,
+    pairs_out: Path,
+    resamples: int,
+    seed: int,
+) -> None:
+    """Write what a judge is worth on every labelled release, and on the pairs under each of its rubrics."""
+    said = read_records(judgements, Judgement)
+    sampling = Sampling(resamples, seed)
+    scores: list[Score] = []
+    for folder in folders:
+        mine = [one for one in said if one.task == folder.name]
+        if mine:
+            scores += label_scores(judge, folder.name, read_labels(folder), said_by(mine), sampling)
+    on_pairs = [one for one in said if one.task == PAIRS_TASK]
+    rubrics = list(dict.fromkeys(one.rubric for one in on_pairs))
+    found: list[Score] = []
+    if pairs is not None:
+        read = read_records(pairs, Pair)
+        for number, rubric in enumerate(rubrics):
+            found += pair_scores(judge, read, on_pairs, rubric, sampling, headline=number == 0)
+    write_scores([*scores, *cost_scores(judge, said)], out)
+    write_scores(found, pairs_out)
+
+
+def cost_scores(judge: str, judgements: Sequence[Judgement]) -> list[Score]:
+    """What judging took: questions, tokens, summed seconds of requests."""
+    totals = {
+        "questions": len(judgements),
+        "prompt_tokens": sum(one.prompt_tokens or 0 for one in judgements),
+        "completion_tokens": sum(one.completion_tokens or 0 for one in judgements),
+        "request_seconds": sum(one.seconds or 0.0 for one in judgements),
+    }
+    found = [plain(judge, name, float(value), len(judgements), 0) for name, value in totals.items()]
+    verdicts = [verdict for one in judgements for verdict in one.verdicts]
+    unread = sum(verdict.value is None for verdict in verdicts)
+    return [*found, plain(judge, "unreadable", unread / len(verdicts) if verdicts else None, len(verdicts), 0)]
+
+
+def validate_reward_on_labels(
+    reward: str, folder: Path, rewards: Path, seen: bool, out: Path, resamples: int, seed: int
+) -> None:
+    """Write what a reward model's scalars have to do with people's labels.
+
+    desired_correlation: Spearman with the number of desired labels; auc/CRITERION: how well the scalar tells replies
+    with the desired label from the others; seen_in_training: whether it has learnt from these labels.
+    """
+    labels = read_labels(folder)
+    scores = {(one.id, one.model): one.score for one in read_records(rewards, Reward)}
+    sampling = Sampling(resamples, seed)
+    desired: dict[tuple[str, str], list[bool]] = {}
+    problems: dict[tuple[str, str], str] = {}
+    for label in labels.labels:
+        key = label.id, label.model
+        desired.setdefault(key, []).append(label.label == DESIRED[label.criterion])
+        problems[key] = label.problem
+    read = [key for key in desired if scores.get(key) is not None]
+    values = [float(scores[key] or 0.0) for key in read]
+    lengths = lengths_of(labels)
+    counts = [sum(desired[key]) for key in read]
+    found = [
+        correlation_score(reward, values, counts, [problems[key] for key in read], sampling),
+        plain(reward, "length_correlation", rank_correlation(values, [lengths[key] for key in read]), len(read), 0),
+        plain(reward, "unreadable", 1 - len(read) / len(desired), len(desired), 0),
+        plain(reward, "seen_in_training", float(seen), len(desired), 0),
+    ]
+    for criterion in DESIRED:
+        marks = [
+            (scores.get((one.id, one.model)), one.label == DESIRED[criterion])
+            for one in labels.labels
+            if one.criterion == criterion
+        ]
+        known = [(value, mark) for value, mark in marks if value is not None]
+        both = len({mark for _, mark in known}) == 2
+        auc = float(roc_auc_score([mark for _, mark in known], [value for value, _ in known])) if both else None
+        if marks:
+            found.append(plain(reward, f"auc/{criterion}", auc, len(known), len(marks) - len(known)))
+    write_scores(of_source(found, folder.name), out)
+
+
+def correlation_score(
+    model: str, values: Sequence[float], counts: Sequence[int], problems: Sequence[str], sampling: Sampling
+) -> Score:
+    """Spearman's correlation of scalars with counts of desired labels. Its interval is that of the ranks' Pearson."""
+    from scipy.stats import rankdata
+
+    value = rank_correlation(values, counts)
+    interval = Interval(None, None)
+    if value is not None:
+        x, y = rankdata(values), rankdata(counts)
+        sums = np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
+
+        def pearson(of: np.ndarray) -> np.ndarray:
+            n, sx, sy, sxx, syy, sxy = np.moveaxis(of, -1, 0)
+            spread = np.sqrt(np.maximum((n * sxx - sx**2) * (n * syy - sy**2), 0))
+            return np.divide(n * sxy - sx * sy, spread, out=np.zeros_like(sxy), where=spread > 0)
+
+        interval = clustered_interval(sums, pearson, list(problems), *sampling)
+    return score(model, "desired_correlation", "robust", Measured(value, interval, len(values), 0, len(set(problems))))
+
+
+def validate_criteria_on_labels(
+    classifier: str, folder: Path, heldout: Path, out: Path, resamples: int, seed: int
+) -> None:
+    """Write how far classifiers agree with people on the replies that were held out, binary labels on both sides."""
+    labels = read_labels(folder)
+    lengths = {f"{item}-{tutor}": length for (item, tutor), length in lengths_of(labels).items()}
+    pairings: dict[str, list[Pairing]] = {}
+    for one in read_records(heldout, Labelling):
+        said = None if one.probability is None else int(one.probability <= 0.5)
+        pairing = Pairing(1 - one.label, said, one.dialogue, lengths.get(one.id, 0))
+        pairings.setdefault(f"binary {one.criterion}", []).append(pairing)
+    write_scores(of_source(agreement_scores(classifier, pairings, Sampling(resamples, seed)), folder.name), out)
+
+
+def correct_by_people(
+    judge: str, judgements: Sequence[Path], people: Path, out: Path, resamples: int, seed: int
+) -> None:
+    """Write a judge's rates corrected by the labels that people gave to this run's replies. Refuses unknown replies."""
+    labels = read_people(people)
+    read = [one for path in judgements for one in read_records(path, Judgement)]
+    known = {(one.task, one.id, one.model) for one in read}
+    for number, label in enumerate(labels, 2):
+        if (label.task, label.id, label.model) not in known:
+            raise UserError(
+                f"{people}:{number}",
+                f"this run has no judged reply of {label.model} to {label.task}/{label.id}",
+                "item and tutor are named as in results/replies",
+            )
+    write_scores(people_scores(judge, labels, said_by(read), Sampling(resamples, seed)), out)
+
+
+def check_unreadable(judge_files: Mapping[str, Sequence[Path]], limit: float, out: Path) -> None:
+    """Write each judge's share of unreadable verdicts. Raises UserError naming the judges above the limit."""
+    shares = {}
+    for judge, paths in judge_files.items():
+        verdicts = [one for path in paths for said in read_records(path, Judgement) for one in said.verdicts]
+        unread = sum(one.value is None for one in verdicts)
+        shares[judge] = {"verdicts": len(verdicts), "unreadable": unread, "share": unread / max(1, len(verdicts))}
+    above = {judge: of for judge, of in shares.items() if of["share"] > limit}
+    if above:
+        told = ", ".join(f"{judge} ({of['unreadable']} of {of['verdicts']})" for judge, of in above.items())
+        raise UserError(
+            "run.max_unreadable",
+            f"more than {limit:.1%} of the verdicts cannot be read: {told}",
+            "see the trust page of the report for why; another rubric or judge, or a higher limit of your own",
+        )
+    write_json(out, shares)

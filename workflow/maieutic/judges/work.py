@@ -1,0 +1,108 @@
+"""What a judge is given: tutors' replies to a benchmark, labelled replies, pairs of replies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from maieutic.cards import Card
+from maieutic.conversations import Message
+from maieutic.datasets.mrbench import LABELS
+from maieutic.datasets.sampling import ranked
+from maieutic.errors import UserError
+from maieutic.judges.cases import Case
+from maieutic.judges.judging import Work
+from maieutic.judges.labels import read_labels, sampled
+from maieutic.judges.rubrics import LoadedRubric, read_rubric
+from maieutic.models import JudgeModel
+from maieutic.records import Item, Pair, Reply, read_records
+
+PAIR_VARIABLES = {"problem", "solution", "conversation", "response_a", "response_b"}
+SPEAKER = {"assistant": "Teacher", "user": "Student"}
+PAIRS_TASK = "bridge_pairs"
+
+
+def rubric_of(key: str, judge: JudgeModel, card: Card) -> LoadedRubric:
+    """The rubric by which a judge judges a task's replies: the first of its own that the card names."""
+    for name in judge.rubrics:
+        if name in card.rubrics:
+            return read_rubric(name)
+    raise UserError(
+        f"{key}.rubrics",
+        f"none of {', '.join(judge.rubrics) or 'none'} is for {card.benchmark}/{card.task}",
+        f"its card takes {', '.join(card.rubrics)}",
+    )
+
+
+def rubric_for_labels(judge: JudgeModel) -> LoadedRubric | None:
+    """The rubric by which a judge is checked on MRBench's labels: its first with MRBench's dimensions."""
+    for name in judge.rubrics:
+        loaded = read_rubric(name)
+        if loaded.rubric.kind == "labels" and loaded.rubric.criteria and set(loaded.rubric.criteria) <= set(LABELS):
+            return loaded
+    return None
+
+
+def case_of(item: Item, reply: Reply) -> Case:
+    """One tutor's reply to one item."""
+    return Case(item.id, item.task, reply.model, item.vars, {"response": reply.text})
+
+
+def reply_cases(loaded: LoadedRubric, items: Mapping[tuple[str, str], Item], replies: Sequence[Reply]) -> Work:
+    """Replies with their items. A reply that its server refused is nothing to judge."""
+    return [
+        (loaded, case_of(items[reply.task, reply.id], reply))
+        for reply in replies
+        if not reply.error and (reply.task, reply.id) in items
+    ]
+
+
+def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, replies: Sequence[Path]) -> Work:
+    """Every reply of some tutors to the tasks of some cards."""
+    said = [reply for path in replies for reply in read_records(path, Reply)]
+    work: Work = []
+    for card in cards:
+        items = {(item.task, item.id): item for item in read_records(items_dir / f"{card.task}.jsonl", Item)}
+        mine = [reply for reply in said if reply.task == card.task]
+        if len({(reply.model, reply.id) for reply in mine}) != len(items) * len(replies):
+            raise UserError(
+                ", ".join(map(str, replies)),
+                f"{len(items) * len(replies)} replies to {card.task} expected, {len(mine)} found",
+                "delete these files and run again",
+            )
+        work += reply_cases(rubric_of("judge", judge, card), items, mine)
+    return work
+
+
+def work_on_labels(judge: JudgeModel, folders: Sequence[Path], limit: int | None, seed: int) -> Work:
+    """Labelled replies, or a random sample of each release's. folders: results/labels/SOURCE."""
+    loaded = rubric_for_labels(judge)
+    work: Work = []
+    for folder in folders if loaded else []:
+        assert loaded is not None
+        labels = read_labels(folder)
+        items = {(item.task, item.id): item for item in labels.items.values()}
+        replies = sampled(labels.replies, limit, seed)
+        work += [(rubric, case._replace(task=folder.name)) for rubric, case in reply_cases(loaded, items, replies)]
+    return work
+
+
+def conversation_text(messages: Sequence[Message]) -> str:
+    """A dialogue as lines `Teacher: ...` and `Student: ...`."""
+    return "\n".join(f"{SPEAKER[message['role']]}: {message['content']}" for message in messages)
+
+
+def pair_case(pair: Pair) -> Case:
+    """Two replies to one dialogue. The first message states problem and solution, as reward models are told them."""
+    problem, _, solution = pair.prompt[0]["content"].removeprefix("Problem: ").partition("\nReference Solution: ")
+    variables = {"problem": problem, "solution": solution, "conversation": conversation_text(pair.prompt[1:])}
+    return Case(pair.id, PAIRS_TASK, None, variables, {"first": pair.chosen, "second": pair.rejected})
+
+
+def work_on_pairs(judge: JudgeModel, pairs: Path | None, limit: int | None, seed: int) -> Work:
+    """Every pair, or a random sample, under each of the judge's rubrics for pairs."""
+    if pairs is None or not judge.pairs:
+        return []
+    read = read_records(pairs, Pair)
+    chosen = set(ranked((pair.id for pair in read), seed)[: limit if limit is not None else len(read)])
+    return [(read_rubric(name), pair_case(pair)) for name in judge.pairs for pair in read if pair.id in chosen]

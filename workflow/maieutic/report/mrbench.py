@@ -1,0 +1,284 @@
+"""MRBench's own tables beside what the released data give: Tables 3, 5 to 9, and the BEA 2025 protocol.
+
+The printed tables cannot all be had from the released data. Where that is so, the cell says why.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maieutic.datasets.mrbench import DESIRED
+from maieutic.judges.labels import LABEL_SOURCES, SUBSETS
+from maieutic.judges.selection import label_sources
+from maieutic.models import JudgeModel
+from maieutic.records import Score
+from maieutic.report.graders import read_json
+from maieutic.report.tables import REFERENCE, label_of
+from maieutic.report.trust import called, read_measured
+from maieutic.settings import Config
+
+PRINTED = REFERENCE / "mrbench_tables.csv"
+DAMR_TABLES = {"all": 3, "bridge": 8, "mathdial": 9}
+PRINTED_N = {"all": 192, "bridge": 60, "mathdial": 132}  # replies of a tutor, as printed; the novice has 60 of 192
+CRITICS = {"Prometheus2": 5, "Llama-3.1-8B": 6}
+TUTORS = {  # as the data spell them: as the paper does
+    "Novice": "Novice", "Expert": "Expert", "Llama318B": "Llama-3.1-8B", "Phi3": "Phi3", "Gemini": "Gemini",
+    "Sonnet": "Sonnet", "Mistral": "Mistral", "GPT4": "GPT-4", "Llama31405B": "Llama-3.1-405B",
+}  # fmt: skip
+FAR = 0.05  # a difference that a reader should see
+STATISTICS = {
+    "dialogues": "#Dialogues",
+    "turns": "Avg. turns",
+    "dialogue_length": "Avg. dialogue length",
+    "llm_responses": "#LLM responses",
+    "human_responses": "#Human responses",
+    "responses": "#Total responses",
+}
+DOUBTS = {  # printed numbers that contradict other printed numbers
+    ("#Human responses", "all"): "120 + 132 are 252",
+    ("Avg. dialogue length", "all"): "lies above both parts; their weighted mean is 666.95",
+    ("Avg. Llama-3.1-405B response length", "all"): "lies above both parts; their weighted mean is 205.97",
+    ("Avg. Gemini response length", "all"): "the parts' weighted mean is 132.9",
+}
+
+
+class Printed(NamedTuple):
+    """A row of one of the paper's tables."""
+
+    table: str
+    row: str
+    subset: str
+    dimension: str
+    printed_as: str
+    value: float
+
+
+def printed_tables() -> list[Printed]:
+    """Everything that the paper and the shared task print."""
+    with open(PRINTED, encoding="utf-8", newline="") as handle:
+        return [
+            Printed(row["table"], row["row"], row["subset"], row["dimension"], row["printed_as"], float(row["value"]))
+            for row in csv.DictReader(handle)
+        ]
+
+
+def attainable(percent: float, n: int) -> bool:
+    """Whether a share of n replies, rounded to two digits, can be this percentage."""
+    nearest = round(percent * n / 100)
+    return any(abs(round(100 * hits / n, 2) - percent) < 0.0051 for hits in (nearest - 1, nearest, nearest + 1))
+
+
+def cell_notes(one: Printed, ours: float | None) -> list[str]:
+    """Why a printed cell of Table 3, 8 or 9 is no target."""
+    notes = []
+    n = 60 if one.row == "Novice" else PRINTED_N[one.subset]
+    if not attainable(one.value, n):
+        notes.append(f"no share of {n} replies is {one.value:.2f} %")
+    if one.printed_as:
+        notes.append(f"printed under {one.printed_as}: the two headers are swapped, Table 3 shows it")
+    if (one.subset, one.row, one.dimension) == ("all", "Expert", "Tutor_Tone"):
+        notes.append("Tables 8 and 9 imply 12.19")
+    if ours is not None and abs(ours - one.value / 100) > FAR:
+        notes.append(f"the released labels differ by {100 * ours - one.value:+.1f} points")
+    return notes
+
+
+def damr_tables(
+    release: str, people: list[Score], judged: dict[str, list[Score]], config: Config, published: bool
+) -> list[dict[str, Any]]:
+    """Tables 3, 8 and 9: the labels of people, the paper's values with notes, and each judge of the run."""
+    printed = {(one.row, one.subset, one.dimension): one for one in printed_tables() if one.table in {"3", "8", "9"}}
+    tables = []
+    for subset in SUBSETS:
+        ours = cells_by_tutor(people, release, subset)
+        rows: list[dict[str, Any]] = []
+        for tutor in sorted(ours, key=lambda name: [*TUTORS].index(name) if name in TUTORS else len(TUTORS)):
+            paper = [printed.get((TUTORS.get(tutor, ""), subset, dimension)) for dimension in DESIRED]
+            cells = [ours[tutor].get(dimension) for dimension in DESIRED]
+            rows.append({"who": TUTORS.get(tutor, tutor), "by": "people, released labels", "cells": cells})
+            if published and any(paper):
+                noted = [
+                    None if one is None else {"value": one.value / 100, "notes": cell_notes(one, value_of(cell))}
+                    for one, cell in zip(paper, cells, strict=True)
+                ]
+                rows.append({"who": "", "by": f"paper, Table {DAMR_TABLES[subset]}", "paper": noted})
+            for judge, scores in judged.items():
+                mine = cells_by_tutor(scores, release, subset).get(tutor, {})
+                if mine:
+                    by = f"{label_of(config, judge)}, judge"
+                    rows.append({"who": "", "by": by, "cells": [mine.get(name) for name in DESIRED], "judge": True})
+        if rows:
+            tables.append({"subset": subset, "number": DAMR_TABLES[subset], "rows": rows})
+    return tables
+
+
+def value_of(score: Score | None) -> float | None:
+    """A score's value."""
+    return score.value if score else None
+
+
+def cells_by_tutor(scores: list[Score], release: str, subset: str) -> dict[str, dict[str, Score]]:
+    """DAMR by tutor and dimension."""
+    found: dict[str, dict[str, Score]] = defaultdict(dict)
+    for one in scores:
+        kind, _, rest = one.metric.removeprefix(f"{release}:").partition("/")
+        if not one.metric.startswith(f"{release}:") or kind != "damr":
+            continue
+        dimension, _, of = rest.partition("/")
+        if of == subset:
+            found[one.model][dimension] = one
+    return found
+
+
+def correlation_tables(release: str, judged: dict[str, list[Score]], config: Config) -> list[dict[str, Any]]:
+    """Tables 5 and 6: AC of each judge by tutor and dimension, in both codings, beside the paper's critic."""
+    printed = {(one.table, one.row, one.dimension): one.value for one in printed_tables()}
+    tables = []
+    for judge, scores in judged.items():
+        number = CRITICS.get(config.models[judge].paper or "")
+        found: dict[str, dict[tuple[str, str], Score]] = defaultdict(dict)
+        for one in scores:
+            kind, _, dimension = one.metric.removeprefix(f"{release}:").partition("/")
+            if kind in {"ac", "ac_paper"} and one.model != judge:
+                found[one.model][kind, dimension] = one
+        rows = [
+            {
+                "who": TUTORS.get(tutor, tutor),
+                "ac": [of.get(("ac", name)) for name in DESIRED],
+                "ac_paper": [of.get(("ac_paper", name)) for name in DESIRED],
+                "printed": [printed.get((str(number), TUTORS.get(tutor, ""), name)) for name in DESIRED],
+            }
+            for tutor, of in found.items()
+        ]
+        if rows:
+            tables.append({"label": label_of(config, judge), "number": number, "rows": rows})
+    return tables
+
+
+def statistics_rows(found: dict[str, Any], published: bool) -> list[dict[str, Any]]:
+    """Table 7: what the released file holds, beside what is printed."""
+    printed = {(one.row, one.subset): one.value for one in printed_tables() if one.table == "7" and published}
+    rows = [
+        {"label": label, "cells": [statistic(found, subset, key, label, printed) for subset in SUBSETS]}
+        for key, label in STATISTICS.items()
+    ]
+    for tutor in found["all"]["response_length"]:
+        label = f"Avg. {TUTORS.get(tutor, tutor)} response length"
+        cells = [
+            {
+                "ours": found[subset]["response_length"].get(tutor),
+                "paper": printed.get((label, subset)),
+                "doubt": DOUBTS.get((label, subset)) if published else None,
+            }
+            for subset in SUBSETS
+        ]
+        rows.append({"label": label, "cells": cells})
+    return rows
+
+
+def statistic(
+    found: dict[str, Any], subset: str, key: str, label: str, printed: dict[tuple[str, str], float]
+) -> dict[str, Any]:
+    """One cell of Table 7."""
+    return {
+        "ours": found[subset][key],
+        "paper": printed.get((label, subset)),
+        "doubt": DOUBTS.get((label, subset)) if (label, subset) in printed else None,
+    }
+
+
+BEA = ("macro_f1", "accuracy", "lenient_macro_f1", "lenient_accuracy")
+
+
+def bea_rows(release: str, config: Config, results: Path) -> list[dict[str, Any]]:
+    """The BEA 2025 protocol: unreadable verdicts are wrong. The shared task's best team stands above the judges."""
+    printed = [one for one in printed_tables() if one.table == "bea"]
+    best: dict[str, dict[str, Printed]] = defaultdict(dict)
+    for one in printed:
+        best[one.dimension].setdefault(one.subset, one)
+    rows = []
+    for dimension in ("Mistake_Identification", "Mistake_Location", "Providing_Guidance", "Actionability"):
+        top = best[dimension]
+        columns = ("exact_f1", "exact_acc", "lenient_f1", "lenient_acc")
+        rows.append(
+            {
+                "dimension": called(dimension),
+                "by": f"best team of the shared task ({top['exact_f1'].row}), on its test set",
+                "cells": [top[column].value for column in columns],
+            }
+        )
+        for judge in config.run.judges:
+            scores = {
+                one.metric: one
+                for one in read_measured(results / "scores" / "trust" / f"{judge}.json")
+                if one.scoring == "paper_compat"
+            }
+            found = [scores.get(f"{release}:{measure}/{dimension}") for measure in BEA]
+            if any(found):
+                rows.append({"dimension": "", "by": label_of(config, judge), "scores": found})
+    return rows
+
+
+def mended(release: str, judged: dict[str, list[Score]], people: list[Score], config: Config) -> list[dict[str, Any]]:
+    """What half the labels would mend: the judge alone, corrected by half of the labels, and all labels of people."""
+    truth = {
+        (one.model, one.metric.split("/")[1]): one.value
+        for one in people
+        if one.metric.endswith("/all") and one.metric.startswith(f"{release}:damr/")
+    }
+    rows = []
+    for judge, scores in judged.items():
+        cells = {(one.model, one.metric.removeprefix(f"{release}:")): one for one in scores}
+        errors: dict[str, list[float]] = defaultdict(list)
+        held: list[bool] = []
+        for (tutor, metric), one in cells.items():
+            kind, _, dimension = metric.partition("/")
+            real = truth.get((tutor, dimension))
+            if kind != "ppi_half" or real is None or one.value is None:
+                continue
+            errors["corrected"].append(abs(one.value - real))
+            errors["judge_error"].append(abs((cells[tutor, f"ppi_half_judge/{dimension}"].value or 0.0) - real))
+            errors["labels"].append(abs((cells[tutor, f"ppi_half_labels/{dimension}"].value or 0.0) - real))
+            if one.low is not None and one.high is not None:
+                held.append(one.low <= real <= one.high)
+        if errors:
+            rows.append(
+                {
+                    "judge": label_of(config, judge),
+                    "cells": len(errors["corrected"]),
+                    **{name: sum(of) / len(of) for name, of in errors.items()},
+                    "held": sum(held) / len(held) if held else None,
+                }
+            )
+    return rows
+
+
+def mrbench_section(config: Config, results: Path) -> list[dict[str, Any]]:
+    """Everything that the page on labelled releases shows, release by release."""
+    shown = []
+    judges = [name for name in config.run.judges if isinstance(config.models[name], JudgeModel)]
+    for release in label_sources(config):
+        people = read_measured(results / "scores" / "labels" / f"{release}.json")
+        found = read_json(results / "labels" / release / "statistics.json")
+        if not people or not found:
+            continue
+        judged = {name: read_measured(results / "scores" / "trust" / f"{name}.json") for name in judges}
+        published = release == "mrbench" and config.edition == "published"
+        shown.append(
+            {
+                "name": release,
+                "title": LABEL_SOURCES[release].title,
+                "published": published,
+                "counts": found["all"],
+                "damr": damr_tables(release, people, judged, config, published),
+                "ac": correlation_tables(release, judged, config),
+                "statistics": statistics_rows(found, published),
+                "bea": bea_rows(release, config, results),
+                "mended": mended(release, judged, people, config),
+                "dimensions": [called(name) for name in DESIRED],
+            }
+        )
+    return shown

@@ -1,0 +1,264 @@
+"""The page on trust: for every grader of the run, how far people agree with it, and a traffic light."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from maieutic.judges.labels import LABEL_SOURCES
+from maieutic.judges.lights import AMBER, FEWEST, GREEN, Light, light_of
+from maieutic.judges.rubrics import read_rubric, rubric_path
+from maieutic.judges.selection import judge_entry, judged_benchmarks, rubric_names
+from maieutic.judges.work import rubric_for_labels
+from maieutic.models import CriteriaModel, HostedModel, JudgeModel, RewardModel
+from maieutic.records import Score
+from maieutic.report.figures import agreement_chart
+from maieutic.report.tables import label_of
+from maieutic.rewards.selection import classifiers_of, graders_of
+from maieutic.settings import Config
+
+Measured = dict[str, Score]
+CALLED = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}
+KINDS = {JudgeModel: "judge", RewardModel: "reward model", CriteriaModel: "classifiers"}
+
+
+def called(criterion: str) -> str:
+    """A criterion's name as people write it."""
+    return CALLED.get(criterion, criterion.replace("_", " ").capitalize())
+
+
+def read_measured(path: Path) -> list[Score]:
+    """Scores of one file, none where its job has failed."""
+    if not path.exists():
+        return []
+    return [Score.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def all_graders(config: Config) -> list[str]:
+    """Every grader of the run that is a model: judges first."""
+    return [*config.run.judges, *graders_of(config), *classifiers_of(config)]
+
+
+def measured_of(config: Config, results: Path, name: str) -> Measured:
+    """What was measured of one grader itself, by metric: on labels, and on the pairs."""
+    folder = results / "scores"
+    scores = read_measured(folder / "trust" / f"{name}.json") + read_measured(folder / "bridge_pairs" / f"{name}.json")
+    return {one.metric: one for one in scores if one.scoring == "robust" and one.model == name}
+
+
+def lights(config: Config, results: Path) -> dict[str, Light]:
+    """The light of every grader of the run."""
+    return {name: grader_light(config, name, measured_of(config, results, name)) for name in all_graders(config)}
+
+
+def grader_light(config: Config, name: str, scores: Measured) -> Light:
+    """The light of one grader: on its labels, where it has some, else on the pairs."""
+    model = config.models[name]
+    if isinstance(model, JudgeModel):
+        return light_of(scores, release_of(config, model), next(iter(model.pairs), None))
+    if isinstance(model, CriteriaModel):
+        return light_of(scores, "mrbench", None)
+    return light_of(scores, None, None)
+
+
+def release_of(config: Config, judge: JudgeModel) -> str | None:
+    """The labelled release that speaks for a judge: the run's first."""
+    return config.run.labels[0] if config.run.labels and rubric_for_labels(judge) else None
+
+
+def usd(config: Config, name: str, scores: Measured) -> float | None:
+    """US dollars of judging what people have labelled, by the registry's price."""
+    entry = config.models[name]
+    if not isinstance(entry, JudgeModel):
+        return None
+    model = config.models[entry.model]
+    if not isinstance(model, HostedModel) or model.price is None or "prompt_tokens" not in scores:
+        return None
+    spent = [(scores["prompt_tokens"].value or 0.0) * model.price.input]
+    spent.append((scores["completion_tokens"].value or 0.0) * model.price.output)
+    return round(sum(spent) / 1e6, 4)
+
+
+def summary_row(config: Config, results: Path, name: str) -> dict[str, Any]:
+    """One line of the table of graders."""
+    scores = measured_of(config, results, name)
+    model = config.models[name]
+    rubric = next(iter(model.pairs), None) if isinstance(model, JudgeModel) else None
+    release = release_of(config, model) if isinstance(model, JudgeModel) else "mrbench"
+    suffix = f"/{rubric}" if rubric else ""
+    return {
+        "name": name,
+        "label": label_of(config, name),
+        "kind": next(word for kind, word in KINDS.items() if isinstance(model, kind)),
+        "light": grader_light(config, name, scores),
+        "kappa": scores.get(f"{release}:mean_weighted_kappa"),
+        "desired": scores.get(f"{(config.run.labels or ['mrbench'])[0]}:desired_correlation"),
+        "pairs": scores.get(f"pair_accuracy{suffix}"),
+        "consistent": scores.get(f"consistent_accuracy{suffix}"),
+        "flips": scores.get(f"flip_rate{suffix}"),
+        "first_place": scores.get(f"first_place{suffix}"),
+        "unreadable": scores.get("unreadable") or scores.get(f"{release}:unreadable"),
+        "length": scores.get(f"length_correlation{suffix}") or scores.get(f"{release}:length_correlation"),
+        "questions": scores.get("questions"),
+        "prompt_tokens": scores.get("prompt_tokens"),
+        "completion_tokens": scores.get("completion_tokens"),
+        "seconds": scores.get("request_seconds"),
+        "usd": usd(config, name, scores),
+        "seen": any(one.value for metric, one in scores.items() if metric.endswith(":seen_in_training")),
+        "missing": not scores,
+    }
+
+
+COLUMNS = (
+    "kappa", "weighted_kappa", "ac", "ac_paper", "spearman", "macro_f1", "accuracy", "majority_accuracy", "unreadable",
+    "length_correlation", "people_length_correlation",
+)  # fmt: skip
+
+
+def dimension_tables(config: Config, results: Path) -> list[dict[str, Any]]:
+    """For each grader and labelled release, every measure by dimension."""
+    tables = []
+    for name in all_graders(config):
+        scores = measured_of(config, results, name)
+        for release in LABEL_SOURCES:
+            start = f"{release}:weighted_kappa/"
+            criteria = [metric.removeprefix(start) for metric in scores if metric.startswith(start)]
+            if not criteria:
+                continue
+            rows = [
+                {
+                    "criterion": called(criterion),
+                    "n": scores[f"{release}:accuracy/{criterion}"].n,
+                    "cells": [scores.get(f"{release}:{column}/{criterion}") for column in COLUMNS],
+                }
+                for criterion in criteria
+            ]
+            tables.append(
+                {
+                    "label": label_of(config, name),
+                    "release": LABEL_SOURCES[release].title,
+                    "binary": isinstance(config.models[name], CriteriaModel),
+                    "rows": rows,
+                }
+            )
+    return tables
+
+
+def agreement_figure(config: Config, results: Path) -> str:
+    """Weighted kappa of every grader and dimension."""
+    table = []
+    for name in all_graders(config):
+        for metric, one in measured_of(config, results, name).items():
+            release, _, rest = metric.partition(":")
+            if not rest.startswith("weighted_kappa/") or one.value is None:
+                continue
+            if release != (config.run.labels or ["mrbench"])[0]:
+                continue
+            criterion = called(rest.partition("/")[2].removeprefix("binary "))
+            shown = {"criterion": criterion, "grader": label_of(config, name)}
+            table.append({**shown, "value": one.value, "low": one.low, "high": one.high})
+    return agreement_chart(pd.DataFrame(table)) if table else ""
+
+
+def reward_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+    """Reward models on the same labels: rank correlation with desired labels, and AUC by dimension."""
+    release = (config.run.labels or ["mrbench"])[0]
+    rows = []
+    for name in graders_of(config):
+        scores = measured_of(config, results, name)
+        desired = scores.get(f"{release}:desired_correlation")
+        if desired is None:
+            continue
+        start = f"{release}:auc/"
+        rows.append(
+            {
+                "label": label_of(config, name),
+                "desired": desired,
+                "length": scores.get(f"{release}:length_correlation"),
+                "seen": bool(scores[f"{release}:seen_in_training"].value),
+                "auc": {called(m.removeprefix(start)): one for m, one in scores.items() if m.startswith(start)},
+            }
+        )
+    return rows
+
+
+def people_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+    """This run's tutors as people and a judge see them, where people have labelled some of their replies."""
+    rows = []
+    for name in config.run.judges:
+        scores = read_measured(results / "scores" / "people" / f"{name}.json")
+        by_cell = {(one.model, one.metric): one for one in scores}
+        for (tutor, metric), one in by_cell.items():
+            kind, _, criterion = metric.partition("/")
+            if kind != "ppi":
+                continue
+            rows.append(
+                {
+                    "judge": label_of(config, name),
+                    "tutor": label_of(config, tutor) if tutor in config.models else tutor,
+                    "criterion": called(criterion),
+                    "corrected": one,
+                    "labelled": one.clusters,
+                    "by_judge": by_cell[tutor, f"ppi_judge/{criterion}"].value,
+                    "by_people": by_cell[tutor, f"ppi_labels/{criterion}"].value,
+                }
+            )
+    return rows
+
+
+def annotator_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+    """How far the people who labelled this run's replies agree with each other."""
+    if not config.run.judges:
+        return []
+    scores = read_measured(results / "scores" / "people" / f"{config.run.judges[0]}.json")
+    found = {one.metric: one for one in scores}
+    return [
+        {"criterion": called(metric.partition("/")[2]), "n": one.n, "fleiss": one.value,
+         "cohen": found[metric.replace("fleiss", "cohen")].value}
+        for metric, one in found.items()
+        if metric.startswith("fleiss_kappa/")
+    ]  # fmt: skip
+
+
+def rubric_rows(config: Config) -> list[dict[str, str]]:
+    """Each judge's cards and where their texts come from."""
+    rows = []
+    for name in config.run.judges:
+        for rubric in rubric_names(config, name):
+            card = read_rubric(rubric).rubric
+            rows.append(
+                {
+                    "judge": label_of(config, name),
+                    "answers": judge_entry(config, name).model,
+                    "title": card.title,
+                    "source": card.source,
+                    "file": str(rubric_path(rubric)),
+                }
+            )
+    return rows
+
+
+def trust_section(config: Config, results: Path) -> dict[str, Any] | None:
+    """Everything that the page on trust shows; None in a run without graders that are models."""
+    names = all_graders(config)
+    if not names:
+        return None
+    return {
+        "rows": [summary_row(config, results, name) for name in names],
+        "notices": {label_of(config, name): config.models[name].notice for name in names if config.models[name].notice},
+        "green": GREEN,
+        "amber": AMBER,
+        "fewest": FEWEST,
+        "figure": agreement_figure(config, results),
+        "dimensions": dimension_tables(config, results),
+        "columns": COLUMNS,
+        "rewards": reward_rows(config, results),
+        "people": people_rows(config, results),
+        "annotators": annotator_rows(config, results),
+        "rubrics": rubric_rows(config),
+        "judged": judged_benchmarks(config) if config.run.judges else [],
+        "release": LABEL_SOURCES[(config.run.labels or ["mrbench"])[0]].title,
+    }
