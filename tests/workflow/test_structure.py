@@ -14,7 +14,7 @@ import yaml
 from running import overlay, planned, run
 
 RULES = Path("workflow/rules")
-ORDER = ["datasets", "weights", "items", "preferences", "replies", "rewards", "grades", "scores", "report"]
+ORDER = ["datasets", "weights", "items", "labels", "preferences", "replies", "rewards", "grades", "scores", "report"]
 SIDE = {"logs", "benchmarks", "journal"}
 BASELINES = {"models": {}, "run": {"tutors": ["echo"]}}
 

@@ -27,8 +27,7 @@ def check_judges(config: Config) -> None:
         if config.run.judges.count(name) > 1:
             raise UserError(key, f"{name!r} is listed twice", "list it once")
         check_judge(config, name)
-    for number, source in enumerate(config.run.labels):
-        check_labels(config, f"run.labels[{number}]", source)
+    check_labels(config)
     if config.run.human_labels is not None:
         if not config.run.judges:
             raise UserError("run.human_labels", "labels by people correct a judge, and run.judges is empty", "name one")
@@ -59,12 +58,15 @@ def check_judge(config: Config, name: str) -> None:
         check_rubric_variables(labelled, mrbench.JUDGED)
 
 
-def check_labels(config: Config, key: str, source: str) -> None:
-    """A labelled release exists, and is pinned in this edition."""
-    if source not in LABEL_SOURCES:
-        raise unknown(key, source, list(LABEL_SOURCES), "judges/labels.py")
-    dataset = LABEL_SOURCES[source].dataset
-    if dataset not in config.datasets:
-        raise unknown(f"judges/labels.py: {source}", dataset, list(config.datasets), "the registry")
-    if config.run.judges:
+def check_labels(config: Config) -> None:
+    """The labelled releases exist; those that this run reads are pinned in its edition."""
+    from maieutic.judges.selection import label_sources  # it reads checked configurations
+
+    for number, source in enumerate(config.run.labels):
+        if source not in LABEL_SOURCES:
+            raise unknown(f"run.labels[{number}]", source, list(LABEL_SOURCES), "judges/labels.py")
+    for source in label_sources(config):
+        dataset = LABEL_SOURCES[source].dataset
+        if dataset not in config.datasets:
+            raise unknown(f"judges/labels.py: {source}", dataset, list(config.datasets), "the registry")
         config.datasets[dataset].copy_of(dataset, config.edition)

@@ -80,7 +80,8 @@ async def judge_case(loaded: LoadedRubric, case: Case, question: Question, job: 
         entry = await job.ask(request_of(loaded, case, left, panel))
         verdicts = verdicts_of(loaded, left, entry)
         missing = [one.criterion for one in verdicts if one.value is None and one.criterion in left.criteria]
-        again = attempt < loaded.rubric.asks and len(missing) > 0 and not entry.error
+        # Where nothing could be read, the same question would have the same answer.
+        again = attempt < loaded.rubric.asks and 0 < len(missing) < len(left.criteria)
         kept = [one for one in verdicts if not again or one.criterion not in missing]
         said.append(judgement(loaded, case, left, entry, kept))
         if not again:

@@ -1,0 +1,459 @@
+"""Agreement with people: against pandas and scikit-learn on the raw data, and against real judges' predictions."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from maieutic.datasets.mrbench import DESIRED, LABELS, labelled_set
+from maieutic.errors import UserError
+from maieutic.judges.agreement import MEASURES, Pairing, fleiss, mean_cohen, measure, tables_of
+from maieutic.judges.answers import read_answer
+from maieutic.judges.labels import LABEL_SOURCES, Labels, make_labels, read_labels, sampled, statistics
+from maieutic.judges.lights import light_of
+from maieutic.judges.pairs import pair_scores
+from maieutic.judges.ppi import annotator_scores, corrected_rates, majority, prediction_powered, read_people
+from maieutic.judges.rubrics import Criterion, Rubric
+from maieutic.judges.trust import (
+    Sampling,
+    agreement_scores,
+    correlations_by_tutor,
+    match_rates,
+    pairings_of,
+    said_by,
+)
+from maieutic.judges.validation import check_unreadable, correct_by_people, validate_judge
+from maieutic.records import Judgement, Label, Pair, Score, Verdict, read_records, write_records
+from maieutic.report.mrbench import attainable, cell_notes, printed_tables
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score
+
+FEW = Sampling(100, 1)
+SHORT = {"MI": "Mistake_Identification", "ML": "Mistake_Location", "PG": "Providing_Guidance", "AC": "Actionability"}
+
+
+@pytest.fixture(scope="module")
+def raw(data: Path) -> dict[str, list]:
+    names = {"mrbench": "MRBench_V1", "mrbench_v3": "mrbench_v3_devset", "test": "mrbench_v3_testset"}
+    return {key: json.loads((data / f"mrbench/{name}.json").read_text()) for key, name in names.items()}
+
+
+def labels_of(records: list) -> Labels:
+    made = labelled_set(records)
+    return Labels({item.id: item for item in made.items}, made.replies, made.labels)
+
+
+@pytest.fixture(scope="module")
+def table(raw: dict[str, list]) -> pd.DataFrame:
+    """One row a label, read from the raw JSON by pandas alone."""
+    rows = [
+        {"n": number, "tutor": tutor, "subset": record["Data"].lower(), "criterion": name, "label": label}
+        for number, record in enumerate(raw["mrbench"])
+        for tutor, given in record["anno_llm_responses"].items()
+        for name, label in given["annotation"].items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_all_releases_are_read(raw: dict[str, list]) -> None:
+    counts = {name: labelled_set(records) for name, records in raw.items()}
+    assert {name: tuple(map(len, made)) for name, made in counts.items()} == {
+        "mrbench": (192, 1589, 12712), "mrbench_v3": (300, 2476, 9904), "test": (191, 1547, 0),
+    }  # fmt: skip
+    one = {name: made.items[0] for name, made in counts.items()}
+    assert all("\u00a0" not in item.vars["history"] and "\nStudent: " in item.vars["history"] for item in one.values())
+    assert {item.tags["source"] for item in counts["mrbench_v3"].items} == {"bridge", "mathdial"}
+    with pytest.raises(UserError, match="has no labels"):
+        make_labels("mrbench_v3", raw["test"], Path("/nowhere"))
+
+
+def test_subsets_of_v3_are_told_by_its_ids(raw: dict[str, list]) -> None:
+    """V3 does not say where a dialogue comes from; on V1, which says it, the rule is right throughout."""
+    bare = [{key: value for key, value in record.items() if key != "Data"} for record in raw["mrbench"]]
+    assert [item.tags["source"] for item in labelled_set(bare).items] == [r["Data"].lower() for r in raw["mrbench"]]
+
+
+def test_damr_is_that_of_pandas(raw: dict[str, list], table: pd.DataFrame) -> None:
+    found = {(one.model, one.metric): one for one in match_rates("people", labels_of(raw["mrbench"]), None, FEW)}
+    table = table.assign(hit=table.label == table.criterion.map(DESIRED))
+    for subset in ("all", "bridge", "mathdial"):
+        part = table if subset == "all" else table[table.subset == subset]
+        expected = part.groupby(["tutor", "criterion"]).hit.agg(["mean", "size"])
+        assert len(expected) == 8 * (8 if subset == "mathdial" else 9)
+        for (tutor, criterion), row in expected.iterrows():
+            one = found[tutor, f"damr/{criterion}/{subset}"]
+            assert (one.value, one.n) == (pytest.approx(row["mean"]), row["size"])
+    # F3: V1 gives 17.19 for the expert's tone, where Table 3 prints 92.19.
+    assert round(100 * found["Expert", "damr/Tutor_Tone/all"].value, 2) == 17.19
+    assert found["Expert", "damr/Tutor_Tone/all"].grader is None
+
+
+def test_statistics_are_those_of_pandas(raw: dict[str, list]) -> None:
+    found = statistics(labelled_set(raw["mrbench"]))
+    rows = [
+        {"subset": record["Data"].lower(), "tutor": tutor, "length": len(given["response"].strip())}
+        for record in raw["mrbench"]
+        for tutor, given in record["anno_llm_responses"].items()
+    ]
+    replies = pd.DataFrame(rows)
+    assert {name: (of["dialogues"], of["responses"]) for name, of in found.items()} == {
+        "all": (192, 1589), "bridge": (53, 477), "mathdial": (139, 1112),
+    }  # fmt: skip
+    assert (found["all"]["distinct_dialogues"], found["all"]["human_responses"]) == (188, 245)
+    means = replies.groupby("tutor").length.mean().round(2)
+    assert found["all"]["response_length"] == means.to_dict()
+    bridge = replies[replies.subset == "bridge"].groupby("tutor").length.mean().round(2)
+    assert found["bridge"]["response_length"] == bridge.to_dict()
+
+
+def test_which_printed_cells_can_be_had() -> None:
+    """F3: 8 of the 72 cells of Table 8 and 1 of the 64 of Table 9 are shares of 60 and 132 replies."""
+    cells = {number: [one for one in printed_tables() if one.table == number] for number in ("3", "8", "9")}
+    assert {number: len(of) for number, of in cells.items()} == {"3": 72, "8": 72, "9": 64}
+    assert sum(attainable(one.value, 60) for one in cells["8"]) == 8
+    assert sum(attainable(one.value, 132) for one in cells["9"]) == 1
+    tone = next(one for one in cells["3"] if (one.row, one.dimension) == ("Expert", "Tutor_Tone"))
+    assert any("imply 12.19" in note for note in cell_notes(tone, 0.1719))
+    swapped = [one for one in cells["8"] if one.printed_as]
+    assert {(one.dimension, one.printed_as) for one in swapped} == {
+        ("Actionability", "Coherence"), ("Coherence", "Actionability"),
+    }  # fmt: skip
+
+
+def test_the_swapped_headers_are_those_that_give_table_3() -> None:
+    """Weighted by 60 and 132 dialogues, Tables 8 and 9 give Table 3 under the headers as they are stored here."""
+    by_cell = {(one.table, one.row, one.dimension): one.value for one in printed_tables()}
+    for tutor, name in itertools.product(["Mistral", "Sonnet", "Llama-3.1-8B"], ["Actionability", "Coherence"]):
+        mixed = (60 * by_cell["8", tutor, name] + 132 * by_cell["9", tutor, name]) / 192
+        assert mixed == pytest.approx(by_cell["3", tutor, name], abs=0.02)
+
+
+@pytest.fixture(scope="module")
+def predictions(data: Path, raw: dict[str, list]) -> dict[str, list[dict]]:
+    paths = sorted((data / "mrbench_judge_preds").glob("*.jsonl"))
+    return {path.stem.split("_")[1]: [json.loads(line) for line in path.open()] for path in paths}
+
+
+def judgements_from(rows: list[dict], labels: Labels) -> list[Judgement]:
+    """The predictions as a judge's answers. They stand in the order of the release."""
+    told = []
+    for row, reply in zip(rows, labels.replies, strict=True):
+        assert row["tutor"] == reply.model
+        verdicts = [
+            Verdict(criterion=name, value=(row["pred"] or {}).get(short), why_none=None if row["pred"] else "unread")
+            for short, name in SHORT.items()
+        ]
+        common = {"id": reply.id, "task": "mrbench_v3", "model": reply.model, "rubric": "mrbench_taxonomy"}
+        told.append(Judgement(**common, key=str(row["idx"]), verdicts=verdicts, raw=row["raw"]))
+    return told
+
+
+@pytest.mark.parametrize(("judge", "unread"), [("mistralai", 6), ("Qwen", 0)])
+def test_real_predictions_give_the_bea_figures(
+    judge: str, unread: int, predictions: dict[str, list[dict]], raw: dict[str, list]
+) -> None:
+    labels, rows = labels_of(raw["mrbench_v3"]), predictions[judge]
+    assert sum(row["pred"] is None for row in rows) == unread
+    scores = agreement_scores(judge, pairings_of(labels.labels, said_by(judgements_from(rows, labels)), {}), FEW)
+    found = {(one.metric, one.scoring): one for one in scores}
+    three = ["Yes", "To some extent", "No"]
+    for short, name in SHORT.items():
+        gold = [row["gold"][short] for row in rows]
+        said = [row["pred"][short] if row["pred"] else "unread" for row in rows]
+        yes = [
+            ["No" if label == "No" else "unread" if label == "unread" else "Yes" for label in of] for of in (gold, said)
+        ]
+        expected = {
+            "macro_f1": f1_score(gold, said, labels=three, average="macro"),
+            "accuracy": accuracy_score(gold, said),
+            "lenient_macro_f1": f1_score(*yes, labels=["Yes", "No"], average="macro"),
+            "lenient_accuracy": accuracy_score(*yes),
+        }
+        for metric, value in expected.items():
+            one = found[f"{metric}/{name}", "paper_compat"]
+            assert (one.value, one.n, one.missing) == (pytest.approx(value), 2476, 0), (metric, name)
+        read = [(a, b) for a, b in zip(gold, said, strict=True) if b != "unread"]
+        one = found[f"macro_f1/{name}", "robust"]
+        assert (one.value, one.n, one.missing) == (
+            pytest.approx(f1_score(*zip(*read, strict=True), labels=three, average="macro")), 2476 - unread, unread,
+        )  # fmt: skip
+        kappa = cohen_kappa_score(*zip(*read, strict=True), labels=three, weights="quadratic")
+        assert found[f"weighted_kappa/{name}", "robust"].value == pytest.approx(kappa)
+        print(judge, name, {metric: round(value, 4) for metric, value in expected.items()})
+
+
+@pytest.mark.parametrize("judge", ["mistralai", "Qwen"])
+def test_real_judges_raw_answers_are_read_as_their_authors_read_them(
+    judge: str, predictions: dict[str, list[dict]]
+) -> None:
+    three = ["Yes", "To some extent", "No"]
+    criteria = {short: Criterion(title=short, definition="?", labels=three, desired="Yes") for short in SHORT}
+    card = Rubric(
+        rubric="r", version=1, title="R", source="S", kind="labels", answer="json", prompt="p", criteria=criteria
+    )
+    for row in predictions[judge]:
+        said = {one.criterion: one.value for one in read_answer(card, criteria, row["raw"], "stop")}
+        assert said == (row["pred"] or dict.fromkeys(SHORT)), row["raw"]
+
+
+def test_ac_in_both_codings_is_that_of_scipy(predictions: dict[str, list[dict]], raw: dict[str, list]) -> None:
+    labels = labels_of(raw["mrbench_v3"])
+    told = said_by(judgements_from(predictions["Qwen"], labels))
+    found = {(one.model, one.metric): one.value for one in correlations_by_tutor("q", labels, told)}
+    people = {"Yes": 1.0, "To some extent": 0.5, "No": 0.0}
+    critic = {"Yes": 1, "To some extent": 2, "No": 3}
+    for tutor, (short, name) in itertools.product(["GPT4", "Novice", "Phi3"], SHORT.items()):
+        rows = [row for row in predictions["Qwen"] if row["tutor"] == tutor]
+        gold, said = ([row[key][short] for row in rows] for key in ("gold", "pred"))
+        paper = pearsonr([people[label] for label in gold], [critic[label] for label in said]).statistic
+        if math.isnan(paper):
+            assert found[tutor, f"ac/{name}"] is None
+            continue
+        assert found[tutor, f"ac_paper/{name}"] == pytest.approx(paper)
+        assert found[tutor, f"ac/{name}"] == pytest.approx(-paper), "the same but for the sign: one side is reversed"
+
+
+@pytest.mark.parametrize("name", MEASURES)
+@pytest.mark.parametrize("seed", range(6))
+def test_what_the_bootstrap_resamples_is_the_measure_itself(name: str, seed: int) -> None:
+    chance = random.Random(seed)
+    weights = [[8, 2, 1], [1, 1, 8], [0, 3, 3], [5, 0, 1], [1, 1, 1], [9, 1, 1]][seed]
+    pairings = []
+    for number in range(90):
+        gold = chance.choices(range(3), weights)[0]
+        said = gold if chance.random() < 0.5 else chance.choice([0, 1, 2, None])
+        pairings.append(Pairing(gold, said, f"p{number % 30}"))
+    about = MEASURES[name]
+    read = [one for one in pairings if one.said is not None]
+    used = pairings if about.strict else read
+    said = [3 if one.said is None else one.said for one in used]
+    value = about.value([one.gold for one in used], said, 3)
+    sums = about.of_tables(tables_of(used, 3).sum(0).reshape(3, 4))
+    assert float(sums) == pytest.approx(value)
+    found = measure(name, pairings, 3, strict=True, resamples=200, seed=1)
+    assert found.interval.low < value < found.interval.high
+
+
+def test_a_constant_side_has_no_correlation_and_no_kappa() -> None:
+    pairings = [Pairing(0, 0, f"p{number}") for number in range(10)]
+    for name in ("kappa", "weighted_kappa", "ac", "ac_paper", "spearman"):
+        assert measure(name, pairings, 3, False, 100, 1).value is None
+    assert measure("accuracy", pairings, 3, False, 100, 1).value == 1.0
+    said = [Pairing(number % 3, 1, f"p{number}") for number in range(9)]
+    assert measure("ac", said, 3, False, 100, 1).value is None and measure("kappa", said, 3, False, 100, 1).value == 0.0
+
+
+def test_codings_stand_as_written_down() -> None:
+    """People: 1, 0.5, 0. The critic's printed scores: 1, 2, 3. Spearman runs with the aligned coding."""
+    gold, said = [0, 1, 2, 2, 0, 1], [0, 1, 2, 1, 0, 0]
+    expected = pearsonr([1, 0.5, 0, 0, 1, 0.5], [1, 2, 3, 2, 1, 1]).statistic
+    assert MEASURES["ac_paper"].value(gold, said, 3) == pytest.approx(expected)
+    assert MEASURES["ac"].value(gold, said, 3) == pytest.approx(-expected)
+    assert MEASURES["spearman"].value(gold, said, 3) == pytest.approx(spearmanr(gold, said).statistic)
+
+
+def test_fleiss_kappa_of_a_published_table() -> None:
+    """The usual worked example, ten subjects and fourteen raters: kappa 0.210."""
+    counts = [
+        [0, 0, 0, 0, 14], [0, 2, 6, 4, 2], [0, 0, 3, 5, 6], [0, 3, 9, 2, 0], [2, 2, 8, 1, 1],
+        [7, 7, 0, 0, 0], [3, 2, 6, 3, 0], [2, 5, 3, 2, 2], [6, 5, 2, 1, 0], [0, 2, 2, 3, 7],
+    ]  # fmt: skip
+    rated = [[str(kind) for kind, n in enumerate(row) for _ in range(n)] for row in counts]
+    assert fleiss(rated) == pytest.approx(0.210, abs=5e-4)
+    assert fleiss([]) is None and fleiss([["Yes"]]) is None
+    two = [["Yes", "Yes"], ["No", "Yes"], ["No", "No"], ["Yes", "Yes"]]
+    assert mean_cohen(two) == pytest.approx(cohen_kappa_score(*zip(*two, strict=True)))
+
+
+def pair(number: int, chosen: str = "Why?", rejected: str = "It is 4, as I said.") -> Pair:
+    return Pair(
+        id=f"p{number}",
+        source="bridge",
+        problem=f"q{number // 2}",
+        prompt=[],
+        chosen=chosen,
+        rejected=rejected,
+        margin=1,
+    )
+
+
+def verdict(number: int, order: str, value: str | None) -> Judgement:
+    common = {"id": f"p{number}", "task": "bridge_pairs", "model": None, "rubric": "r", "order": order}
+    return Judgement(**common, key=f"{number}{order}", verdicts=[Verdict(criterion=None, value=value)], raw="")
+
+
+def test_place_and_merit_are_told_apart_on_pairs() -> None:
+    pairs = [pair(number) for number in range(8)]
+    always_first = {"ab": "first", "ba": "second"}  # names whatever stands first
+    told = [verdict(number, order, always_first[order]) for number in range(4) for order in ("ab", "ba")]
+    told += [verdict(number, order, "first") for number in (4, 5, 6) for order in ("ab", "ba")]  # the expert's, always
+    told += [verdict(7, "ab", "first"), verdict(7, "ba", None)]
+    found = {one.metric: one for one in pair_scores("j", pairs, told, "r", FEW, headline=True)}
+    assert found["pair_accuracy/r"].value == pytest.approx((4 + 6 + 1) / 15) and found["pair_accuracy/r"].headline
+    assert (found["consistent_accuracy/r"].value, found["consistent_accuracy/r"].n) == (pytest.approx(3 / 7), 7)
+    assert found["flip_rate/r"].value == pytest.approx(4 / 7)
+    assert found["first_place/r"].value == pytest.approx((8 + 3 + 1) / 15)
+    assert (found["unreadable/r"].value, found["pair_accuracy/r"].missing) == (1 / 16, 1)
+    assert found["longer_reply_accuracy/r"].value == 0.0
+
+
+def test_a_prediction_powered_mean_mends_a_biased_judge() -> None:
+    chance = np.random.default_rng(1)
+    held, errors = 0, []
+    for _ in range(60):
+        people = (chance.random(400) < 0.6).astype(float)
+        judge = np.where(chance.random(400) < 0.85, people, 1.0)  # says yes too often
+        found = prediction_powered(list(people[:100]), list(judge[:100]), list(judge[100:]))
+        held += found.interval.low <= people.mean() <= found.interval.high
+        errors.append((abs(found.value - people.mean()), abs(judge.mean() - people.mean())))
+    mended, biased = np.array(errors).mean(0)
+    assert held >= 54 and mended < biased, "an interval of 95 % holds the truth nearly always"
+
+
+def test_a_prediction_powered_mean_needs_labels_and_takes_a_constant_judge() -> None:
+    assert prediction_powered([1.0] * 10, [1.0] * 10, [1.0] * 50) is None, "too few labels"
+    assert prediction_powered([1.0] * 50, [1.0] * 50, []) is None, "nothing to predict"
+    found = prediction_powered([1.0, 0.0] * 20, [1.0] * 40, [1.0] * 100)
+    assert found.value == pytest.approx(0.5) and found.interval.low < 0.5 < found.interval.high
+
+
+def people_csv(path: Path, *rows: str) -> Path:
+    path.write_text("task,item,tutor,criterion,label,annotator\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+BAD_PEOPLE = {
+    "t,1,m,Actionability,Maybe,a": "no such label",
+    "t,1,m,Kindness,Yes,a": "no such label",
+    "t,,m,Actionability,Yes,a": "item is missing",
+    "t,1,m": "criterion, label is missing",
+}
+
+
+@pytest.mark.parametrize(("row", "told"), BAD_PEOPLE.items())
+def test_a_bad_line_of_labels_is_named(row: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=told) as caught:
+        read_people(people_csv(tmp_path / "people.csv", "t,1,m,Actionability,Yes,a", row))
+    assert "people.csv:3" in str(caught.value)
+
+
+def test_labels_of_several_people_are_compared_and_merged(tmp_path: Path) -> None:
+    rows = [f"t,{n},m,Actionability,{label},{who}" for n in range(6) for who, label in (("a", "Yes"), ("b", "Yes"))]
+    rows += [
+        "t,6,m,Actionability,Yes,a",
+        "t,6,m,Actionability,No,b",
+        "t,7,m,Actionability,No,a",
+        "t,7,m,Actionability,No,b",
+    ]
+    labels = read_people(people_csv(tmp_path / "people.csv", *rows))
+    found = {one.metric: one for one in annotator_scores("j", labels)}
+    assert found["cohen_kappa/Actionability"].value == pytest.approx(0.6)
+    assert found["fleiss_kappa/Actionability"].n == 8
+    assert {one.id for one in majority(labels)} == {"0", "1", "2", "3", "4", "5", "7"}, "6 is divided"
+
+
+def test_rates_are_corrected_by_people_and_unknown_replies_refused(tmp_path: Path) -> None:
+    told = [
+        Judgement(
+            id=str(n), task="t", model="m", rubric="mrbench_taxonomy", key=str(n), raw="",
+            verdicts=[Verdict(criterion="Actionability", value="Yes")],
+        )
+        for n in range(60)
+    ]  # fmt: skip
+    write_records(tmp_path / "judged.jsonl", told)
+    rows = [f"t,{n},m,Actionability,{'Yes' if n % 4 else 'No'}," for n in range(24)]
+    people = people_csv(tmp_path / "people.csv", *rows)
+    correct_by_people("j", [tmp_path / "judged.jsonl"], people, tmp_path / "out.json", 100, 1)
+    found = {one["metric"]: one for one in json.loads((tmp_path / "out.json").read_text())}
+    assert found["ppi/Actionability"]["value"] == pytest.approx(0.75), "the judge says yes always: the labels decide"
+    assert (found["ppi_judge/Actionability"]["value"], found["ppi/Actionability"]["clusters"]) == (1.0, 24)
+    with pytest.raises(UserError, match=r"people.csv:2.*no judged reply of n"):
+        correct_by_people(
+            "j", [tmp_path / "judged.jsonl"], people_csv(people, "t,1,n,Actionability,Yes,"), tmp_path / "o", 100, 1
+        )
+
+
+def kappa_score(value: float | None, low: float | None, n: int = 200) -> dict[str, Score]:
+    common = {"task": "trust", "model": "j", "scoring": "robust", "headline": False, "high": 1.0, "missing": 0}
+    return {"mrbench:mean_weighted_kappa": Score(**common, metric="k", value=value, low=low, n=n, clusters=50)}
+
+
+def other(metric: str, value: float, low: float = 0.0, n: int = 200) -> dict[str, Score]:
+    common = {"task": "trust", "model": "j", "scoring": "robust", "headline": False, "high": 1.0, "missing": 0}
+    return {metric: Score(**common, metric=metric, value=value, low=low, n=n, clusters=50)}
+
+
+LIGHTS = [
+    (kappa_score(0.7, 0.5), "green"),
+    (kappa_score(0.7, 0.3), "amber"),
+    (kappa_score(0.45, 0.25), "amber"),
+    (kappa_score(0.45, 0.1), "red"),
+    (kappa_score(0.1, 0.0), "red"),
+    (kappa_score(None, None), "red"),
+    (kappa_score(0.9, 0.8, n=49), "grey"),
+    (kappa_score(0.7, 0.5) | other("mrbench:unreadable", 0.1), "amber"),
+    (kappa_score(0.7, 0.5) | other("mrbench:unreadable", 0.3), "red"),
+    (kappa_score(0.7, 0.5) | other("flip_rate/r", 0.3), "amber"),
+    (kappa_score(0.7, 0.5) | other("flip_rate/r", 1.0), "red"),
+    (other("pair_accuracy/r", 0.85, 0.8), "green"),
+    (other("pair_accuracy/r", 0.7, 0.6), "amber"),
+    (other("pair_accuracy/r", 0.5, 0.45), "red"),
+    (other("pair_accuracy/r", 1.0, 1.0, n=20), "grey"),
+    ({}, "grey"),
+]
+
+
+@pytest.mark.parametrize(("scores", "colour"), LIGHTS)
+def test_the_light_follows_its_thresholds(scores: dict[str, Score], colour: str) -> None:
+    assert light_of(scores, "mrbench", "r").colour == colour
+
+
+def test_a_sample_of_labelled_replies_grows_without_changing(raw: dict[str, list]) -> None:
+    replies = labelled_set(raw["mrbench"]).replies
+    some = {limit: {(one.id, one.model) for one in sampled(replies, limit, 1)} for limit in (20, 60)}
+    assert len(some[60]) == 60 and some[20] < some[60] and len(sampled(replies, None, 1)) == 1589
+
+
+def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: Path) -> None:
+    """A judge that repeats the labels of people agrees with them in every number; half the labels mend nothing."""
+    make_labels("mrbench", raw["mrbench"], tmp_path / "mrbench")
+    labels = read_labels(tmp_path / "mrbench")
+    by_reply: dict[tuple[str, str], list[Label]] = {}
+    for label in labels.labels:
+        by_reply.setdefault((label.id, label.model), []).append(label)
+    told = [
+        Judgement(
+            id=item, task="mrbench", model=tutor, rubric="mrbench_taxonomy", key="k", raw="", prompt_tokens=10,
+            verdicts=[Verdict(criterion=one.criterion, value=one.label) for one in of],
+        )
+        for (item, tutor), of in by_reply.items()
+    ]  # fmt: skip
+    told += [verdict(number, order, "first") for number in range(4) for order in ("ab", "ba")]
+    write_records(tmp_path / "told.jsonl", told)
+    write_records(tmp_path / "pairs.jsonl", [pair(number) for number in range(4)])
+    validate_judge(
+        "j", tmp_path / "told.jsonl", [tmp_path / "mrbench"], tmp_path / "pairs.jsonl",
+        tmp_path / "trust.json", tmp_path / "on_pairs.json", 100, 1,
+    )  # fmt: skip
+    scores = [Score.model_validate(one) for one in json.loads((tmp_path / "trust.json").read_text())]
+    mine = {one.metric: one.value for one in scores if one.model == "j"}
+    assert mine["mrbench:mean_weighted_kappa"] == pytest.approx(1.0) and mine["unreadable"] == 0.0
+    assert all(mine[f"mrbench:macro_f1/{name}"] == 1.0 for name in LABELS)
+    assert mine["prompt_tokens"] == 15_890.0
+    theirs = {(one.model, one.metric): one.value for one in scores if one.model != "j"}
+    assert theirs["GPT4", "mrbench:damr/Coherence/all"] == pytest.approx(
+        theirs["GPT4", "mrbench:ppi_half_judge/Coherence"]
+    )
+    assert abs(theirs["GPT4", "mrbench:ppi_half/Coherence"] - theirs["GPT4", "mrbench:damr/Coherence/all"]) < 0.05
+    on_pairs = {one["metric"]: one["value"] for one in json.loads((tmp_path / "on_pairs.json").read_text())}
+    assert on_pairs["pair_accuracy/r"] == 1.0 and on_pairs["flip_rate/r"] == 0.0
+    check_unreadable({"j": [tmp_path / "told.jsonl"]}, 0.0, tmp_path / "ok.json")
+    assert len(read_records(tmp_path / "told.jsonl", Judgement)) == len(told)
+    assert set(LABEL_SOURCES) >= {"mrbench", "mrbench_v2", "mrbench_v3"}
+    assert corrected_rates("j", {}, {}, "ppi") == []
