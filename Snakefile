@@ -27,4 +27,4 @@ rule all:
     default_target: True
     input:
         "results/report/index.html",
-        judge_checks(),
+        last_checks(),

@@ -9,6 +9,7 @@ sys.path.insert(0, f"{workflow.basedir}/workflow")
 
 from maieutic import cards, cluster, commands, images, preflight, settings, uses
 from maieutic.errors import UserError
+from maieutic.judges import checks as judge_checks
 from maieutic.judges import rubrics
 from maieutic.judges import selection as judging
 from maieutic.judges.labels import LABEL_SOURCES
@@ -17,6 +18,7 @@ from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 
 try:
     checked = settings.check_config(config)
+    judge_checks.check_people(checked)
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
@@ -469,7 +471,7 @@ def pairs_argument(wildcards, input):
 REWARD_RELEASE = (checked.run.labels or ["mrbench"])[0]
 
 
-def judge_checks():
+def last_checks():
     """The last check of a run with judges: it fails where too much could not be read."""
     return ["results/report/judges.json"] if JUDGES else []
 

@@ -28,10 +28,15 @@ def check_judges(config: Config) -> None:
             raise UserError(key, f"{name!r} is listed twice", "list it once")
         check_judge(config, name)
     check_labels(config)
-    if config.run.human_labels is not None:
-        if not config.run.judges:
-            raise UserError("run.human_labels", "labels by people correct a judge, and run.judges is empty", "name one")
-        read_people(Path(config.run.human_labels))
+
+
+def check_people(config: Config) -> None:
+    """The labels that people gave to this run's replies can be read. For a run's start: the report needs no file."""
+    if config.run.human_labels is None:
+        return
+    if not config.run.judges:
+        raise UserError("run.human_labels", "labels by people correct a judge, and run.judges is empty", "name one")
+    read_people(Path(config.run.human_labels))
 
 
 def check_judge(config: Config, name: str) -> None:

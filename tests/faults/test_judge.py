@@ -1,0 +1,92 @@
+"""A real judge on vLLM, killed while it judges: it goes on, nothing is asked twice, no server starts without need."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, SERVE
+from maieutic.datasets.mrbench import LABELS
+from maieutic.datasets.sources import read_source
+from maieutic.journal import Entry
+from maieutic.judges.labels import make_labels
+from maieutic.models import JudgeModel
+from maieutic.records import Judgement, read_records
+from small import model_of, until
+
+REPLIES = 24
+
+
+def command(folder: Path, weights: Path, labels: Path) -> list[str]:
+    judge = JudgeModel(engine="judge", model="small", rubrics=["mrbench_taxonomy"], max_tokens=160)
+    answering = json.dumps({**model_of(weights), "runtime_args": ["--max-num-seqs", "4"]})
+    line = [
+        SERVE,
+        "-m",
+        "maieutic",
+        "judge-labelled",
+        "--judge",
+        "j",
+        "--settings",
+        judge.model_dump_json(exclude={"needs"}),
+    ]
+    line += ["--answering", answering, "--weights", weights, "--labels", labels, "--limit", REPLIES, "--seed", 1]
+    for name in ("journal", "server-log", "out", "log"):
+        line += [f"--{name}", folder / f"{name}.jsonl"]
+    return [str(part) for part in line]
+
+
+def start(folder: Path, weights: Path, labels: Path) -> subprocess.Popen[bytes]:
+    folder.mkdir(exist_ok=True)
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    return subprocess.Popen(command(folder, weights, labels), cwd=ROOT, env=env)
+
+
+def journal(folder: Path) -> list[str]:
+    path = folder / "journal.jsonl"
+    return (
+        [line for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")] if path.exists() else []
+    )
+
+
+def told(folder: Path) -> list[dict[str, Any]]:
+    """The judgements without the times."""
+    return [one.model_dump(exclude={"seconds"}) for one in read_records(folder / "out.jsonl", Judgement)]
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("labels") / "mrbench"
+    make_labels("mrbench", read_source(ROOT / "resources/demo/mrbench/MRBench_V1.json", "json"), folder)
+    return folder
+
+
+def test_a_killed_judge_goes_on_where_it_was(tmp_path: Path, smollm2: Path, labels: Path) -> None:
+    cut = tmp_path / "cut"
+    process = start(cut, smollm2, labels)
+    until(lambda: len(journal(cut)) >= REPLIES // 3 or process.poll() is not None, "some verdicts")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = journal(cut)
+    assert REPLIES // 3 <= len(before) < REPLIES
+    assert start(cut, smollm2, labels).wait() == 0
+    keys = [Entry.model_validate_json(line).key for line in journal(cut)]
+    assert len(keys) == len(set(keys)) and keys[: len(before)] == [json.loads(line)["key"] for line in before]
+    log = (cut / "log.jsonl").read_text(encoding="utf-8")
+    asked = re.search(r"(\d+) requests in", log)
+    assert asked and int(asked[1]) == len(keys) - len(before), "only what the journal lacked"
+    verdicts = [verdict for one in told(cut) for verdict in one["verdicts"]]
+    assert len(told(cut)) == REPLIES and len(verdicts) == 8 * REPLIES
+    # Decoded by the schema: a small model leaves no verdict out, unless its answer is cut.
+    assert {one["value"] for one in verdicts} <= {None, *(label for labels in LABELS.values() for label in labels)}
+    assert sum(one["value"] is None for one in verdicts) <= len(verdicts) // 10
+    (cut / "out.jsonl").rename(tmp_path / "first.jsonl")
+    assert start(cut, smollm2, labels).wait() == 0, "a third time, from the journal alone"
+    assert "vLLM server" not in (cut / "log.jsonl").read_text(encoding="utf-8")
+    assert (cut / "out.jsonl").read_bytes() == (tmp_path / "first.jsonl").read_bytes()

@@ -1,0 +1,213 @@
+"""The whole DAG with judges: baseline tutors on MRBench, a scripted judge; what a change re-runs, what fails the run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from gullible import prompt_of
+from httpserver import chat, scripted, serving
+from maieutic.datasets.mrbench import LABELS
+from maieutic.report import build_report
+from running import overlay, planned, run
+
+UNREADABLE = "I would rather not say."
+CSV = "people.csv"
+
+
+def strict(prompt: str) -> str:
+    """A judge by a rule: whoever asks something gets the first label throughout; the expert's question wins its pair."""
+    if "[[A]]" in prompt:
+        first, second = prompt.split("[The Start of Response B]")
+        return "[[A]]" if first.count("?") >= second.count("?") else "Hm. [[B]]"
+    reply = prompt.split("<<<DATA-")[-1].split(">>>")[0]
+    if "seedlings" in reply:
+        return UNREADABLE
+    return json.dumps({name: labels[0 if "?" in reply else 2] for name, labels in LABELS.items()})
+
+
+@pytest.fixture(scope="module")
+def judge_server() -> Iterator[tuple[str, Any]]:
+    handler = scripted(lambda n, body: (200, chat({"content": strict(prompt_of(body))}), {}))
+    with serving(handler) as address:
+        yield address, handler
+
+
+def configure(folder: Path, address: str, name: str = "overlay.yaml", **run_keys: Any) -> Path:
+    common = {"engine": "judge", "model": "scripted", "rubrics": ["mrbench_taxonomy"]}
+    models = {
+        "scripted": {"engine": "hosted", "model": "m", "base_url": f"{address}/v1", "price": {"input": 1, "output": 2}},
+        "strict": {**common, "pairs": ["pairs_simple"], "label": "A strict judge"},
+        "second": common,
+    }
+    keys = {"tutors": ["reference"], "tasks": ["mrbench"], "judges": ["strict"], "max_unreadable": 0.2, **run_keys}
+    return overlay(folder, {"models": models, "run": keys, "report": {"resamples": 100}}, name)
+
+
+@pytest.fixture(scope="module")
+def finished(checkouts: Callable[[], Path], judge_server: tuple[str, Any]) -> Path:
+    folder = checkouts()
+    done = run(folder, configure(folder, judge_server[0]))
+    assert done.returncode == 0, done.stdout
+    return folder
+
+
+def test_verdicts_head_the_task_with_floor_and_ceiling(finished: Path) -> None:
+    table = pd.read_csv(finished / "results/report/scores.csv")
+    damr = table[(table.metric == "damr") & (table.scoring == "robust")].set_index("model")
+    assert set(damr.grader) == {"strict"} and damr.headline.all()
+    assert damr.loc["always-ask", "value"] == 7 / 8, "every first label but that of revealing is the desired one"
+    assert damr.loc["reveal", "value"] < damr.loc["always-ask", "value"] == damr.floor.iloc[0]
+    assert damr.loc["reveal", "missing"] > 0, "what could not be read is missing, not wrong"
+    parts = table[(table.model == "reference") & (table.scoring == "robust")].set_index("metric")
+    assert (
+        parts.loc["actionability_bridge", "n"] + parts.loc["actionability_mathdial", "n"]
+        == parts.loc["actionability", "n"]
+    )
+    assert parts.loc["damr_bridge", "n"] < parts.loc["damr", "n"]
+
+
+def test_the_pages_say_what_the_judge_is_worth(finished: Path) -> None:
+    page = (finished / "results/report/index.html").read_text(encoding="utf-8")
+    trust = page.split('data-page="#/trust"')[1].split("<section")[0]
+    assert 'class="light red"' in trust and "A strict judge" in trust and "86 replies to 16 dialogues" in trust
+    assert "Agreement by dimension" in trust and "<svg" in trust and "What the judges are asked" in trust
+    labels = page.split('data-page="#/labels"')[1].split("<section")[0]
+    assert "16 dialogues (16 distinct), 86 replies, 688 labels" in labels and "A strict judge, judge" in labels
+    board = page.split('data-page="#/task/mrbench/mistake_remediation"')[1].split("<section")[0]
+    assert '<a href="#/trust">strict</a>' in board
+    for section in (trust, labels):
+        text = re.sub(r"<[^>]+>", " ", section)
+        assert "built-in method" not in text and "None" not in text and "nan" not in text.split()
+    pairs = json.loads((finished / "results/scores/bridge_pairs/strict.json").read_text(encoding="utf-8"))
+    found = {one["metric"]: one["value"] for one in pairs}
+    assert 0 < found["pair_accuracy/pairs_simple"] <= 1 and found["unreadable/pairs_simple"] == 0
+
+
+def test_a_second_run_asks_nothing_and_a_second_judge_runs_its_own_jobs(
+    finished: Path, judge_server: tuple[str, Any]
+) -> None:
+    address, handler = judge_server
+    assert planned(finished, configure(finished, address)) == set()
+    before = len(handler.requests)
+    more = configure(finished, address, "more.yaml", judges=["strict", "second"])
+    assert planned(finished, more) == {
+        "save_config", "build_report", "check_judges",
+        "judge_labelled_locally model=second", "validate_judge model=second",
+        "grade_replies_locally model=second, benchmark=mrbench, batch=_baselines",
+        *(f"score_replies benchmark=mrbench, model={name}" for name in ("always-ask", "reference", "reveal")),
+    }  # fmt: skip
+    forced = run(
+        finished, configure(finished, address), "--forcerun", "judge_labelled_locally", "grade_replies_locally"
+    )
+    assert forced.returncode == 0 and len(handler.requests) == before, "every answer is in the journal"
+
+
+def test_a_tutor_more_is_judged_alone(finished: Path, judge_server: tuple[str, Any]) -> None:
+    config = json.loads(configure(finished, judge_server[0], tutors=["reference", "added"]).read_text(encoding="utf-8"))
+    config["models"]["added"] = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    where = "benchmark=mrbench, model=added"
+    assert planned(finished, overlay(finished, config, "tutor.yaml")) == {
+        "save_config", "build_report", "check_judges",
+        *(f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")),
+        "grade_replies_locally model=strict, benchmark=mrbench, batch=added",
+    }  # fmt: skip
+
+
+def test_unreadable_verdicts_fail_the_run_after_its_report(finished: Path, judge_server: tuple[str, Any]) -> None:
+    page = finished / "results/report/index.html"
+    done = run(finished, configure(finished, judge_server[0], "strict.yaml", max_unreadable=0.01))
+    assert done.returncode != 0 and page.exists()
+    told = (finished / "results/logs/check_judges.log").read_text(encoding="utf-8")
+    assert re.search(r"run.max_unreadable: more than 1.0% of the verdicts cannot be read: strict \(\d+ of \d+\)", told)
+    again = run(finished, configure(finished, judge_server[0]))
+    assert again.returncode == 0, again.stdout
+
+
+def test_labels_by_people_correct_the_judge(finished: Path, judge_server: tuple[str, Any]) -> None:
+    said = [json.loads(line) for line in (finished / "results/items/mrbench/mistake_remediation.jsonl").open()]
+    rows = [
+        f"mistake_remediation,{item['id']},{tutor},{name},{'Yes' if number % 3 else 'No'},{who}"
+        for number, item in enumerate(said)
+        for tutor in ("reference", "always-ask")
+        for name in ("Actionability", "Coherence")
+        for who in ("ann", "bob")
+    ]
+    (finished / CSV).write_text(
+        "task,item,tutor,criterion,label,annotator\n" + "\n".join(rows) + "\n", encoding="utf-8"
+    )
+    config = configure(finished, judge_server[0], "people.yaml", human_labels=CSV)
+    done = run(finished, config)
+    assert done.returncode == 0, done.stdout
+    found = json.loads((finished / "results/scores/people/strict.json").read_text(encoding="utf-8"))
+    by_metric = {one["metric"]: one for one in found}
+    assert by_metric["cohen_kappa/Actionability"]["value"] == 1.0, "ann and bob say the same"
+    assert by_metric["accuracy/Actionability"]["n"] > 16
+    page = (finished / "results/report/index.html").read_text(encoding="utf-8")
+    assert "How far the annotators agree" in page
+    (finished / CSV).write_text("task,item,tutor,criterion,label\nx,y,z,Kindness,Yes\n", encoding="utf-8")
+    refused = run(finished, config)
+    assert refused.returncode != 0 and "people.csv:2: no such label Kindness" in refused.stdout
+    assert "localrule" not in refused.stdout, "before any work"
+
+
+REMOVED = {
+    "validation failed": ["scores/trust", "scores/bridge_pairs"],
+    "judging failed": ["grades/judges", "grades/labelled", "scores/trust", "scores/mrbench"],
+    "labels failed": ["labels", "scores/labels", "scores/trust"],
+}
+
+
+@pytest.mark.parametrize("removed", REMOVED.values(), ids=REMOVED)
+def test_the_partial_report_comes_whatever_is_missing(removed: list[str], finished: Path, tmp_path: Path) -> None:
+    import shutil
+
+    results = tmp_path / "results"
+    shutil.copytree(finished / "results", results, symlinks=True, ignore=shutil.ignore_patterns("journal", "weights"))
+    for name in removed:
+        shutil.rmtree(results / name)
+    build_report(results / "report/config.yaml", results, tmp_path / "out", missing_ok=True)
+    page = (tmp_path / "out/index.html").read_text(encoding="utf-8")
+    assert "How far the graders can be trusted" in page and 'class="light grey"' in page
+
+
+BAD = {
+    "no such judge": ({"judges": ["strictt"]}, "did you mean 'strict'"),
+    "a tutor as judge": ({"judges": ["reference"]}, "run.judges[0]: 'reference' is no judge: its engine is baseline"),
+    "twice": ({"judges": ["strict", "strict"]}, "'strict' is listed twice"),
+    "no such release": ({"labels": ["mrbench_v4"]}, "run.labels[0]: 'mrbench_v4' is not in judges/labels.py"),
+    "a release that the demo has not": ({"labels": ["mrbench_v3"]}, "datasets.mrbench_v3.demo"),
+    "no such file": ({"human_labels": "none.csv"}, "none.csv: cannot be read"),
+}
+
+
+@pytest.mark.parametrize(("keys", "told"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_line_before_any_work(keys: dict[str, Any], told: str, finished: Path) -> None:
+    done = run(finished, configure(finished, "http://127.0.0.1:9", "bad.yaml", **keys), "-n")
+    assert done.returncode != 0 and told in done.stdout.replace("\n", " "), done.stdout[-800:]
+
+
+BAD_ENTRIES = {
+    "no such rubric": ({"rubrics": ["mrbench_critics"]}, "there is no such rubric"),
+    "a rubric for something else": (
+        {"rubrics": ["pairs_simple"]},
+        "none of pairs_simple is for mrbench/mistake_remediation",
+    ),
+    "a rubric that is not for pairs": ({"pairs": ["mrbench_critic"]}, "mrbench_critic is of kind labels"),
+    "needs of its own": ({"needs": {"gpus": 1}}, "set 'needs' on the model that answers"),
+    "nothing to do": ({"rubrics": [], "pairs": []}, "give 'rubrics', 'pairs', or both"),
+    "a judge that a baseline answers": ({"model": "echo"}, "'echo' is no model that answers"),
+}
+
+
+@pytest.mark.parametrize(("entry", "told"), BAD_ENTRIES.values(), ids=BAD_ENTRIES)
+def test_a_bad_judge_is_one_line_before_any_work(entry: dict[str, Any], told: str, finished: Path) -> None:
+    config = json.loads(configure(finished, "http://127.0.0.1:9", "bad.yaml").read_text(encoding="utf-8"))
+    config["models"]["strict"] |= entry
+    done = run(finished, overlay(finished, config, "bad.yaml"), "-n")
+    assert done.returncode != 0 and told in done.stdout.replace("\n", " "), done.stdout[-800:]
