@@ -379,8 +379,8 @@ def test_rates_are_corrected_by_people_and_unknown_replies_refused(tmp_path: Pat
         )
 
 
-def kappa_score(value: float | None, low: float | None, n: int = 200) -> dict[str, Score]:
-    common = {"task": "trust", "model": "j", "scoring": "robust", "headline": False, "high": 1.0, "missing": 0}
+def kappa_score(value: float | None, low: float | None, n: int = 200, missing: int = 0) -> dict[str, Score]:
+    common = {"task": "trust", "model": "j", "scoring": "robust", "headline": False, "high": 1.0, "missing": missing}
     return {"mrbench:mean_weighted_kappa": Score(**common, metric="k", value=value, low=low, n=n, clusters=50)}
 
 
@@ -397,6 +397,7 @@ LIGHTS = [
     (kappa_score(0.1, 0.0), "red"),
     (kappa_score(None, None), "red"),
     (kappa_score(0.9, 0.8, n=49), "grey"),
+    (kappa_score(None, None, n=0, missing=480), "red"),
     (kappa_score(0.7, 0.5) | other("mrbench:unreadable", 0.1), "amber"),
     (kappa_score(0.7, 0.5) | other("mrbench:unreadable", 0.3), "red"),
     (kappa_score(0.7, 0.5) | other("flip_rate/r", 0.3), "amber"),

@@ -95,8 +95,11 @@ onstart:
 onerror:
     # Never under the final names: Snakemake would take the report for made, and leave the failed tutor out for good.
     # By the interpreter that runs this: a hook has no container.
+    # Where the last check has failed, after the report, there is nothing to add.
     shell(
-        "{sys.executable:q} -m maieutic build-report --config results/.run.yaml --results results"
+        "if [ results/logs/check_judges.log -nt results/report/index.html ]; then"
+        " echo 'the report is whole: results/report/index.html' >&2; exit; fi;"
+        " {sys.executable:q} -m maieutic build-report --config results/.run.yaml --results results"
         " --out results/report/partial --missing-ok --log results/logs/build_report.partial.log"
         " && echo 'what is there so far: results/report/partial/index.html' >&2 || true"
     )

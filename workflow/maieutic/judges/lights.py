@@ -42,10 +42,10 @@ def light_of(scores: Mapping[str, Score], release: str | None, rubric: str | Non
     unread = scores.get(f"{release}:unreadable") or scores.get("unreadable")
     flips = scores.get(f"flip_rate/{rubric}")
     if kappa is not None:
-        if kappa.n < FEWEST:
-            return Light("grey", f"{kappa.n} verdicts with a label, fewer than {FEWEST}")
+        if kappa.n + kappa.missing < FEWEST:
+            return Light("grey", f"{kappa.n + kappa.missing} verdicts with a label, fewer than {FEWEST}")
         if kappa.value is None:
-            return Light("red", "it says the same of every reply")
+            return Light("red", "none can be read" if kappa.n == 0 else "it says the same of every reply")
         told = f"weighted kappa {kappa.value:.2f}"
         for colour, bound in (("green", GREEN), ("amber", AMBER)):
             if (

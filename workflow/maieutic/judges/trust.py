@@ -75,7 +75,7 @@ def pairings_of(
         found[label.criterion].append(
             Pairing(known.index(label.label), place, label.problem, lengths.get((label.id, label.model), 0))
         )
-    return found
+    return {name: found[name] for name in LABELS if name in found}
 
 
 def agreement_scores(model: str, pairings: Mapping[str, Sequence[Pairing]], sampling: Sampling) -> list[Score]:
