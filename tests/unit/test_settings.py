@@ -85,6 +85,18 @@ BAD = [
     ("grader as baseline", "models/echo", {"engine": "weights", "weights": {"path": "x"}}, r"baselines: 'echo' is no baseline tutor: its engine is weights"),
     ("unpinned pairs", "edition", "published", r"^models\.demo-reward-model: it learns from mathdial: datasets\.mathdial_train\.published: sha256 or records is null"),
     ("unpinned dataset", "datasets/gsm8k/published/sha256", None, r"^datasets\.gsm8k\.published: sha256 or records is null"),
+    ("unknown judge", "run/judges", ["demo-judges"], r"^run\.judges\[0\]: 'demo-judges' is not in .*did you mean 'demo-judge'"),
+    ("tutor as judge", "run/judges", ["echo"], r"^run\.judges\[0\]: 'echo' is no judge: its engine is baseline"),
+    ("judge twice", "run/judges", ["demo-judge", "demo-judge"], r"^run\.judges\[0\]: 'demo-judge' is listed twice"),
+    ("unpinned judge", "run/judges", ["prometheus-critic"], r"^models\.prometheus-7b-v2\.0\.weights\.revision: .* no pinned commit"),
+    ("unknown labels", "run/labels", ["mrbench_v4"], r"^run\.labels\[0\]: 'mrbench_v4' is not in .*did you mean 'mrbench_v"),
+    ("labels that the demo lacks", "run/labels", ["mrbench_v3"], r"^datasets\.mrbench_v3\.demo: this dataset has no demo edition"),
+    ("unknown rubric", "models/demo-judge/rubrics", ["mrbench_critics"], r"mrbench_critics\.yaml: there is no such rubric"),
+    ("rubric for something else", "models/demo-judge/rubrics", ["pairs_simple"], r"^models\.demo-judge\.rubrics: none of pairs_simple is for mrbench/mistake_remediation"),
+    ("rubric not for pairs", "models/demo-judge/pairs", ["mrbench_critic"], r"^models\.demo-judge\.pairs: mrbench_critic is of kind labels"),
+    ("judge with needs", "models/demo-judge/needs", {"gpus": 1}, r"^models\.demo-judge: .*set 'needs' on the model that answers"),
+    ("baseline that answers", "models/demo-judge/model", "echo", r"^models\.demo-judge\.model: 'echo' is no model that answers"),
+    ("share above one", "run/max_unreadable", 5, r"^run\.max_unreadable: input should be less than or equal to 1"),
 ]  # fmt: skip
 
 
