@@ -19,6 +19,7 @@ from maieutic.judges.labels import LABEL_SOURCES, Labels, make_labels, read_labe
 from maieutic.judges.lights import light_of
 from maieutic.judges.pairs import pair_scores
 from maieutic.judges.ppi import annotator_scores, corrected_rates, majority, prediction_powered, read_people
+from maieutic.judges.predictions import score_predictions
 from maieutic.judges.rubrics import Criterion, Rubric
 from maieutic.judges.trust import (
     Sampling,
@@ -458,3 +459,47 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
     assert len(read_records(tmp_path / "told.jsonl", Judgement)) == len(told)
     assert set(LABEL_SOURCES) >= {"mrbench", "mrbench_v2", "mrbench_v3"}
     assert corrected_rates("j", {}, {}, "ppi") == []
+
+
+def test_predictions_of_ones_own_are_scored_by_all_five_tracks(
+    raw: dict[str, list], predictions: dict[str, list[dict]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_labels("mrbench_v3", raw["mrbench_v3"], tmp_path / "v3")
+    rows = predictions["mistralai"]
+    told = [
+        {
+            "conversation_id": row["conversation_id"],
+            "tutor": row["tutor"],
+            "pred": row["pred"]
+            and {
+                **{SHORT[short]: label for short, label in row["pred"].items()},
+                "tutor_identification": "GPT4" if number % 2 else row["tutor"],
+            },
+        }
+        for number, row in enumerate(rows)
+    ]
+    path = tmp_path / "mine.jsonl"
+    path.write_text("\n".join(map(json.dumps, told)) + "\n", encoding="utf-8")
+    score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1)
+    found = json.loads((tmp_path / "out.json").read_text())
+    gold = [row["gold"]["MI"] for row in rows]
+    said = [row["pred"]["MI"] if row["pred"] else "none" for row in rows]
+    three = ["Yes", "To some extent", "No"]
+    assert found["Mistake_Identification"]["macro_f1"]["value"] == pytest.approx(
+        f1_score(gold, said, labels=three, average="macro")
+    )
+    tutors = [row["tutor"] for row in rows]
+    named = [(row["pred"] or {}).get("tutor_identification", "none") for row in told]
+    assert found["tutor_identification"]["macro_f1"]["value"] == pytest.approx(
+        f1_score(tutors, named, labels=sorted(set(tutors)), average="macro")
+    )
+    assert len(set(tutors)) == 9 and "tutor_identification macro_f1" in capsys.readouterr().out
+    for bad, why in (
+        ('{"conversation_id": "x"', "cannot be read"),
+        ('{"conversation_id": "x", "tutor": "GPT4", "pred": null}', "0 dialogues have the id x"),
+        (json.dumps({**told[0], "tutor": "Nobody"}), "Nobody has no reply"),
+        (json.dumps({**told[0], "pred": {"Actionability": "Maybe"}}), "no such label Actionability"),
+    ):
+        path.write_text(bad, encoding="utf-8")
+        with pytest.raises(UserError, match=why):
+            score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1)

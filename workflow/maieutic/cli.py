@@ -153,6 +153,12 @@ def correct(given: Arguments) -> None:
     correct_by_people(given.judge, given.judgements, given.people, given.out, given.resamples, given.seed)
 
 
+def predictions(given: Arguments) -> None:
+    from maieutic.judges.predictions import score_predictions
+
+    score_predictions(given.labels, given.predictions, given.out, given.resamples, given.seed)
+
+
 def check_judges(given: Arguments) -> None:
     from maieutic.judges.validation import check_unreadable
 
@@ -388,6 +394,9 @@ def parser() -> argparse.ArgumentParser:
          "labels", "heldout", "out", model=need, **sampling)  # fmt: skip
     verb("correct-by-people", correct, "a judge's rates corrected by labels of your own", "people", "out",
          judge=need, judgements=files, **sampling)  # fmt: skip
+    verb("score-predictions", predictions, "predictions of your own by the BEA 2025 protocol",
+         "labels", "predictions", "out",
+         resamples={"type": int, "default": 2000}, seed={"type": int, "default": 1})  # fmt: skip
     verb("check-judges", check_judges, "fail where too many verdicts cannot be read", "out",
          judgements=files, limit={"type": float, "required": True})  # fmt: skip
     verb("score-rewards", score_rewards, "score tutors' replies with a reward model",
