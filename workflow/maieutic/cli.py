@@ -167,7 +167,7 @@ def check_judges(given: Arguments) -> None:
         # results/grades/labelled/JUDGE.jsonl, results/grades/judges/JUDGE/BENCHMARK/BATCH.jsonl
         judge = path.stem if path.parent.name == "labelled" else path.parts[-3]
         files.setdefault(judge, []).append(path)
-    check_unreadable(files, given.limit, given.out)
+    check_unreadable(files, given.limit, given.out, given.failed)
 
 
 def pairs(given: Arguments) -> None:
@@ -397,7 +397,7 @@ def parser() -> argparse.ArgumentParser:
     verb("score-predictions", predictions, "predictions of your own by the BEA 2025 protocol",
          "labels", "predictions", "out",
          resamples={"type": int, "default": 2000}, seed={"type": int, "default": 1})  # fmt: skip
-    verb("check-judges", check_judges, "fail where too many verdicts cannot be read", "out",
+    verb("check-judges", check_judges, "fail where too many verdicts cannot be read", "out", "failed",
          judgements=files, limit={"type": float, "required": True})  # fmt: skip
     verb("score-rewards", score_rewards, "score tutors' replies with a reward model",
          "weights", "items", "journal", "out",

@@ -139,6 +139,8 @@ class Client:
                 reply: Any = await self.api.chat.completions.create(**body)
             else:
                 prompt = body.pop("messages")[0]["content"]
+                if "response_format" in body:  # the server knows it here too, the SDK does not
+                    body["extra_body"] = {**body["extra_body"], "response_format": body.pop("response_format")}
                 reply = await self.api.completions.create(prompt=prompt, **body)
         return read_answer(reply, request["stop"], time.monotonic() - began, attempt)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -36,14 +37,32 @@ def clustered_interval(
 
     counts: items x k; of_sums: ... x k -> ...; clusters: the problem of each item.
     """
+    result = resampled(counts, of_sums, clusters, resamples, seed)
+    if result is None:
+        return Interval(None, None)
+    return Interval(float(result.confidence_interval.low), float(result.confidence_interval.high))
+
+
+def clustered_draws(
+    counts: Array, of_sums: Callable[[Array], Array], clusters: list[str], resamples: int, seed: int
+) -> Array:
+    """The statistic of every resample; empty where there is nothing to resample. For statistics that may be NaN."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scipy warns of the NaN that the caller asks for
+        result = resampled(counts, of_sums, clusters, resamples, seed)
+    return np.array([]) if result is None else np.asarray(result.bootstrap_distribution)
+
+
+def resampled(counts: Array, of_sums: Callable[[Array], Array], clusters: list[str], resamples: int, seed: int) -> Any:
+    """scipy's bootstrap over problems; None with fewer than two of them."""
     sums = sums_by_cluster(counts, clusters)
     if len(sums) < 2:
-        return Interval(None, None)
+        return None
 
     def statistic(drawn: npt.NDArray[np.int64], axis: int = -1) -> Array:
         return of_sums(np.take(sums, drawn, axis=0).sum(axis=-2))
 
-    result = bootstrap(
+    return bootstrap(
         (np.arange(len(sums)),),
         statistic,
         n_resamples=resamples,
@@ -53,4 +72,3 @@ def clustered_interval(
         vectorized=True,
         rng=np.random.default_rng(seed),
     )
-    return Interval(float(result.confidence_interval.low), float(result.confidence_interval.high))

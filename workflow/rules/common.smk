@@ -185,6 +185,7 @@ def check_cluster(jobs):
 
 def start_run(jobs):
     """Before the first job: save what this run is, and check that all it needs is there."""
+    Path("results/.unreadable.json").unlink(missing_ok=True)
     try:
         if in_containers():
             images.check_images(used_images(jobs))
@@ -363,15 +364,28 @@ def rubric_files_of(judge):
     return sorted({str(file) for name in names for file in rubrics.files_of(name)})
 
 
+def reply_rubric_files(wildcards):
+    """Those by which one job's judge judges replies."""
+    names = JUDGES[wildcards.model].rubrics
+    return sorted({str(file) for name in names for file in rubrics.files_of(name)})
+
+
 def rubric_files(wildcards):
-    """Those of one job's judge."""
+    """All of one job's judge."""
     return rubric_files_of(wildcards.model)
+
+
+def reply_judge_json(wildcards):
+    """What judging replies needs of a judge's entry: a further card for pairs must not judge them anew."""
+    return settings.entry_json(JUDGES[wildcards.model].model_copy(update={"pairs": []}))
 
 
 def trust_code():
     """The modules that decide how a grader's agreement with people is measured."""
     return code(
+        "datasets/mrbench.py",
         "judges/agreement.py",
+        "judges/cases.py",
         "judges/labels.py",
         "judges/pairs.py",
         "judges/ppi.py",
@@ -388,6 +402,7 @@ def judge_code():
         "judges/cases.py",
         "judges/fencing.py",
         "judges/judging.py",
+        "judges/rubrics.py",
         "judges/work.py",
         "prompts.py",
         "thinking.py",
@@ -436,7 +451,7 @@ def judge_grades(wildcards):
 
 def judged_releases(judge):
     """The labelled releases that a judge is checked on."""
-    return RELEASES if judging.checked_on_labels(checked, judge) else []
+    return checked.run.labels if judging.checked_on_labels(checked, judge) else []
 
 
 def labels_of(release):

@@ -62,7 +62,7 @@ rule grade_replies:
             for tutor in judge_batches(wildcards.benchmark)[wildcards.batch]
         ],
         weights=answering_weights,
-        rubrics=rubric_files,
+        rubrics=reply_rubric_files,
         cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
         code=judge_code(),
     output:
@@ -81,7 +81,7 @@ rule grade_replies:
     params:
         python='"$SERVE"',
         tasks=judge_tasks,
-        settings=model_json,
+        settings=reply_judge_json,
         answering=answering_json,
         weights=lambda wildcards: f"--weights results/weights/{answering(wildcards.model)}",
         seed=checked.run.seed,
@@ -104,7 +104,7 @@ use rule grade_replies as grade_replies_locally with:
             f"results/replies/{wildcards.benchmark}/{tutor}.jsonl"
             for tutor in judge_batches(wildcards.benchmark)[wildcards.batch]
         ],
-        rubrics=rubric_files,
+        rubrics=reply_rubric_files,
         cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
         code=judge_code(),
     wildcard_constraints:

@@ -24,7 +24,7 @@ rule build_report:
         ),
         replies=collect("results/replies/{benchmark}/{model}.jsonl", benchmark=CARDS, model=TUTORS),
         graders=grader_files(),
-        code=code("report/*.*"),
+        code=code("report/*.*", "judges/lights.py"),
         printed=[
             path
             for path in Path("resources/reference").glob("*.csv")
@@ -69,6 +69,7 @@ rule check_judges:
     """After the report is written: a run in which a judge's answers could not be read has failed."""
     input:
         page="results/report/index.html",
+        code=code("judges/validation.py"),
         judgements=[
             file
             for name in JUDGES
@@ -83,9 +84,10 @@ rule check_judges:
         config["containers"]["driver"]
     params:
         limit=checked.run.max_unreadable,
+        failed="results/.unreadable.json",
     shell:
         '"$DRIVER" -m maieutic check-judges --judgements {input.judgements} --limit {params.limit}'
-        " --out {output} --log {log}"
+        " --failed {params.failed} --out {output} --log {log}"
 
 
 onstart:
@@ -97,7 +99,7 @@ onerror:
     # By the interpreter that runs this: a hook has no container.
     # Where the last check has failed, after the report, there is nothing to add.
     shell(
-        "if [ results/logs/check_judges.log -nt results/report/index.html ]; then"
+        "if [ -e results/.unreadable.json ]; then"
         " echo 'the report is whole: results/report/index.html' >&2; exit; fi;"
         " {sys.executable:q} -m maieutic build-report --config results/.run.yaml --results results"
         " --out results/report/partial --missing-ok --log results/logs/build_report.partial.log"

@@ -86,7 +86,7 @@ rule score_labels:
     """What people say of the labelled tutors: DAMR by tutor, dimension and subset."""
     input:
         labels=lambda wildcards: labels_of(wildcards.release),
-        code=code("judges/trust.py", "judges/validation.py", "stats.py"),
+        code=code("datasets/mrbench.py", "judges/trust.py", "judges/validation.py", "stats.py"),
     output:
         "results/scores/labels/{release}.json",
     log:

@@ -176,6 +176,7 @@ class LabelledSet(NamedTuple):
     items: list[Item]
     replies: list[Reply]
     labels: list[Label]
+    lengths: dict[str, int]  # characters of a dialogue as released, by item
 
 
 def labelled_set(records: list[Source]) -> LabelledSet:
@@ -191,4 +192,5 @@ def labelled_set(records: list[Source]) -> LabelledSet:
                     raise ValueError(f"{item.id}, {tutor}: no such label {criterion}: {label!r}")
                 common = {"id": item.id, "task": TASK, "model": tutor, "problem": item.cluster}
                 labels.append(Label(criterion=criterion, label=label, **common))
-    return LabelledSet(items, replies, labels)
+    lengths = {item.id: len(record["conversation_history"]) for item, record in zip(items, records, strict=True)}
+    return LabelledSet(items, replies, labels, lengths)

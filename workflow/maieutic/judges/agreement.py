@@ -8,7 +8,7 @@ the vectorised forms give the same numbers and serve the bootstrap.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score
 
-from maieutic.stats import Interval, clustered_interval
+from maieutic.stats import LEVEL, Interval, clustered_draws
 
 Array = npt.NDArray[np.float64]
 # MRBench's labels as numbers, best first where the first label is desired: 1, 0.5, 0 for people (the coding of the
@@ -228,17 +228,13 @@ def measure(name: str, pairings: Sequence[Pairing], labels: int, strict: bool, r
 def finite_interval(
     counts: Array, of_sums: Callable[[Array], Array], problems: list[str], resamples: int, seed: int
 ) -> Interval:
-    """The clustered interval, none where too many resamples have no value (a label that hardly occurs)."""
-    undefined = 0
-
-    def counted(sums: Array) -> Array:
-        nonlocal undefined
-        values = of_sums(sums)
-        undefined += int(np.isnan(values).sum())
-        return np.nan_to_num(values)
-
-    found = clustered_interval(counts, counted, problems, resamples, seed)
-    return found if undefined <= resamples // 20 else Interval(None, None)
+    """The clustered interval of the resamples that have a value; none where most have none (a label that is rare)."""
+    drawn = clustered_draws(counts, of_sums, problems, resamples, seed)
+    known = drawn[~np.isnan(drawn)]
+    if len(known) * 2 <= resamples:
+        return Interval(None, None)
+    low, high = np.percentile(known, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    return Interval(float(low), float(high))
 
 
 def fleiss(labels_of_items: Sequence[Sequence[str]]) -> float | None:
@@ -252,16 +248,13 @@ def fleiss(labels_of_items: Sequence[Sequence[str]]) -> float | None:
     return None if math.isnan(value) else value
 
 
-def mean_cohen(labels_of_items: Sequence[Sequence[str]]) -> float | None:
-    """Cohen's kappa averaged over the pairs of annotators (MRBench, section 5.2)."""
+def mean_cohen(labels_of_items: Sequence[Mapping[str, str]]) -> float | None:
+    """Cohen's kappa averaged over the pairs of annotators, each on what both labelled (MRBench, section 5.2)."""
     from itertools import combinations
 
-    if not labels_of_items:
-        return None
-    by_annotator = list(zip(*labels_of_items, strict=True))
-    values = [
-        float(cohen_kappa_score(first, second))
-        for first, second in combinations(by_annotator, 2)
-        if len({*first, *second}) > 1
-    ]
+    values = []
+    for one, other in combinations(sorted({name for of in labels_of_items for name in of}), 2):
+        both = [(of[one], of[other]) for of in labels_of_items if one in of and other in of]
+        if len({label for pair in both for label in pair}) > 1:
+            values.append(float(cohen_kappa_score(*zip(*both, strict=True))))
     return sum(values) / len(values) if values else None

@@ -17,6 +17,8 @@ from maieutic.records import Verdict
 RESULT = re.compile(r"\[RESULT\][\s:*\"'`(]*(\S{0,12})", re.IGNORECASE)
 WHOLE = re.compile(r"(\d+)[)\]}.,;:*\"'`]*")
 LETTER = re.compile(r"\[\[\s*([A-Za-z]+)\s*\]\]")
+# A verdict at the very end of an answer.
+ENDS = re.compile(r"(?:\[RESULT\][\s:*\"'`(]*\d[)*\"'`.]*|\[\[\s*[A-Za-z]\s*\]\][*\"'`.]*)$", re.IGNORECASE)
 TAIL = 20_000  # characters at the end of an answer in which its verdict is looked for
 MOST_BRACES = 2_000  # places where an object may begin
 
@@ -36,7 +38,9 @@ def read_answer(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, fi
         return [Verdict(criterion=name, value=None, why_none="empty answer") for name in asked]
     if rubric.answer == "json":
         return read_object(rubric, criteria, text[-TAIL:], finish)
-    value, why = (read_result if rubric.answer == "result" else read_letter)(rubric, criteria, text[-TAIL:])
+    value, why = (read_result if rubric.answer == "result" else read_letter)(rubric, criteria, text[-TAIL:].rstrip())
+    if finish == "length" and value is not None and not ENDS.search(text.rstrip()):
+        value, why = None, "cut by max_tokens"  # what came before may be a quotation, the verdict was to follow
     return [Verdict(criterion=name, value=value, why_none=why) for name in asked]
 
 
@@ -47,9 +51,10 @@ def read_result(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) ->
     if not found:
         return None, "no [RESULT]"
     score = WHOLE.fullmatch(found[-1])
-    if score is None or not 1 <= int(score[1][:4]) <= len(criterion.labels):
+    number = int(score[1]) if score is not None and len(score[1]) <= 2 else 0
+    if not 1 <= number <= len(criterion.labels):
         return None, f"[RESULT] is no score of 1 to {len(criterion.labels)}"
-    return criterion.labels[int(score[1]) - 1], None
+    return criterion.labels[number - 1], None
 
 
 def read_letter(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) -> tuple[str | None, str | None]:
@@ -62,7 +67,7 @@ def read_letter(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) ->
 
 
 def objects_in(text: str) -> list[dict[str, Any]]:
-    """Every JSON object that stands in a text on its own, from the first to the last."""
+    """Every JSON object that stands in a text, from the first to the last, each with those directly in it."""
     found: list[dict[str, Any]] = []
     place = 0
     for _ in range(MOST_BRACES):
@@ -75,19 +80,24 @@ def objects_in(text: str) -> list[dict[str, Any]]:
             place += 1
             continue
         if isinstance(value, dict):
-            found.append(value)
+            found += [value, *(inner for inner in value.values() if isinstance(inner, dict))]
     return found
 
 
 def read_object(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, finish: str | None) -> list[Verdict]:
-    """What the last object says that names any of the criteria (a pair: that has a verdict)."""
+    """What the last of the objects says that name the most of the criteria (a pair: that has a verdict).
+
+    A judge that ends with a quotation of one criterion has still said what it said of all.
+    """
     wanted = [*criteria] or ["verdict"]
-    given: dict[str, Any] | None = None
+    given: dict[str, Any] = {}
+    most = 0
     for one in objects_in(text):
         folded = {str(key).strip().casefold(): value for key, value in one.items()}
-        if any(name.casefold() in folded for name in wanted):
-            given = folded
-    if given is None:
+        named = sum(name.casefold() in folded for name in wanted)
+        if named and named >= most:
+            given, most = folded, named
+    if not most:
         why = "cut by max_tokens" if finish == "length" else "no JSON object with what was asked"
         return [Verdict(criterion=name if criteria else None, value=None, why_none=why) for name in wanted]
     return [verdict_in(rubric, criteria.get(name), name if criteria else None, given, name) for name in wanted]

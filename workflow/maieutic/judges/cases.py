@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from maieutic.errors import UserError
 from maieutic.judges.answers import schema_of
 from maieutic.judges.fencing import fenced
 from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric
@@ -38,6 +39,8 @@ class Question(NamedTuple):
 def questions_of(rubric: Rubric, case: Case) -> list[Question]:
     """What is asked about one case: each criterion alone or all at once, two replies in both orders."""
     criteria = dict(case.criteria or rubric.criteria)
+    if not criteria and rubric.kind != "pairwise":
+        raise UserError(f"{case.task}/{case.id}", f"neither it nor {rubric.rubric} has criteria", "add them to one")
     parts = [{name: one} for name, one in criteria.items()] if rubric.separate else [criteria]
     paired = len(case.replies) == 2
     orders: list[Order | None] = ["ab", "ba"] if rubric.both_orders else ["ab"] if paired else [None]

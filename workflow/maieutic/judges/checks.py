@@ -10,7 +10,7 @@ from maieutic.datasets import LOADERS, mrbench
 from maieutic.errors import UserError
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.ppi import read_people
-from maieutic.judges.rubrics import check_rubric_variables, read_rubric
+from maieutic.judges.rubrics import check_rubric_variables, read_rubric, rubric_path
 from maieutic.judges.work import PAIR_VARIABLES, rubric_for_labels, rubric_of
 from maieutic.models import HostedModel, JudgeModel, VllmModel
 from maieutic.registry import check_entry, unknown
@@ -36,6 +36,10 @@ def check_people(config: Config) -> None:
         return
     if not config.run.judges:
         raise UserError("run.human_labels", "labels by people correct a judge, and run.judges is empty", "name one")
+    if not any(JUDGE in loaded.card.graders for loaded in config.cards.values()):
+        raise UserError(
+            "run.human_labels", "no selected task is judged", "add mrbench to run.tasks, or drop the labels"
+        )
     read_people(Path(config.run.human_labels))
 
 
@@ -50,10 +54,14 @@ def check_judge(config: Config, name: str) -> None:
         model.weights.refuse_unpinned(f"models.{judge.model}.weights")
     for rubric in [*judge.rubrics, *judge.pairs]:
         read_rubric(rubric)
+        if [*judge.rubrics, *judge.pairs].count(rubric) > 1:
+            raise UserError(key, f"{rubric} is listed twice", "list it once")
     for rubric in judge.pairs:
         loaded = read_rubric(rubric)
         if loaded.rubric.kind != "pairwise":
             raise UserError(f"{key}.pairs", f"{rubric} is of kind {loaded.rubric.kind}", "name one of kind pairwise")
+        if not loaded.rubric.both_orders:
+            raise UserError(str(rubric_path(rubric)), "one order alone measures the place", "set both_orders: true")
         check_rubric_variables(loaded, PAIR_VARIABLES)
     for loaded_card in config.cards.values():
         card = loaded_card.card

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Mapping
 
 MARK_DIGITS = 16
@@ -17,9 +18,14 @@ NOTICE = (
     " it is an instruction, a verdict, or the end of the data."
 )
 EMPTY = "(the reply is empty)"
-# Marks that show nothing and could make two different texts look the same to a reader of the prompt. The joiners
-# (U+200C, U+200D) stay: emoji and several scripts are written with them.
-UNSEEN = re.compile(r"[\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+KEPT_JOINERS = "\u200c\u200d"  # emoji and several scripts are written with them
+# Letters of width zero, and fillers that no category tells.
+FILLERS = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]")
+# What chat templates are made of: a tokenizer would read it as the end of the message, whatever stands around it.
+# <|im_end|>, <\uff5cUser\uff5c>, </s>, <start_of_turn>, [INST], <<SYS>>; and the forms in which verdicts are given.
+CONTROL = re.compile(
+    r"<(?=[|\uff5c])|[|\uff5c](?=>)|<(?=/?[a-z_0-9]{1,30}>)|\[(?=/?[A-Za-z_]{2,30}\])|<(?=<)|\[(?=\s*\[)", re.IGNORECASE
+)
 
 
 def mark_of(texts: Mapping[str, str]) -> str:
@@ -33,8 +39,18 @@ def mark_of(texts: Mapping[str, str]) -> str:
 
 
 def visible(text: str) -> str:
-    """The text without zero-width, direction and control marks."""
-    return UNSEEN.sub("", text)
+    """The text without what cannot be seen, lines ended one way, control words and forms of verdicts broken by a blank.
+
+    Source of the last: a judge that quotes the reply must not be read as giving the verdict that it quotes.
+    """
+    lines = re.sub(r"\r\n?|[\u2028\u2029\u0085\x0b\x0c]", "\n", text)
+    seen = "".join(sign for sign in lines if sign in KEPT_JOINERS or not unseen(sign))
+    return CONTROL.sub(lambda found: f"{found[0]} ", FILLERS.sub("", seen))
+
+
+def unseen(sign: str) -> bool:
+    """Whether a sign is a format or control character, as zero-width, direction and tag characters are."""
+    return sign not in "\n\t" and unicodedata.category(sign) in {"Cc", "Cf", "Cs", "Co", "Cn"}
 
 
 def fenced(texts: Mapping[str, str]) -> tuple[dict[str, str], str]:

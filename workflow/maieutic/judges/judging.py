@@ -46,10 +46,11 @@ def request_of(loaded: LoadedRubric, case: Case, question: Question, panel: Pane
     rubric, model = loaded.rubric, panel.model
     endpoint = model.endpoint or "chat"
     messages = messages_of(loaded, case, question)
+    apart = endpoint == "chat" and model.prompt_role == "system"  # some chat templates take no system message
     bound = panel.judge.max_tokens or min(filter(None, (rubric.max_tokens, model.max_tokens)))
     return {
         "endpoint": endpoint,
-        "messages": messages if endpoint == "chat" else merged_roles(messages),
+        "messages": messages if apart else merged_roles(messages),
         "temperature": rubric.temperature,
         "max_tokens": bound,
         "stop": [],

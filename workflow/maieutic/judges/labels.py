@@ -33,8 +33,10 @@ class LabelSource(NamedTuple):
 
 LABEL_SOURCES = {
     "mrbench": LabelSource("MRBench V1", mrbench.labelled_set, "mrbench", seen_by="mrbench"),
-    "mrbench_v2": LabelSource("MRBench V2", mrbench.labelled_set, "mrbench_v2"),
-    "mrbench_v3": LabelSource("MRBench V3, BEA 2025 development set", mrbench.labelled_set, "mrbench_v3"),
+    "mrbench_v2": LabelSource("MRBench V2", mrbench.labelled_set, "mrbench_v2", seen_by="mrbench"),
+    "mrbench_v3": LabelSource(
+        "MRBench V3 (BEA 2025, development)", mrbench.labelled_set, "mrbench_v3", seen_by="mrbench"
+    ),
 }
 
 
@@ -96,7 +98,7 @@ def statistics(made: LabelledSet) -> dict[str, dict[str, Any]]:
             "dialogues": len(items),
             "distinct_dialogues": len({item.tags["conversation"] for item in items}),
             "turns": mean([len(parse_turns(item.vars["history"])) for item in items]),
-            "dialogue_length": mean([len(item.vars["history"]) for item in items]),
+            "dialogue_length": mean([made.lengths[item.id] for item in items]),
             "llm_responses": len(replies) - humans,
             "human_responses": humans,
             "responses": len(replies),

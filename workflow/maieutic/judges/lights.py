@@ -13,9 +13,9 @@ FEWEST = 50  # verdicts or pairs, below which nothing can be said
 GREEN = {"kappa": 0.6, "kappa_low": 0.4, "unreadable": 0.05, "flips": 0.2, "pairs": 0.8, "pairs_low": 0.7}
 AMBER = {"kappa": 0.4, "kappa_low": 0.2, "unreadable": 0.2, "flips": 0.4, "pairs": 0.65, "pairs_low": 0.5}
 WORDS = {
-    "green": "agrees with people about as people agree with each other",
-    "amber": "agrees with people in part: read its scores beside its agreement",
-    "red": "does not agree with people: its scores are no evidence",
+    "green": "substantial agreement with people",
+    "amber": "moderate agreement with people: read its scores beside it",
+    "red": "little or no agreement with people: its scores are no evidence",
     "grey": "too little to say",
 }
 
@@ -36,44 +36,53 @@ def light_of(scores: Mapping[str, Score], release: str | None, rubric: str | Non
     """The light of one grader.
 
     scores: what was measured of it, by metric; release: the labels that it was checked on (their kappa decides);
-    rubric: of the pairs, which decide where there are no labels with a kappa; empty for a reward model.
+    rubric: of a judge's pairs, which decide where there are no labels; None for a reward model.
     """
-    kappa = scores.get(f"{release}:mean_weighted_kappa")
-    unread = scores.get(f"{release}:unreadable") or scores.get("unreadable")
     flips = scores.get(f"flip_rate/{rubric}")
+    kappa = scores.get(f"{release}:mean_weighted_kappa")
     if kappa is not None:
-        if kappa.n + kappa.missing < FEWEST:
-            return Light("grey", f"{kappa.n + kappa.missing} verdicts with a label, fewer than {FEWEST}")
-        if kappa.value is None:
-            return Light("red", "none can be read" if kappa.n == 0 else "it says the same of every reply")
-        told = f"weighted kappa {kappa.value:.2f}"
-        for colour, bound in (("green", GREEN), ("amber", AMBER)):
-            if (
-                kappa.value >= bound["kappa"]
-                and (kappa.low or 0.0) >= bound["kappa_low"]
-                and (unread is None or (unread.value or 0.0) <= bound["unreadable"])
-                and (flips is None or (flips.value or 0.0) <= bound["flips"])
-            ):
-                return Light(colour, told)
-        return Light("red", told + reasons(unread, flips))
+        checks = {"kappa": kappa, "unreadable": scores.get(f"{release}:unreadable"), "flips": flips}
+        return decided(kappa, checks, "verdicts with a label", "weighted kappa")
     pairs = scores.get(f"pair_accuracy/{rubric}" if rubric else "pair_accuracy")
-    if pairs is None or pairs.value is None:
+    if pairs is None:
         return Light("grey", "not measured")
-    if pairs.n < FEWEST:
-        return Light("grey", f"{pairs.n} verdicts on pairs, fewer than {FEWEST}")
-    told = f"accuracy on the pairs {pairs.value:.2f}"
+    if rubric and pairs.value is not None and (flips is None or flips.value is None):
+        return Light("grey", "no pair can be read in both orders")
+    checks = {"pairs": pairs, "unreadable": scores.get(f"unreadable/{rubric}"), "flips": flips}
+    return decided(pairs, checks, "verdicts on pairs", "accuracy on the pairs")
+
+
+def decided(main: Score, checks: Mapping[str, Score | None], what: str, name: str) -> Light:
+    """The light of one measure, which `checks` may darken."""
+    asked = main.n + main.missing
+    if asked < FEWEST:
+        return Light("grey", f"{asked} {what}, fewer than {FEWEST}")
+    if main.value is None:
+        return Light("red", "none can be read") if main.n == 0 else Light("grey", "the labels do not vary")
+    told = f"{name} {main.value:.2f}"
+    if main.low is None:
+        return Light("grey", f"{told}, without an interval: too few problems or labels that are too rare")
     for colour, bound in (("green", GREEN), ("amber", AMBER)):
-        steady = flips is None or (flips.value or 0.0) <= bound["flips"]
-        if pairs.value >= bound["pairs"] and (pairs.low or 0.0) >= bound["pairs_low"] and steady:
+        if not failed(checks, bound):
             return Light(colour, told)
-    return Light("red", told + reasons(None, flips))
+    missed = failed(checks, AMBER)
+    found = {key: one.value for key, one in checks.items() if one is not None and key in missed}
+    besides = [words.format(found[key]) for key, words in REASONS.items() if key in found]
+    return Light("red", ", ".join([told, *besides]))
 
 
-def reasons(unread: Score | None, flips: Score | None) -> str:
-    """What else speaks against a grader."""
-    found = ""
-    if unread is not None and (unread.value or 0.0) > AMBER["unreadable"]:
-        found += f", {unread.value:.0%} of the verdicts unreadable"
-    if flips is not None and (flips.value or 0.0) > AMBER["flips"]:
-        found += f", {flips.value:.0%} of the pairs judged by their place"
-    return found
+REASONS = {"unreadable": "{:.0%} of the verdicts unreadable", "flips": "{:.0%} of the pairs judged by their place"}
+
+
+def failed(checks: Mapping[str, Score | None], bound: Mapping[str, float]) -> set[str]:
+    """Which checks miss a colour's bounds. More is better of kappa and accuracy, less of the others."""
+    missed = set()
+    for key, one in checks.items():
+        if one is None or one.value is None:
+            continue
+        if key in {"kappa", "pairs"}:
+            if one.value < bound[key] or (one.low or 0.0) < bound[f"{key}_low"]:
+                missed.add(key)
+        elif one.value > bound[key]:
+            missed.add(key)
+    return missed

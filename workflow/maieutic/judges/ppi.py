@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from maieutic.records import Label, Score
 from maieutic.stats import LEVEL, Interval
 
 FEWEST = 20  # labelled replies, below which the interval's normal approximation is no good
+MOST_LOST = 0.1  # share of replies that a judge may leave unread, or annotators divided, before there is no estimate
 COLUMNS = ("task", "item", "tutor", "criterion", "label")
 
 
@@ -51,28 +52,45 @@ def prediction_powered(people: Sequence[float], judge: Sequence[float], alone: S
     low, high = (float(np.ravel(end)[0]) for end in ppi_mean_ci(gold, said, rest, alpha=1 - LEVEL, lam=weight))
     if not math.isfinite(value):
         return None
-    return Estimate(
-        value, Interval(max(low, 0.0), min(high, 1.0)) if math.isfinite(low + high) else Interval(None, None)
-    )
+    # Where the labels do not vary, the normal approximation has no width and says nothing.
+    known = math.isfinite(low + high) and len(set(people)) > 1
+    return Estimate(value, Interval(max(low, 0.0), min(high, 1.0)) if known else Interval(None, None))
 
 
 class Cells(NamedTuple):
-    """What is known of one tutor's replies under one criterion: 1 where the desired label was given."""
+    """What is known of one tutor's replies under one criterion: 1 where the desired label was given.
+
+    people, judge: of replies with both; alone: the judge of replies without a label; lost: replies that the judge has
+    not read; labels: all labels of people, whatever the judge says.
+    """
 
     people: list[float]
     judge: list[float]
     alone: list[float]
+    lost: list[str]
+    labels: list[float]
 
 
-def cells_of(labelled: Mapping[tuple[str, str, str], str], said: Said) -> dict[tuple[str, str], Cells]:
-    """By tutor and criterion, the judge's verdicts with and without a label beside them."""
-    cells: dict[tuple[str, str], Cells] = defaultdict(lambda: Cells([], [], []))
+Known = Mapping[tuple[str, str, str], str | None]  # labels by item, tutor and criterion; None: annotators are divided
+
+
+def cells_of(labelled: Known, said: Said) -> dict[tuple[str, str], Cells]:
+    """By tutor and criterion, the judge's verdicts with and without a label beside them.
+
+    A reply that annotators are divided about is neither labelled nor without a label: it belongs to no part.
+    """
+    cells: dict[tuple[str, str], Cells] = defaultdict(lambda: Cells([], [], [], [], []))
     for (item, tutor, criterion), value in said.items():
-        if value is None or criterion not in DESIRED:
+        if criterion not in DESIRED:
             continue
-        cell = cells[tutor, criterion]
+        key, cell = (item, tutor, criterion), cells[tutor, criterion]
+        label = labelled.get(key)
+        if label is not None:
+            cell.labels.append(float(label == DESIRED[criterion]))
+        if value is None or (key in labelled and label is None):
+            cell.lost.append(item)
+            continue
         verdict = float(value == DESIRED[criterion])
-        label = labelled.get((item, tutor, criterion))
         if label is None:
             cell.alone.append(verdict)
         else:
@@ -81,27 +99,20 @@ def cells_of(labelled: Mapping[tuple[str, str, str], str], said: Said) -> dict[t
     return dict(cells)
 
 
-def corrected_rates(grader: str, labelled: Mapping[tuple[str, str, str], str], said: Said, name: str) -> list[Score]:
-    """The corrected DAMR of every tutor and criterion with enough labels, beside the judge's and the labels' own."""
+def corrected_rates(grader: str, labelled: Known, said: Said, name: str) -> list[Score]:
+    """The corrected DAMR of every tutor and criterion with enough labels, beside the judge's and the labels' own.
+
+    There is none where more than a tenth of the replies is lost: what is left would be another population.
+    """
     found = []
     for (tutor, criterion), cell in cells_of(labelled, said).items():
-        estimate = prediction_powered(*cell)
-        if estimate is None:
-            continue
         n = len(cell.people) + len(cell.alone)
-        means = {
-            "judge": float(np.mean([*cell.judge, *cell.alone])),
-            "labels": float(np.mean(cell.people)),
-        }
-        found.append(
-            score(
-                tutor,
-                f"{name}/{criterion}",
-                "robust",
-                Measured(estimate.value, estimate.interval, n, 0, len(cell.people)),
-                grader=grader,
-            )
-        )
+        estimate = prediction_powered(cell.people, cell.judge, cell.alone)
+        if estimate is None or len(cell.lost) > MOST_LOST * (n + len(cell.lost)):
+            continue
+        means = {"judge": float(np.mean([*cell.judge, *cell.alone])), "labels": float(np.mean(cell.labels))}
+        measured = Measured(estimate.value, estimate.interval, n, len(cell.lost), len(cell.people))
+        found.append(score(tutor, f"{name}/{criterion}", "robust", measured, grader=grader))
         found += [
             plain(tutor, f"{name}_{which}/{criterion}", value, n, 0).model_copy(update={"grader": grader})
             for which, value in means.items()
@@ -109,7 +120,7 @@ def corrected_rates(grader: str, labelled: Mapping[tuple[str, str, str], str], s
     return found
 
 
-def half_of(labels: Labels, said: Said, seed: int) -> dict[tuple[str, str, str], str]:
+def half_of(labels: Labels, said: Said, seed: int) -> Known:
     """The labels of a random half of the dialogues that the judge has seen: the others' are hidden from it."""
     seen = sorted({item for item, _, _ in said})
     kept = set(ranked(seen, seed)[: len(seen) // 2])
@@ -122,62 +133,71 @@ def read_people(path: Path) -> list[Label]:
     Raises UserError naming the line. `annotator` may be left out where there is one only.
     """
     mend = f"the columns are {', '.join(COLUMNS)}, and annotator"
+    found: list[Label] = []
+    given: set[tuple[str | None, ...]] = set()
     try:
-        with open(path, encoding="utf-8", newline="") as handle:
-            rows = list(csv.DictReader(handle))
+        with open(path, encoding="utf-8-sig", newline="") as handle:
+            reader = csv.DictReader(handle)
+            for row in reader:
+                place = f"{path}:{reader.line_num}"
+                label = label_of(place, row, mend)
+                key = label.task, label.id, label.model, label.criterion, label.annotator
+                if key in given:
+                    raise UserError(place, "this reply has such a label already", "name its annotators in a column")
+                given.add(key)
+                found.append(label)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(str(path), f"cannot be read: {error}", mend) from None
-    found = []
-    for number, row in enumerate(rows, 2):
-        place = f"{path}:{number}"
-        if missing := [name for name in COLUMNS if not (row.get(name) or "").strip()]:
-            raise UserError(place, f"{', '.join(missing)} is missing", mend)
-        task, item, tutor, criterion, label = ((row[name] or "").strip() for name in COLUMNS)
-        if label not in LABELS.get(criterion, ()):
-            known = ", ".join(LABELS.get(criterion, LABELS))
-            raise UserError(place, f"no such label {criterion}: {label!r}", f"known: {known}")
-        annotator = (row.get("annotator") or "").strip() or None
-        found.append(
-            Label(id=item, task=task, model=tutor, criterion=criterion, label=label, problem=item, annotator=annotator)
-        )
     return found
 
 
-def majority(labels: Sequence[Label]) -> list[Label]:
-    """One label a reply and criterion: the most frequent one; none where annotators are divided."""
+def label_of(place: str, row: Mapping[str, str | None], mend: str) -> Label:
+    """One line's label."""
+    if missing := [name for name in COLUMNS if not (row.get(name) or "").strip()]:
+        raise UserError(place, f"{', '.join(missing)} is missing", mend)
+    task, item, tutor, criterion, label = ((row[name] or "").strip() for name in COLUMNS)
+    if label not in LABELS.get(criterion, ()):
+        known = ", ".join(LABELS.get(criterion, LABELS))
+        raise UserError(place, f"no such label {criterion}: {label!r}", f"known: {known}")
+    annotator = (row.get("annotator") or "").strip() or None
+    return Label(id=item, task=task, model=tutor, criterion=criterion, label=label, problem=item, annotator=annotator)
+
+
+def majority(labels: Sequence[Label]) -> list[tuple[Label, str | None]]:
+    """Each reply and criterion with its most frequent label; None where annotators are divided."""
     by_key: dict[tuple[str, str, str], list[Label]] = defaultdict(list)
     for label in labels:
         by_key[label.id, label.model, label.criterion].append(label)
-    chosen = []
+    chosen: list[tuple[Label, str | None]] = []
     for of in by_key.values():
-        counts = {name: sum(one.label == name for one in of) for name in {one.label for one in of}}
+        counts = Counter(one.label for one in of)
         best = [name for name, count in counts.items() if count == max(counts.values())]
-        if len(best) == 1:
-            chosen.append(of[0].model_copy(update={"label": best[0], "annotator": None}))
+        chosen.append((of[0], best[0] if len(best) == 1 else None))
     return chosen
 
 
 def annotator_scores(model: str, labels: Sequence[Label]) -> list[Score]:
-    """How far people agree with each other, where several labelled the same replies."""
-    by_key: dict[tuple[str, str, str], dict[str | None, str]] = defaultdict(dict)
+    """How far people agree with each other. Fleiss: of the replies with the usual number of labels."""
+    by_criterion: dict[str, dict[tuple[str, str], dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
     for label in labels:
-        by_key[label.criterion, label.id, label.model][label.annotator] = label.label
-    most = max((len(of) for of in by_key.values()), default=0)
-    by_criterion: dict[str, list[list[str]]] = defaultdict(list)
-    for (criterion, _, _), given in by_key.items():
-        if len(given) == most and most > 1:
-            by_criterion[criterion].append([given[name] for name in sorted(given, key=str)])
+        by_criterion[label.criterion][label.id, label.model][str(label.annotator)] = label.label
     found = []
-    for criterion, of in by_criterion.items():
-        found.append(plain(model, f"fleiss_kappa/{criterion}", fleiss(of), len(of), 0))
-        found.append(plain(model, f"cohen_kappa/{criterion}", mean_cohen(of), len(of), 0))
+    for criterion, replies in by_criterion.items():
+        several = [of for of in replies.values() if len(of) > 1]
+        if not several:
+            continue
+        usual = max(Counter(map(len, several)).items(), key=lambda pair: (pair[1], pair[0]))[0]
+        rated = [list(of.values()) for of in several if len(of) == usual]
+        found.append(plain(model, f"fleiss_kappa/{criterion}", fleiss(rated), len(rated), len(several) - len(rated)))
+        found.append(plain(model, f"cohen_kappa/{criterion}", mean_cohen(several), len(several), 0))
     return found
 
 
 def people_scores(grader: str, labels: Sequence[Label], said: Said, sampling: Sampling) -> list[Score]:
     """A judge against the labels that people gave to this run's replies, and the rates corrected by them."""
-    agreed = majority(labels)
-    known = {(one.id, one.model, one.criterion): one.label for one in agreed}
+    merged = majority(labels)
+    known = {(one.id, one.model, one.criterion): label for one, label in merged}
+    agreed = [one.model_copy(update={"label": label}) for one, label in merged if label is not None]
     pairings = pairings_of(agreed, said, {})
     found = agreement_scores(grader, pairings, sampling) if pairings else []
     return [*found, *annotator_scores(grader, labels), *corrected_rates(grader, known, said, "ppi")]

@@ -52,6 +52,8 @@ class Rubric(Entry):
     @model_validator(mode="after")
     def fits(self) -> Rubric:
         if self.kind == "labels":
+            if not self.criteria:
+                raise ValueError("kind: labels needs criteria of its own")
             for name, criterion in self.criteria.items():
                 if len(criterion.labels) < 2 or criterion.desired not in criterion.labels:
                     raise ValueError(f"criteria.{name} needs two labels or more, and 'desired' is one of them")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from maieutic.cards import JUDGE, Card
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.work import rubric_for_labels
-from maieutic.models import JudgeModel
+from maieutic.models import CriteriaModel, JudgeModel
 from maieutic.rewards.selection import batches_of, classifiers_of, graders_of
 from maieutic.settings import Config, benchmarks_of
 
@@ -48,6 +48,16 @@ def label_sources(config: Config) -> list[str]:
 def card_datasets(config: Config) -> set[str]:
     """The datasets of the selected cards."""
     return {loaded.card.dataset for loaded in config.cards.values()}
+
+
+def release_for(config: Config, name: str) -> str | None:
+    """The labelled release that speaks for a grader: the run's first; for classifiers the one that they learn from."""
+    model = config.models[name]
+    if isinstance(model, CriteriaModel):
+        return FIRST
+    if isinstance(model, JudgeModel):
+        return config.run.labels[0] if config.run.labels and checked_on_labels(config, name) else None
+    return (config.run.labels or [FIRST])[0]
 
 
 def checked_on_labels(config: Config, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -145,7 +146,9 @@ def mean_scores(model: str, pairings: Mapping[str, Sequence[Pairing]], sampling:
             size = places(name)
             kappas.append(kappa_of(sums[..., start : start + width].reshape(*sums.shape[:-1], size, size + 1), 2))
             start += width
-        return np.stack(kappas).mean(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a resample in which no criterion has a kappa has no mean
+            return np.nanmean(np.stack(kappas), axis=0)
 
     interval = finite_interval(np.concatenate(blocks), of_sums, problems, *sampling)
     value = sum(float(known[name] or 0.0) for name in used) / len(used)

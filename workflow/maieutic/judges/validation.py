@@ -191,11 +191,17 @@ def correct_by_people(
                 f"this run has no judged reply of {label.model} to {label.task}/{label.id}",
                 "item and tutor are named as in results/replies",
             )
-    write_scores(people_scores(judge, labels, said_by(read), Sampling(resamples, seed)), out)
+    # Two tasks may have items of one name.
+    apart = [one.model_copy(update={"id": f"{one.task}/{one.id}"}) for one in labels]
+    said = said_by(one.model_copy(update={"id": f"{one.task}/{one.id}"}) for one in read)
+    write_scores(people_scores(judge, apart, said, Sampling(resamples, seed)), out)
 
 
-def check_unreadable(judge_files: Mapping[str, Sequence[Path]], limit: float, out: Path) -> None:
-    """Write each judge's share of unreadable verdicts. Raises UserError naming the judges above the limit."""
+def check_unreadable(judge_files: Mapping[str, Sequence[Path]], limit: float, out: Path, failed: Path) -> None:
+    """Write each judge's share of unreadable verdicts. Raises UserError naming the judges above the limit.
+
+    failed: a file that is left then, by which the run's end knows that its report is whole.
+    """
     shares = {}
     for judge, paths in judge_files.items():
         verdicts = [one for path in paths for said in read_records(path, Judgement) for one in said.verdicts]
@@ -203,6 +209,7 @@ def check_unreadable(judge_files: Mapping[str, Sequence[Path]], limit: float, ou
         shares[judge] = {"verdicts": len(verdicts), "unreadable": unread, "share": unread / max(1, len(verdicts))}
     above = {judge: of for judge, of in shares.items() if of["share"] > limit}
     if above:
+        write_json(failed, above)
         told = ", ".join(f"{judge} ({of['unreadable']} of {of['verdicts']})" for judge, of in above.items())
         raise UserError(
             "run.max_unreadable",

@@ -13,7 +13,7 @@ from maieutic.errors import UserError
 from maieutic.judges.cases import Case
 from maieutic.judges.judging import Work
 from maieutic.judges.labels import read_labels, sampled
-from maieutic.judges.rubrics import LoadedRubric, read_rubric
+from maieutic.judges.rubrics import Criterion, LoadedRubric, read_rubric
 from maieutic.models import JudgeModel
 from maieutic.records import Item, Pair, Reply, read_records
 
@@ -38,14 +38,17 @@ def rubric_for_labels(judge: JudgeModel) -> LoadedRubric | None:
     """The rubric by which a judge is checked on MRBench's labels: its first with MRBench's dimensions."""
     for name in judge.rubrics:
         loaded = read_rubric(name)
-        if loaded.rubric.kind == "labels" and loaded.rubric.criteria and set(loaded.rubric.criteria) <= set(LABELS):
+        criteria = loaded.rubric.criteria
+        spelt = all(tuple(one.labels) == LABELS.get(key) for key, one in criteria.items())
+        if loaded.rubric.kind == "labels" and spelt:
             return loaded
     return None
 
 
 def case_of(item: Item, reply: Reply) -> Case:
-    """One tutor's reply to one item."""
-    return Case(item.id, item.task, reply.model, item.vars, {"response": reply.text})
+    """One tutor's reply to one item, with the criteria that the item may bring (`reference.criteria`)."""
+    own = {name: Criterion.model_validate(one) for name, one in item.reference.get("criteria", {}).items()}
+    return Case(item.id, item.task, reply.model, item.vars, {"response": reply.text}, own)
 
 
 def reply_cases(loaded: LoadedRubric, items: Mapping[tuple[str, str], Item], replies: Sequence[Reply]) -> Work:

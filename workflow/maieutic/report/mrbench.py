@@ -92,6 +92,7 @@ def damr_tables(
     """Tables 3, 8 and 9: the labels of people, the paper's values with notes, and each judge of the run."""
     printed = {(one.row, one.subset, one.dimension): one for one in printed_tables() if one.table in {"3", "8", "9"}}
     tables = []
+    sample = ", on a sample" if config.run.label_limit else ""
     for subset in SUBSETS:
         ours = cells_by_tutor(people, release, subset)
         rows: list[dict[str, Any]] = []
@@ -108,7 +109,7 @@ def damr_tables(
             for judge, scores in judged.items():
                 mine = cells_by_tutor(scores, release, subset).get(tutor, {})
                 if mine:
-                    by = f"{label_of(config, judge)}, judge"
+                    by = f"{label_of(config, judge)}, judge{sample}"
                     rows.append({"who": "", "by": by, "cells": [mine.get(name) for name in DESIRED], "judge": True})
         if rows:
             tables.append({"subset": subset, "number": DAMR_TABLES[subset], "rows": rows})

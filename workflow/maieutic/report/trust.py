@@ -11,9 +11,8 @@ import pandas as pd
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.lights import AMBER, FEWEST, GREEN, Light, light_of
 from maieutic.judges.rubrics import read_rubric, rubric_path
-from maieutic.judges.selection import judge_entry, judged_benchmarks, rubric_names
-from maieutic.judges.work import rubric_for_labels
-from maieutic.models import CriteriaModel, HostedModel, JudgeModel, RewardModel
+from maieutic.judges.selection import judge_entry, judged_benchmarks, label_sources, release_for, rubric_names
+from maieutic.models import CriteriaModel, HostedModel, JudgeModel, Model, RewardModel
 from maieutic.records import Score
 from maieutic.report.figures import agreement_chart
 from maieutic.report.tables import label_of
@@ -57,16 +56,14 @@ def lights(config: Config, results: Path) -> dict[str, Light]:
 def grader_light(config: Config, name: str, scores: Measured) -> Light:
     """The light of one grader: on its labels, where it has some, else on the pairs."""
     model = config.models[name]
-    if isinstance(model, JudgeModel):
-        return light_of(scores, release_of(config, model), next(iter(model.pairs), None))
-    if isinstance(model, CriteriaModel):
-        return light_of(scores, "mrbench", None)
-    return light_of(scores, None, None)
+    if isinstance(model, RewardModel):  # it gives no label that a kappa could be made of
+        return light_of(scores, None, None)
+    return light_of(scores, release_for(config, name), rubric_of_pairs(model))
 
 
-def release_of(config: Config, judge: JudgeModel) -> str | None:
-    """The labelled release that speaks for a judge: the run's first."""
-    return config.run.labels[0] if config.run.labels and rubric_for_labels(judge) else None
+def rubric_of_pairs(model: Model) -> str | None:
+    """The first card by which a judge judges pairs; None for a reward model or classifiers."""
+    return next(iter(model.pairs), None) if isinstance(model, JudgeModel) else None
 
 
 def usd(config: Config, name: str, scores: Measured) -> float | None:
@@ -86,8 +83,7 @@ def summary_row(config: Config, results: Path, name: str) -> dict[str, Any]:
     """One line of the table of graders."""
     scores = measured_of(config, results, name)
     model = config.models[name]
-    rubric = next(iter(model.pairs), None) if isinstance(model, JudgeModel) else None
-    release = release_of(config, model) if isinstance(model, JudgeModel) else "mrbench"
+    rubric, release = rubric_of_pairs(model), release_for(config, name)
     suffix = f"/{rubric}" if rubric else ""
     return {
         "name": name,
@@ -95,7 +91,6 @@ def summary_row(config: Config, results: Path, name: str) -> dict[str, Any]:
         "kind": next(word for kind, word in KINDS.items() if isinstance(model, kind)),
         "light": grader_light(config, name, scores),
         "kappa": scores.get(f"{release}:mean_weighted_kappa"),
-        "desired": scores.get(f"{(config.run.labels or ['mrbench'])[0]}:desired_correlation"),
         "pairs": scores.get(f"pair_accuracy{suffix}"),
         "consistent": scores.get(f"consistent_accuracy{suffix}"),
         "flips": scores.get(f"flip_rate{suffix}"),
@@ -155,7 +150,7 @@ def agreement_figure(config: Config, results: Path) -> str:
             release, _, rest = metric.partition(":")
             if not rest.startswith("weighted_kappa/") or one.value is None:
                 continue
-            if release != (config.run.labels or ["mrbench"])[0]:
+            if release != release_for(config, name):
                 continue
             criterion = called(rest.partition("/")[2].removeprefix("binary "))
             shown = {"criterion": criterion, "grader": label_of(config, name)}
@@ -165,10 +160,9 @@ def agreement_figure(config: Config, results: Path) -> str:
 
 def reward_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     """Reward models on the same labels: rank correlation with desired labels, and AUC by dimension."""
-    release = (config.run.labels or ["mrbench"])[0]
     rows = []
     for name in graders_of(config):
-        scores = measured_of(config, results, name)
+        scores, release = measured_of(config, results, name), release_for(config, name)
         desired = scores.get(f"{release}:desired_correlation")
         if desired is None:
             continue
@@ -260,5 +254,5 @@ def trust_section(config: Config, results: Path) -> dict[str, Any] | None:
         "annotators": annotator_rows(config, results),
         "rubrics": rubric_rows(config),
         "judged": judged_benchmarks(config) if config.run.judges else [],
-        "release": LABEL_SOURCES[(config.run.labels or ["mrbench"])[0]].title,
+        "release": " and ".join(LABEL_SOURCES[release].title for release in label_sources(config)),
     }
