@@ -33,6 +33,12 @@ class Job:
         self.asked = 0
         self.waiting: dict[str, asyncio.Future[Entry]] = {}
 
+    async def end(self) -> None:
+        """Say what was asked, and end the server."""
+        if self.backend.busy_from:
+            log.info("%d requests in %.1f s with the server up", self.asked, time.monotonic() - self.backend.busy_from)
+        await self.backend.close()
+
     async def ask(self, request: dict[str, Any]) -> Entry:
         """The answer to a request: from the journal, or from the server and then in the journal."""
         key = request_key(request, self.identity)
@@ -184,9 +190,7 @@ async def run_job(work: Work, job: Job, limits: Limits) -> tuple[list[Reply], li
     try:
         return await converse_all(work, job, limits)
     finally:
-        if job.backend.busy_from:
-            log.info("%d requests in %.1f s with the server up", job.asked, time.monotonic() - job.backend.busy_from)
-        await job.backend.close()
+        await job.end()
 
 
 def baseline_reply(name: str, model: BaselineModel, item: Item) -> Reply:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -132,9 +131,7 @@ async def judge_all(work: Work, job: Job, panel: Panel) -> list[Judgement]:
         await watched([one(number, *asked) for number, asked in enumerate(questions)], job.backend.check)
         progress.say()
     finally:
-        if job.backend.busy_from:
-            log.info("%d requests in %.1f s with the server up", job.asked, time.monotonic() - job.backend.busy_from)
-        await job.backend.close()
+        await job.end()
     if progress.failed:
         raise UserError(
             panel.name, f"{progress.failed} of {len(questions)} questions stayed unanswered", "run again: only these"

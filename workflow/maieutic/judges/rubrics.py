@@ -9,6 +9,7 @@ from typing import Any, Literal
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from maieutic.cards import read_text
 from maieutic.errors import UserError
 from maieutic.models import Entry
 from maieutic.prompts import variables_of
@@ -114,16 +115,11 @@ def read_rubric(name: str) -> LoadedRubric:
 
 def text_of(card: Path, key: str, name: str | None) -> str:
     """The text of a prompt file beside the card, its template checked."""
-    if name is None:
-        return ""
-    path = card.parent / name
-    if path.parent != card.parent or not path.is_file():
-        raise UserError(f"{card}: {key}", f"there is no file {name} beside the card", "add it, or mend the name")
-    text = path.read_text(encoding="utf-8")
+    text = read_text(card, key, name)
     try:
         variables_of(text)
     except ValueError as error:
-        raise UserError(str(path), f"not a template: {error}", "mend the template") from None
+        raise UserError(f"{card}: {key}", f"{name} is no template: {error}", "mend the template") from None
     return text
 
 

@@ -17,7 +17,7 @@ from maieutic.judges.rubrics import read_rubric
 from maieutic.models import CriteriaModel, JudgeModel, RewardModel
 from maieutic.records import Item, Pair, PairReward, Reply, Reward, Score, read_records
 from maieutic.report.figures import bar_chart, density_chart, line_chart
-from maieutic.report.tables import REFERENCE, label_of
+from maieutic.report.tables import REFERENCE, label_of, score_file
 from maieutic.rewards.checks import sources_of
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 from maieutic.rewards.selection import (
@@ -53,10 +53,7 @@ Measured = dict[str, dict[str, Score]]  # by grader and metric; empty for a grad
 
 def scores_of(results: Path, name: str) -> dict[str, Score]:
     """What was measured of one grader, by metric; empty where its job has failed."""
-    path = results / "scores" / "bridge_pairs" / f"{name}.json"
-    if not path.exists():
-        return {}
-    return {one["metric"]: Score.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))}
+    return {one.metric: one for one in score_file(results / "scores" / "bridge_pairs" / f"{name}.json")}
 
 
 def read_json(path: Path) -> Any:

@@ -16,8 +16,8 @@ from maieutic.judges.selection import label_sources
 from maieutic.models import JudgeModel
 from maieutic.records import Score
 from maieutic.report.graders import read_json
-from maieutic.report.tables import REFERENCE, label_of
-from maieutic.report.trust import called, read_measured
+from maieutic.report.tables import REFERENCE, label_of, score_file
+from maieutic.report.trust import called
 from maieutic.settings import Config
 
 PRINTED = REFERENCE / "mrbench_tables.csv"
@@ -214,7 +214,7 @@ def bea_rows(release: str, config: Config, results: Path) -> list[dict[str, Any]
         for judge in config.run.judges:
             scores = {
                 one.metric: one
-                for one in read_measured(results / "scores" / "trust" / f"{judge}.json")
+                for one in score_file(results / "scores" / "trust" / f"{judge}.json")
                 if one.scoring == "paper_compat"
             }
             found = [scores.get(f"{release}:{measure}/{dimension}") for measure in BEA]
@@ -262,11 +262,11 @@ def mrbench_section(config: Config, results: Path) -> list[dict[str, Any]]:
     shown = []
     judges = [name for name in config.run.judges if isinstance(config.models[name], JudgeModel)]
     for release in label_sources(config):
-        people = read_measured(results / "scores" / "labels" / f"{release}.json")
+        people = score_file(results / "scores" / "labels" / f"{release}.json")
         found = read_json(results / "labels" / release / "statistics.json")
         if not people or not found:
             continue
-        judged = {name: read_measured(results / "scores" / "trust" / f"{name}.json") for name in judges}
+        judged = {name: score_file(results / "scores" / "trust" / f"{name}.json") for name in judges}
         published = release == "mrbench" and config.edition == "published"
         shown.append(
             {

@@ -42,6 +42,13 @@ def printed_values(benchmark: str) -> list[Printed]:
         ]
 
 
+def score_file(path: Path) -> list[Score]:
+    """The scores of one file, none where its job has failed."""
+    if not path.exists():
+        return []
+    return [Score.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))]
+
+
 def read_scores(results: Path, benchmark: str, models: Iterable[str]) -> dict[str, list[Score]]:
     """The scores of every model that has some."""
     found = {}
@@ -49,7 +56,7 @@ def read_scores(results: Path, benchmark: str, models: Iterable[str]) -> dict[st
         path = results / "scores" / benchmark / f"{model}.json"
         # Scores without their replies are those of an earlier run: Snakemake deleted the outputs of a job that failed.
         if path.exists() and (results / "replies" / benchmark / f"{model}.jsonl").exists():
-            found[model] = [Score.model_validate(score) for score in json.loads(path.read_text(encoding="utf-8"))]
+            found[model] = score_file(path)
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from maieutic.judges.selection import judge_entry, judged_benchmarks, label_sour
 from maieutic.models import CriteriaModel, HostedModel, JudgeModel, Model, RewardModel
 from maieutic.records import Score
 from maieutic.report.figures import agreement_chart
-from maieutic.report.tables import label_of
+from maieutic.report.tables import label_of, score_file
 from maieutic.rewards.selection import classifiers_of, graders_of
 from maieutic.settings import Config
 
@@ -29,13 +28,6 @@ def called(criterion: str) -> str:
     return CALLED.get(criterion, criterion.replace("_", " ").capitalize())
 
 
-def read_measured(path: Path) -> list[Score]:
-    """Scores of one file, none where its job has failed."""
-    if not path.exists():
-        return []
-    return [Score.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))]
-
-
 def all_graders(config: Config) -> list[str]:
     """Every grader of the run that is a model: judges first."""
     return [*config.run.judges, *graders_of(config), *classifiers_of(config)]
@@ -44,7 +36,7 @@ def all_graders(config: Config) -> list[str]:
 def measured_of(config: Config, results: Path, name: str) -> Measured:
     """What was measured of one grader itself, by metric: on labels, and on the pairs."""
     folder = results / "scores"
-    scores = read_measured(folder / "trust" / f"{name}.json") + read_measured(folder / "bridge_pairs" / f"{name}.json")
+    scores = score_file(folder / "trust" / f"{name}.json") + score_file(folder / "bridge_pairs" / f"{name}.json")
     return {one.metric: one for one in scores if one.scoring == "robust" and one.model == name}
 
 
@@ -183,7 +175,7 @@ def people_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     """This run's tutors as people and a judge see them, where people have labelled some of their replies."""
     rows = []
     for name in config.run.judges:
-        scores = read_measured(results / "scores" / "people" / f"{name}.json")
+        scores = score_file(results / "scores" / "people" / f"{name}.json")
         by_cell = {(one.model, one.metric): one for one in scores}
         for (tutor, metric), one in by_cell.items():
             kind, _, criterion = metric.partition("/")
@@ -207,7 +199,7 @@ def annotator_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     """How far the people who labelled this run's replies agree with each other."""
     if not config.run.judges:
         return []
-    scores = read_measured(results / "scores" / "people" / f"{config.run.judges[0]}.json")
+    scores = score_file(results / "scores" / "people" / f"{config.run.judges[0]}.json")
     found = {one.metric: one for one in scores}
     return [
         {"criterion": called(metric.partition("/")[2]), "n": one.n, "fleiss": one.value,
