@@ -90,7 +90,7 @@ rule score_pairs:
     params:
         settings=scoring_json,
         weights=subpath(input.manifest, parent=True),
-        labels=f"results/labels/{REWARD_RELEASE}",
+        labels=labels_folder,
         journal="results/journal/rewards/{model}/pairs.jsonl",
     shell:
         '"$SERVE" -m maieutic score-pairs --model {wildcards.model} --settings {params.settings:q}'

@@ -95,7 +95,7 @@ rule score_labels:
     container:
         config["containers"]["driver"]
     params:
-        folder="results/labels/{release}",
+        folder=labels_folder,
         resamples=checked.report.resamples,
         seed=checked.run.seed,
     shell:
@@ -147,7 +147,7 @@ rule validate_reward_on_labels:
     container:
         config["containers"]["driver"]
     params:
-        labels=f"results/labels/{REWARD_RELEASE}",
+        labels=labels_folder,
         seen=lambda wildcards: (
             "--seen"
             if LABEL_SOURCES[REWARD_RELEASE].seen_by
@@ -178,7 +178,7 @@ rule validate_criteria_on_labels:
     container:
         config["containers"]["driver"]
     params:
-        labels="results/labels/mrbench",
+        labels=labels_folder,
         resamples=checked.report.resamples,
         seed=checked.run.seed,
     shell:

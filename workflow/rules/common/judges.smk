@@ -1,0 +1,162 @@
+"""Look-ups of judges, and of the labels that graders are checked on."""
+
+
+def answering_weights(wildcards):
+    """The manifest of the weights that a judge answers with."""
+    return f"results/weights/{answering(wildcards.model)}/manifest.json"
+
+
+def answering_json(wildcards):
+    """What a judge's jobs need of the entry that answers."""
+    return settings.entry_json(checked.models[answering(wildcards.model)])
+
+
+def rubric_files_of(judge):
+    """The rubric cards of a judge, and their prompts."""
+    names = judging.rubric_names(checked, judge)
+    return sorted({str(file) for name in names for file in rubrics.files_of(name)})
+
+
+def reply_rubric_files(wildcards):
+    """Those by which one job's judge judges replies."""
+    names = JUDGES[wildcards.model].rubrics
+    return sorted({str(file) for name in names for file in rubrics.files_of(name)})
+
+
+def rubric_files(wildcards):
+    """All of one job's judge."""
+    return rubric_files_of(wildcards.model)
+
+
+def reply_judge_json(wildcards):
+    """What judging replies needs of a judge's entry: a further card for pairs must not judge them anew."""
+    return settings.entry_json(JUDGES[wildcards.model].model_copy(update={"pairs": []}))
+
+
+def trust_code():
+    """The modules that decide how a grader's agreement with people is measured."""
+    return code(
+        "datasets/mrbench.py",
+        "judges/agreement.py",
+        "judges/cases.py",
+        "judges/labels.py",
+        "judges/pairs.py",
+        "judges/ppi.py",
+        "judges/trust.py",
+        "judges/validation.py",
+        "stats.py",
+    )
+
+
+def judge_code():
+    """The modules that decide what a judge is asked and how its answer is read."""
+    return code(
+        "judges/answers.py",
+        "judges/cases.py",
+        "judges/fencing.py",
+        "judges/judging.py",
+        "judges/rubrics.py",
+        "judges/work.py",
+        "prompts.py",
+        "thinking.py",
+    )
+
+
+def judge_tasks(wildcards):
+    """The selected tasks of a benchmark whose replies judges judge."""
+    return [card.task for card in judging.judge_cards(checked, wildcards.benchmark)]
+
+
+def judge_batches(benchmark):
+    """Which tutors one job judges: the baselines together, the others by the config."""
+    return judging.judge_batches(checked, benchmark)
+
+
+def judge_batch_files(judge, benchmark):
+    """What a judge says of every tutor's replies to a benchmark."""
+    return [
+        f"results/grades/judges/{judge}/{benchmark}/{batch}.jsonl"
+        for batch in judge_batches(benchmark)
+    ]
+
+
+def all_judge_files(judge):
+    """What a judge says of every tutor's replies to every benchmark that it judges."""
+    return [
+        file
+        for benchmark in judging.judged_benchmarks(checked)
+        for file in judge_batch_files(judge, benchmark)
+    ]
+
+
+def judge_grades(wildcards):
+    """What each judge of the run says of the batch that one tutor is in."""
+    if wildcards.benchmark not in judging.judged_benchmarks(checked):
+        return []
+    for batch, tutors in judge_batches(wildcards.benchmark).items():
+        if wildcards.model in tutors:
+            return [
+                f"results/grades/judges/{judge}/{wildcards.benchmark}/{batch}.jsonl"
+                for judge in JUDGES
+            ]
+    return []
+
+
+def judged_releases(judge):
+    """The labelled releases that a judge is checked on."""
+    return checked.run.labels if judging.checked_on_labels(checked, judge) else []
+
+
+def labels_of(release):
+    """The files of a labelled release that graders are compared with."""
+    return [f"results/labels/{release}/{kind}.jsonl" for kind in ("items", "replies", "labels")]
+
+
+def labels_folder(wildcards, input):
+    """The folder of the one labelled release among a rule's inputs."""
+    return str(Path(input.labels[0]).parent)
+
+
+def label_files(wildcards):
+    """The labelled releases that one judge is checked on."""
+    return [file for release in judged_releases(wildcards.model) for file in labels_of(release)]
+
+
+def label_folders(wildcards):
+    """Their folders, as arguments."""
+    folders = " ".join(f"results/labels/{release}" for release in judged_releases(wildcards.model))
+    return f"--labels {folders}" if folders else ""
+
+
+def judge_pairs(wildcards):
+    """The pairs that one judge is checked on."""
+    return (
+        [f"results/preferences/{TEST_SOURCE}/pairs.jsonl"] if JUDGES[wildcards.model].pairs else []
+    )
+
+
+def pairs_argument(wildcards, input):
+    """Them as an argument."""
+    return f"--pairs {input.pairs}" if input.pairs else ""
+
+
+# Reward models are compared with the labels of one release, classifiers with those that they were held back from.
+REWARD_RELEASE = (checked.run.labels or ["mrbench"])[0]
+
+
+def last_checks():
+    """The last check of a run with judges: it fails where too much could not be read."""
+    return ["results/report/judges.json"] if JUDGES else []
+
+
+def trust_files():
+    """What the report's pages on trust and on labels are made of."""
+    graders = [*REWARD_MODELS, *CLASSIFIERS, *JUDGES]
+    files = [f"results/scores/trust/{name}.json" for name in graders]
+    files += [f"results/scores/bridge_pairs/{name}.json" for name in JUDGES]
+    files += [f"results/scores/labels/{release}.json" for release in RELEASES]
+    files += [f"results/labels/{release}/statistics.json" for release in RELEASES]
+    files += [file for name in JUDGES for file in all_judge_files(name)]
+    if checked.run.human_labels:
+        files += [f"results/scores/people/{name}.json" for name in JUDGES if all_judge_files(name)]
+    return files
