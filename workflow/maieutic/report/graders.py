@@ -108,7 +108,7 @@ def judge_rows(config: Config, name: str, judge: JudgeModel, scores: dict[str, S
             found = scores.get(f"{metric}/{rubric}")
             rows.append(
                 {
-                    "label": f"{label_of(config, name)}: {read_rubric(rubric).rubric.title.lower()}{addition}",
+                    "label": f"{label_of(config, name)}: {read_rubric(rubric).rubric.title}{addition}",
                     "group": judge.group,
                     "accuracy": found,
                     "margin": None,

@@ -122,7 +122,31 @@ def task_section(config: Config, readings: Readings, card: Card, scores: list[Sc
         "intervals": intervals_figure(config, card, mine),
         "outcomes": outcomes_figure(config, readings, card),
         "headline": shown_metric(card.headline),
+        "matrix": judged_matrix(config, card, mine),
     }
+
+
+def judged_matrix(config: Config, card: Card, scores: list[Score]) -> dict[str, Any] | None:
+    """What the first judge says of every tutor, by dimension; None for a task that no judge judges."""
+    if JUDGE not in card.graders:
+        return None
+    judge = config.run.judges[0]
+    metrics = [name for name, metric in card.metrics.items() if metric.grader == JUDGE and not metric.only]
+    found = {
+        (one.model, one.metric): one
+        for one in scores
+        if one.scoring == "robust" and one.grader == judge and one.metric in metrics
+    }
+    rows = [
+        {
+            "label": label_of(config, model),
+            "baseline": isinstance(config.models[model], BaselineModel),
+            "cells": [found.get((model, name)) for name in metrics],
+        }
+        for model in tutors_in_order(config)
+        if any((model, name) in found for name in metrics)
+    ]
+    return {"judge": judge, "metrics": [shown_metric(name) for name in metrics], "rows": rows} if rows else None
 
 
 def intervals_figure(config: Config, card: Card, scores: list[Score]) -> str:
