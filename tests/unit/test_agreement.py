@@ -328,12 +328,22 @@ def test_what_is_lost_is_not_quietly_left_out() -> None:
     """Unreadable and divided replies: a tenth of them at most, and the labels' own mean is of all labels."""
     said = {(str(n), "m", "Actionability"): "Yes" if n < 50 else None for n in range(60)}
     labelled = {(str(n), "m", "Actionability"): "Yes" if n % 2 else "No" for n in range(30)}
-    assert corrected_rates("j", labelled, said, "ppi") == [], "ten of sixty cannot be read"
+    lost = {one.metric: one for one in corrected_rates("j", labelled, said, "ppi", FEW)}
+    assert lost["ppi/Actionability"].value is None and lost["ppi/Actionability"].missing == 10, "of sixty"
+    assert lost["ppi_labels/Actionability"].value == 0.5, "the labels' own rate is of all labels"
     said |= {(str(n), "m", "Actionability"): "No" for n in range(50, 56)}
-    found = {one.metric: one for one in corrected_rates("j", labelled, said, "ppi")}
+    found = {one.metric: one for one in corrected_rates("j", labelled, said, "ppi", FEW)}
     assert (found["ppi/Actionability"].n, found["ppi/Actionability"].missing) == (56, 4)
     divided = {**labelled, **{(str(n), "m", "Actionability"): None for n in range(10)}}
-    assert corrected_rates("j", divided, said, "ppi") == [], "ten are divided"
+    torn = {one.metric: one for one in corrected_rates("j", divided, said, "ppi", FEW)}
+    assert torn["ppi/Actionability"].value is None and torn["ppi/Actionability"].missing == 14, "ten are divided"
+    few = {key: label for key, label in labelled.items() if int(key[0]) < 19}
+    assert corrected_rates("j", few, said, "ppi", FEW)[0].value is None, "fewer than twenty labels"
+    every = {(str(n), "m", "Actionability"): "Yes" if n % 4 else "No" for n in range(60)}
+    whole = corrected_rates("j", every, said, "ppi", FEW)[0]
+    assert whole.value == pytest.approx(0.75, abs=0.02) and whole.low < whole.value < whole.high, (
+        "people have said it all"
+    )
     sure = prediction_powered([1.0] * 20, [1.0] * 20, [1.0] * 100)
     assert (sure.value, sure.interval) == (1.0, (None, None)), "labels that do not vary say nothing of the error"
 
@@ -426,8 +436,8 @@ def test_rates_are_corrected_by_people_and_unknown_replies_refused(tmp_path: Pat
         )
 
 
-def kappa_score(value: float | None, low: float | None, n: int = 200, missing: int = 0) -> dict[str, Score]:
-    common = {"task": "trust", "model": "j", "scoring": "robust", "headline": False, "high": 1.0, "missing": missing}
+def kappa_score(value: float | None, low: float | None, n: int = 200) -> dict[str, Score]:
+    common = {"task": "trust", "model": "j", "scoring": "robust", "headline": False, "high": 1.0, "missing": 0}
     return {"mrbench:mean_weighted_kappa": Score(**common, metric="k", value=value, low=low, n=n, clusters=50)}
 
 
@@ -444,8 +454,9 @@ LIGHTS = [
     (kappa_score(0.1, 0.0), "red"),
     (kappa_score(None, None), "grey"),
     (kappa_score(1.0, None), "grey"),
-    (kappa_score(0.9, 0.8, n=49), "grey"),
-    (kappa_score(None, None, n=0, missing=480), "red"),
+    (kappa_score(0.9, 0.8, n=29), "grey"),
+    (kappa_score(None, None) | other("mrbench:unreadable", 1.0), "red"),
+    (kappa_score(0.7, 0.5) | other("unreadable/r", 1.0), "red"),
     (kappa_score(0.7, 0.5) | other("mrbench:unreadable", 0.1), "amber"),
     (kappa_score(0.7, 0.5) | other("mrbench:unreadable", 0.3), "red"),
     (kappa_score(0.7, 0.5) | other("flip_rate/r", 0.3), "amber"),
@@ -455,7 +466,7 @@ LIGHTS = [
     (other("pair_accuracy/r", 0.9, 0.8) | other("flip_rate/r", 0.1) | other("unreadable/r", 0.9), "red"),
     (other("pair_accuracy/r", 0.7, 0.6) | other("flip_rate/r", 0.1), "amber"),
     (other("pair_accuracy/r", 0.5, 0.45) | other("flip_rate/r", 0.1), "red"),
-    (other("pair_accuracy/r", 1.0, 1.0, n=20) | other("flip_rate/r", 0.0), "grey"),
+    (other("pair_accuracy/r", 1.0, 1.0, n=40) | other("flip_rate/r", 0.0, n=20), "grey"),
     ({}, "grey"),
 ]
 
@@ -504,10 +515,10 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
     assert abs(theirs["GPT4", "mrbench:ppi_half/Coherence"] - theirs["GPT4", "mrbench:damr/Coherence/all"]) < 0.05
     on_pairs = {one["metric"]: one["value"] for one in json.loads((tmp_path / "on_pairs.json").read_text())}
     assert on_pairs["pair_accuracy/r"] == 1.0 and on_pairs["flip_rate/r"] == 0.0
-    check_unreadable({"j": [tmp_path / "told.jsonl"]}, 0.0, tmp_path / "ok.json", tmp_path / "failed")
+    check_unreadable({"j": [tmp_path / "told.jsonl"]}, {"j": 0.0}, tmp_path / "ok.json", tmp_path / "failed")
     assert len(read_records(tmp_path / "told.jsonl", Judgement)) == len(told)
     assert set(LABEL_SOURCES) >= {"mrbench", "mrbench_v2", "mrbench_v3"}
-    assert corrected_rates("j", {}, {}, "ppi") == []
+    assert corrected_rates("j", {}, {}, "ppi", FEW) == []
 
 
 def test_predictions_of_ones_own_are_scored_by_all_five_tracks(
@@ -543,9 +554,19 @@ def test_predictions_of_ones_own_are_scored_by_all_five_tracks(
         f1_score(tutors, named, labels=sorted(set(tutors)), average="macro")
     )
     assert len(set(tutors)) == 9 and "tutor_identification macro_f1" in capsys.readouterr().out
+    path.write_text("\n".join(json.dumps(row) for row in told[:200]), encoding="utf-8")
+    score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1)
+    part = json.loads((tmp_path / "out.json").read_text())
+    assert part["Actionability"]["accuracy"]["n"] == 2476 and part["Actionability"]["accuracy"]["value"] < 0.1
+    with pytest.raises(UserError, match="cannot be read"):
+        score_predictions(tmp_path / "v3", tmp_path / "none.jsonl", tmp_path / "out.json", 100, 1)
     for bad, why in (
         ('{"conversation_id": "x"', "cannot be read"),
-        ('{"conversation_id": "x", "tutor": "GPT4", "pred": null}', "0 dialogues have the id x"),
+        ('{"conversation_id": ["x"], "tutor": "GPT4", "pred": null}', "cannot be read"),
+        ('{"conversation_id": "x", "tutor": "GPT4", "pred": []}', "cannot be read"),
+        ('{"conversation_id": "x", "tutor": "GPT4", "pred": null}', "0 dialogues have its id"),
+        (json.dumps({**told[0], "pred": {"actionability": "Yes"}}), "did you mean 'Actionability'"),
+        (f"{json.dumps(told[0])}\n{json.dumps(told[0])}", "mine.jsonl:2: this reply is predicted twice"),
         (json.dumps({**told[0], "tutor": "Nobody"}), "Nobody has no reply"),
         (json.dumps({**told[0], "pred": {"Actionability": "Maybe"}}), "no such label Actionability"),
     ):

@@ -125,7 +125,7 @@ def test_unreadable_verdicts_fail_the_run_after_its_report(finished: Path, judge
     assert done.returncode != 0 and page.exists()
     assert "the report is whole" in done.stdout and not (finished / "results/report/partial").exists()
     told = (finished / "results/logs/check_judges.log").read_text(encoding="utf-8")
-    assert re.search(r"run.max_unreadable: more than 1.0% of the verdicts cannot be read: strict \(\d+ of \d+\)", told)
+    assert re.search(r"run.max_unreadable: too many verdicts cannot be read: strict \(\d+ of \d+, 1.0% allowed\)", told)
     again = run(finished, configure(finished, judge_server[0]))
     assert again.returncode == 0, again.stdout
 

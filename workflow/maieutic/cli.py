@@ -167,7 +167,7 @@ def check_judges(given: Arguments) -> None:
         # results/grades/labelled/JUDGE.jsonl, results/grades/judges/JUDGE/BENCHMARK/BATCH.jsonl
         judge = path.stem if path.parent.name == "labelled" else path.parts[-3]
         files.setdefault(judge, []).append(path)
-    check_unreadable(files, given.limit, given.out, given.failed)
+    check_unreadable(files, dict(zip(given.judges, given.limits, strict=True)), given.out, given.failed)
 
 
 def pairs(given: Arguments) -> None:
@@ -398,7 +398,7 @@ def parser() -> argparse.ArgumentParser:
          "labels", "predictions", "out",
          resamples={"type": int, "default": 2000}, seed={"type": int, "default": 1})  # fmt: skip
     verb("check-judges", check_judges, "fail where too many verdicts cannot be read", "out", "failed",
-         judgements=files, limit={"type": float, "required": True})  # fmt: skip
+         judgements=files, judges=tasks, limits={"type": float, "nargs": "+", "required": True})  # fmt: skip
     verb("score-rewards", score_rewards, "score tutors' replies with a reward model",
          "weights", "items", "journal", "out",
          model=need, settings=need, tasks=tasks, replies=files, **machine)  # fmt: skip

@@ -197,15 +197,15 @@ def select_cards(config: Config) -> dict[Path, LoadedCard]:
             )
         paths += [path for path in known if not task or path.stem == task]
     read = {path: cards.read_card(path, config.run.protocol) for path in sorted(set(paths))}
-    absent = absent_graders(config.run)
+    absent = absent_graders(config)
     return {
         path: loaded.model_copy(update={"card": cards.without(loaded.card, absent)}) for path, loaded in read.items()
     }
 
 
-def absent_graders(run: Run) -> list[str]:
+def absent_graders(config: Config) -> list[str]:
     """The kinds of model graders that a run does without."""
-    present = {cards.REWARD: run.reward_models, cards.JUDGE: run.judges}
+    present = {cards.REWARD: config.run.reward_models, cards.JUDGE: judges_of_replies(config)}
     return [kind for kind in cards.MODEL_GRADERS if not present[kind]]
 
 
@@ -260,9 +260,17 @@ def tutors_of(config: Config) -> list[str]:
 FOR_THE_REPORT = {"label", "group", "paper", "notice", "price"}
 
 
+LIMITS = {"label_limit", "max_unreadable"}  # of a judge: which replies it is asked about, not what
+
+
 def entry_json(model: Model) -> str:
     """A model's settings as its jobs get them: without what cannot change an answer or is for the report alone."""
-    return model.model_dump_json(exclude=FOR_THE_REPORT, exclude_defaults=True)
+    return model.model_dump_json(exclude=FOR_THE_REPORT | LIMITS, exclude_defaults=True)
+
+
+def judges_of_replies(config: Config) -> list[str]:
+    """The run's judges that judge tutors' replies; others are measured on pairs only."""
+    return [name for name in config.run.judges if getattr(config.models.get(name), "rubrics", None)]
 
 
 def scoring_json(model: Model) -> str:

@@ -33,6 +33,7 @@ REWARD_MODELS = selection.graders_of(checked)
 TRAINED = [name for name in REWARD_MODELS if checked.models[name].train]
 CLASSIFIERS = checked.run.classifiers
 JUDGES = {name: judging.judge_entry(checked, name) for name in checked.run.judges}
+REPLY_JUDGES = settings.judges_of_replies(checked)
 SERVED_JUDGES = [name for name, judge in JUDGES.items() if judge.model in SERVED]
 HOSTED_JUDGES = [name for name in JUDGES if name not in SERVED_JUDGES]
 RELEASES = judging.label_sources(checked)

@@ -147,7 +147,7 @@ rule judge_labelled:
         weights=lambda wildcards: f"--weights results/weights/{answering(wildcards.model)}",
         labels=label_folders,
         pairs=pairs_argument,
-        limit=f"--limit {checked.run.label_limit}" if checked.run.label_limit else "",
+        limit=label_limit,
         seed=checked.run.seed,
         journal="results/journal/grades/{model}/labelled.jsonl",
         server_log="results/logs/serve/judges/{model}/labelled.log",

@@ -24,7 +24,7 @@ rule build_report:
         ),
         replies=collect("results/replies/{benchmark}/{model}.jsonl", benchmark=CARDS, model=TUTORS),
         graders=grader_files(),
-        code=code("report/*.*", "judges/lights.py"),
+        code=code("report/*.*", "judges/lights.py", "judges/selection.py"),
         printed=[
             path
             for path in Path("resources/reference").glob("*.csv")
@@ -44,6 +44,7 @@ rule build_report:
             labels={"what": "every score"},
         ),
         parquet="results/report/scores.parquet",
+        trust="results/report/trust.csv",
         runtime=report(
             "results/report/runtime.csv",
             caption="../report/runtime.rst",
@@ -83,10 +84,11 @@ rule check_judges:
     container:
         config["containers"]["driver"]
     params:
-        limit=checked.run.max_unreadable,
+        limits=lambda wildcards: [judging.unreadable_limit(checked, name) for name in JUDGES],
+        judges=list(JUDGES),
         failed="results/.unreadable.json",
     shell:
-        '"$DRIVER" -m maieutic check-judges --judgements {input.judgements} --limit {params.limit}'
+        '"$DRIVER" -m maieutic check-judges --judgements {input.judgements} --judges {params.judges} --limits {params.limits}'
         " --failed {params.failed} --out {output} --log {log}"
 
 

@@ -7,7 +7,7 @@ rule score_replies:
         grades="results/grades/parsed/{benchmark}/{model}.jsonl",
         rewards=reward_grades,
         judgements=judge_grades,
-        rubrics=sorted({file for name in JUDGES for file in rubric_files_of(name)}),
+        rubrics=grading_rubrics,
         cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
         code=code("graders/judges.py", "metrics.py", "score.py", "stats.py"),
     output:
@@ -23,7 +23,7 @@ rule score_replies:
     params:
         tasks=tasks_of,
         graders=checked.run.reward_models,
-        judges=checked.run.judges,
+        judges=judges_of,
         resamples=checked.report.resamples,
         seed=checked.run.seed,
     shell:

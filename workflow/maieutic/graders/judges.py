@@ -34,7 +34,9 @@ def grades_of_reply(judgements: Sequence[Judgement], scoring: Scoring) -> list[G
     grades = []
     for name, (verdict, raw) in said.items():
         wanted = criteria[name].desired if name in criteria else None
-        correct = None if verdict.value is None or wanted is None else verdict.value == wanted
+        correct = verdict.value if isinstance(verdict.value, bool) else None
+        if wanted is not None and verdict.value is not None:
+            correct = verdict.value == wanted
         grades.append(
             Grade(
                 **common,

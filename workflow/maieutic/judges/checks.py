@@ -65,7 +65,7 @@ def check_judge(config: Config, name: str) -> None:
         check_rubric_variables(loaded, PAIR_VARIABLES)
     for loaded_card in config.cards.values():
         card = loaded_card.card
-        if JUDGE in card.graders:
+        if JUDGE in card.graders and judge.rubrics:
             check_rubric_variables(rubric_of(key, judge, card), {*LOADERS[card.loader].variables, "response"})
     if labelled := rubric_for_labels(judge):
         check_rubric_variables(labelled, mrbench.JUDGED)

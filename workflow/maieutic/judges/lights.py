@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from maieutic.records import Score
 
-FEWEST = 50  # verdicts or pairs, below which nothing can be said
+FEWEST = 30  # labelled replies or pairs, below which nothing can be said
 # Agreement with people's labels: weighted kappa (0.6 substantial, 0.4 moderate: Landis and Koch, 1977), the lower end
 # of its interval, the share of unreadable verdicts, the share of pairs whose verdict follows the place.
 GREEN = {"kappa": 0.6, "kappa_low": 0.4, "unreadable": 0.05, "flips": 0.2, "pairs": 0.8, "pairs_low": 0.7}
@@ -15,7 +15,7 @@ AMBER = {"kappa": 0.4, "kappa_low": 0.2, "unreadable": 0.2, "flips": 0.4, "pairs
 WORDS = {
     "green": "substantial agreement with people",
     "amber": "moderate agreement with people: read its scores beside it",
-    "red": "little or no agreement with people: its scores are no evidence",
+    "red": "below moderate agreement with people: rest no claim on its scores",
     "grey": "too little to say",
 }
 
@@ -42,23 +42,25 @@ def light_of(scores: Mapping[str, Score], release: str | None, rubric: str | Non
     kappa = scores.get(f"{release}:mean_weighted_kappa")
     if kappa is not None:
         checks = {"kappa": kappa, "unreadable": scores.get(f"{release}:unreadable"), "flips": flips}
-        return decided(kappa, checks, "verdicts with a label", "weighted kappa")
+        checks["unreadable pairs"] = scores.get(f"unreadable/{rubric}")
+        return decided(kappa, kappa.n, checks, "labelled replies", "weighted kappa")
     pairs = scores.get(f"pair_accuracy/{rubric}" if rubric else "pair_accuracy")
     if pairs is None:
         return Light("grey", "not measured")
     if rubric and pairs.value is not None and (flips is None or flips.value is None):
         return Light("grey", "no pair can be read in both orders")
-    checks = {"pairs": pairs, "unreadable": scores.get(f"unreadable/{rubric}"), "flips": flips}
-    return decided(pairs, checks, "verdicts on pairs", "accuracy on the pairs")
+    asked = flips or pairs  # a judge has two verdicts on each pair
+    checks = {"pairs": pairs, "unreadable pairs": scores.get(f"unreadable/{rubric}"), "flips": flips}
+    return decided(pairs, asked.n + asked.missing, checks, "pairs", "accuracy on the pairs")
 
 
-def decided(main: Score, checks: Mapping[str, Score | None], what: str, name: str) -> Light:
-    """The light of one measure, which `checks` may darken."""
-    asked = main.n + main.missing
+def decided(main: Score, asked: int, checks: Mapping[str, Score | None], what: str, name: str) -> Light:
+    """The light of one measure on `asked` replies or pairs, which `checks` may darken."""
     if asked < FEWEST:
         return Light("grey", f"{asked} {what}, fewer than {FEWEST}")
     if main.value is None:
-        return Light("red", "none can be read") if main.n == 0 else Light("grey", "the labels do not vary")
+        unread = any(one and one.value == 1.0 for key, one in checks.items() if key.startswith("unreadable"))
+        return Light("red", "none can be read") if unread else Light("grey", "the labels do not vary")
     told = f"{name} {main.value:.2f}"
     if main.low is None:
         return Light("grey", f"{told}, without an interval: too few problems or labels that are too rare")
@@ -71,7 +73,11 @@ def decided(main: Score, checks: Mapping[str, Score | None], what: str, name: st
     return Light("red", ", ".join([told, *besides]))
 
 
-REASONS = {"unreadable": "{:.0%} of the verdicts unreadable", "flips": "{:.0%} of the pairs judged by their place"}
+REASONS = {
+    "unreadable": "{:.0%} of the verdicts unreadable",
+    "unreadable pairs": "{:.0%} of the verdicts on pairs unreadable",
+    "flips": "{:.0%} of the pairs judged by their place",
+}
 
 
 def failed(checks: Mapping[str, Score | None], bound: Mapping[str, float]) -> set[str]:
@@ -83,6 +89,6 @@ def failed(checks: Mapping[str, Score | None], bound: Mapping[str, float]) -> se
         if key in {"kappa", "pairs"}:
             if one.value < bound[key] or (one.low or 0.0) < bound[f"{key}_low"]:
                 missed.add(key)
-        elif one.value > bound[key]:
+        elif one.value > bound[key.split()[0]]:
             missed.add(key)
     return missed

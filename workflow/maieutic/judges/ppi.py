@@ -20,7 +20,7 @@ from maieutic.datasets.sampling import ranked
 from maieutic.errors import UserError
 from maieutic.judges.agreement import Measured, fleiss, mean_cohen
 from maieutic.judges.labels import Labels
-from maieutic.judges.trust import Said, Sampling, agreement_scores, pairings_of, plain, score
+from maieutic.judges.trust import Said, Sampling, agreement_scores, pairings_of, plain, score, share_of
 from maieutic.records import Label, Score
 from maieutic.stats import LEVEL, Interval
 
@@ -99,25 +99,38 @@ def cells_of(labelled: Known, said: Said) -> dict[tuple[str, str], Cells]:
     return dict(cells)
 
 
-def corrected_rates(grader: str, labelled: Known, said: Said, name: str) -> list[Score]:
-    """The corrected DAMR of every tutor and criterion with enough labels, beside the judge's and the labels' own.
+def corrected_rates(grader: str, labelled: Known, said: Said, name: str, sampling: Sampling) -> list[Score]:
+    """The corrected DAMR of every tutor and criterion with labels, beside the judge's and the labels' own.
 
-    There is none where more than a tenth of the replies is lost: what is left would be another population.
+    The value is None with fewer than 20 labels, or where more than a tenth of the replies is lost: what is left would
+    be another population. Where every reply has a label, people have said it all, and their rate stands.
     """
     found = []
     for (tutor, criterion), cell in cells_of(labelled, said).items():
-        n = len(cell.people) + len(cell.alone)
-        estimate = prediction_powered(cell.people, cell.judge, cell.alone)
-        if estimate is None or len(cell.lost) > MOST_LOST * (n + len(cell.lost)):
+        if not cell.labels:
             continue
-        means = {"judge": float(np.mean([*cell.judge, *cell.alone])), "labels": float(np.mean(cell.labels))}
-        measured = Measured(estimate.value, estimate.interval, n, len(cell.lost), len(cell.people))
+        n = len(cell.people) + len(cell.alone)
+        estimate = None
+        if len(cell.lost) <= MOST_LOST * (n + len(cell.lost)):
+            estimate = whole_rate(cell, sampling) or prediction_powered(cell.people, cell.judge, cell.alone)
+        judged = [*cell.judge, *cell.alone]
+        means = {"judge": float(np.mean(judged)) if judged else None, "labels": float(np.mean(cell.labels))}
+        value, interval = estimate or (None, Interval(None, None))
+        measured = Measured(value, interval, n, len(cell.lost), len(cell.labels))
         found.append(score(tutor, f"{name}/{criterion}", "robust", measured, grader=grader))
         found += [
-            plain(tutor, f"{name}_{which}/{criterion}", value, n, 0).model_copy(update={"grader": grader})
-            for which, value in means.items()
+            plain(tutor, f"{name}_{which}/{criterion}", mean, n, 0).model_copy(update={"grader": grader})
+            for which, mean in means.items()
         ]
     return found
+
+
+def whole_rate(cell: Cells, sampling: Sampling) -> Estimate | None:
+    """The rate of people where no reply is without a label."""
+    if cell.alone or len(cell.labels) < FEWEST:
+        return None
+    rate = share_of(cell.labels, [str(number) for number in range(len(cell.labels))], sampling)
+    return Estimate(float(rate.value or 0.0), rate.interval)
 
 
 def half_of(labels: Labels, said: Said, seed: int) -> Known:
@@ -200,4 +213,4 @@ def people_scores(grader: str, labels: Sequence[Label], said: Said, sampling: Sa
     agreed = [one.model_copy(update={"label": label}) for one, label in merged if label is not None]
     pairings = pairings_of(agreed, said, {})
     found = agreement_scores(grader, pairings, sampling) if pairings else []
-    return [*found, *annotator_scores(grader, labels), *corrected_rates(grader, known, said, "ppi")]
+    return [*found, *annotator_scores(grader, labels), *corrected_rates(grader, known, said, "ppi", sampling)]

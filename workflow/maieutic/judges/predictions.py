@@ -6,7 +6,6 @@ For predictions that were made elsewhere: a judge of a run is measured by the sa
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,8 @@ from maieutic.files import write_json
 from maieutic.judges.agreement import measure
 from maieutic.judges.labels import Labels, read_labels
 from maieutic.judges.trust import Said, pairings_of
+from maieutic.records import Record
+from maieutic.registry import unknown
 
 IDENTIFICATION = "tutor_identification"
 BEA = ("macro_f1", "accuracy", "lenient_macro_f1", "lenient_accuracy")
@@ -32,34 +33,60 @@ def read_predictions(path: Path, labels: Labels) -> tuple[Said, dict[tuple[str, 
     by_conversation: dict[str, list[str]] = {}
     for item in labels.items.values():
         by_conversation.setdefault(item.tags["conversation"], []).append(item.id)
-    replies = {(reply.id, reply.model) for reply in labels.replies}
-    said: Said = {}
-    identified: dict[tuple[str, str], str | None] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        place = f"{path}:{number}"
+    # Whatever is not predicted stays without a label, which counts as wrong.
+    identified: dict[tuple[str, str], str | None] = {(reply.id, reply.model): None for reply in labels.replies}
+    said: Said = {(label.id, label.model, label.criterion): None for label in labels.labels}
+    seen: set[tuple[str, str]] = set()
+    try:
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(str(path), f"cannot be read: {error}", FORM) from None
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        try:
-            row: Any = json.loads(line)
-            conversation, tutor, given = row["conversation_id"], row["tutor"], row["pred"] or {}
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(place, f"cannot be read: {type(error).__name__}: {error}", FORM) from None
-        names = by_conversation.get(conversation, [])
-        if len(names) != 1 or (names[0], tutor) not in replies:
-            found = f"{len(names)} dialogues have the id {conversation}" if len(names) != 1 else f"{tutor} has no reply"
+        place = f"{path}:{number}"
+        row = row_of(place, line)
+        names = by_conversation.get(row.conversation_id, [])
+        key = (names[0] if len(names) == 1 else "", row.tutor)
+        if len(names) != 1 or key not in identified:
+            found = f"{row.tutor} has no reply" if len(names) == 1 else f"{len(names)} dialogues have its id"
             raise UserError(place, found, "take ids and tutors from the release; four ids of V1 occur twice")
-        for criterion in LABELS:
-            said[names[0], tutor, criterion] = label_in(place, criterion, given)
-        identified[names[0], tutor] = given.get(IDENTIFICATION)
+        if key in seen:
+            raise UserError(place, "this reply is predicted twice", "one line a reply")
+        seen.add(key)
+        for name, label in (row.pred or {}).items():
+            if name == IDENTIFICATION:
+                identified[key] = label
+            else:
+                said[(*key, name)] = label_in(place, name, label)
     return said, identified
 
 
-def label_in(place: str, criterion: str, given: Mapping[str, Any]) -> str | None:
+class Row(Record):
+    """One line of predictions."""
+
+    conversation_id: str
+    tutor: str
+    pred: dict[str, str | None] | None
+
+
+def row_of(place: str, line: str) -> Row:
+    """One line, read."""
+    try:
+        given: Any = json.loads(line)
+        return Row.model_validate({name: given[name] for name in Row.model_fields})
+    except (ValueError, KeyError, TypeError) as error:  # pydantic's is a ValueError
+        why = str(error).split("\n", 1)[0]
+        raise UserError(place, f"cannot be read: {type(error).__name__}: {why}", FORM) from None
+
+
+def label_in(place: str, criterion: str, label: str | None) -> str | None:
     """One predicted label, None where there is none."""
-    label = given.get(criterion)
+    if criterion not in LABELS:
+        raise unknown(place, criterion, [*LABELS, IDENTIFICATION], "MRBench's dimensions")
     if label is not None and label not in LABELS[criterion]:
         raise UserError(place, f"no such label {criterion}: {label!r}", f"known: {', '.join(LABELS[criterion])}")
-    return None if label is None else str(label)
+    return label
 
 
 def score_predictions(folder: Path, path: Path, out: Path, resamples: int, seed: int) -> None:

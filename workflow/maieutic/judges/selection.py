@@ -60,6 +60,17 @@ def release_for(config: Config, name: str) -> str | None:
     return (config.run.labels or [FIRST])[0]
 
 
+def limit_of(config: Config, name: str) -> int | None:
+    """How many labelled replies of each release, and pairs, a judge is checked on; None: all."""
+    return judge_entry(config, name).label_limit or config.run.label_limit
+
+
+def unreadable_limit(config: Config, name: str) -> float:
+    """The share of a judge's verdicts that may be unreadable."""
+    own = judge_entry(config, name).max_unreadable
+    return config.run.max_unreadable if own is None else own
+
+
 def checked_on_labels(config: Config, name: str) -> bool:
     """Whether a judge has a rubric for the labelled releases."""
     return rubric_for_labels(judge_entry(config, name)) is not None

@@ -19,7 +19,8 @@ from maieutic.stats import Interval, clustered_interval
 
 TASK = "trust"
 PEOPLE = "people"  # the grader of labels that people gave
-FEWEST = 2  # replies with a verdict that an agreement can be made of
+FEWEST = 20  # replies of one tutor with a verdict, below which its correlations are chance
+BY_TUTOR = ("ac_paper", "ac", "spearman", "weighted_kappa")
 Said = dict[tuple[str, str, str], str | None]  # by item, tutor and criterion: a label, or none
 
 
@@ -129,9 +130,14 @@ def mean_scores(model: str, pairings: Mapping[str, Sequence[Pairing]], sampling:
     used = [name for name, value in known.items() if value is not None]
     total = sum(len(of) for of in pairings.values())
     missing = total - sum(len(of) for of in several.values())
-    unread = plain(model, "unreadable", missing / total if total else None, total, 0)
+    replies = max(map(len, pairings.values()), default=0)
+    lengths = [value for of in several.values() if (value := besides(of)["length_correlation"][0]) is not None]
+    beside = [
+        plain(model, "unreadable", missing / total if total else None, total, 0),
+        plain(model, "length_correlation", sum(lengths) / len(lengths) if lengths else None, replies, 0),
+    ]
     if not used:
-        return [plain(model, "mean_weighted_kappa", None, 0, missing), unread]
+        return [plain(model, "mean_weighted_kappa", None, replies, 0), *beside]
     blocks, problems = [], []
     widths = [places(name) * (places(name) + 1) for name in used]
     for number, name in enumerate(used):
@@ -152,10 +158,9 @@ def mean_scores(model: str, pairings: Mapping[str, Sequence[Pairing]], sampling:
 
     interval = finite_interval(np.concatenate(blocks), of_sums, problems, *sampling)
     value = sum(float(known[name] or 0.0) for name in used) / len(used)
-    n = sum(len(several[name]) for name in used)
     return [
-        score(model, "mean_weighted_kappa", "robust", Measured(value, interval, n, missing, len(set(problems)))),
-        unread,
+        score(model, "mean_weighted_kappa", "robust", Measured(value, interval, replies, 0, len(set(problems)))),
+        *beside,
     ]
 
 
@@ -205,13 +210,16 @@ def share_of(values: Sequence[float], problems: Sequence[str], sampling: Samplin
 
 
 def correlations_by_tutor(grader: str, labels: Labels, said: Said) -> list[Score]:
-    """AC by tutor and dimension (MRBench, Tables 5 and 6), in both codings; no interval: a table of 72 cells."""
+    """AC by tutor and dimension (MRBench, Tables 5 and 6), in both codings, Spearman and weighted kappa beside it.
+
+    None with fewer than 20 replies; no interval: these are tables of 72 cells.
+    """
     found = []
     for tutor in dict.fromkeys(label.model for label in labels.labels):
         mine = [label for label in labels.labels if label.model == tutor]
         for criterion, of in pairings_of(mine, said, {}).items():
             read = [one for one in of if one.said is not None]
-            for name in ("ac_paper", "ac"):
+            for name in BY_TUTOR:
                 value = math.nan
                 if len(read) >= FEWEST:
                     value = MEASURES[name].value([one.gold for one in read], [one.said or 0 for one in read], 3)

@@ -54,7 +54,12 @@ def label_scores(judge: str, source: str, labels: Labels, said: Said, sampling: 
     found = agreement_scores(judge, pairings_of(labels.labels, said, lengths_of(labels)), sampling)
     found += match_rates(judge, labels, said, sampling)
     found += correlations_by_tutor(judge, labels, said)
-    found += corrected_rates(judge, half_of(labels, said, sampling.seed), said, "ppi_half")
+    found += corrected_rates(judge, half_of(labels, said, sampling.seed), said, "ppi_half", sampling)
+    seen = labels._replace(labels=[one for one in labels.labels if (one.id, one.model, one.criterion) in said])
+    truth = match_rates(judge, seen, None, Sampling(100, sampling.seed))
+    found += [
+        one.model_copy(update={"metric": one.metric.replace("damr/", "people_damr/"), "grader": judge}) for one in truth
+    ]
     return of_source(found, source)
 
 
@@ -197,7 +202,9 @@ def correct_by_people(
     write_scores(people_scores(judge, apart, said, Sampling(resamples, seed)), out)
 
 
-def check_unreadable(judge_files: Mapping[str, Sequence[Path]], limit: float, out: Path, failed: Path) -> None:
+def check_unreadable(
+    judge_files: Mapping[str, Sequence[Path]], limits: Mapping[str, float], out: Path, failed: Path
+) -> None:
     """Write each judge's share of unreadable verdicts. Raises UserError naming the judges above the limit.
 
     failed: a file that is left then, by which the run's end knows that its report is whole.
@@ -207,13 +214,16 @@ def check_unreadable(judge_files: Mapping[str, Sequence[Path]], limit: float, ou
         verdicts = [one for path in paths for said in read_records(path, Judgement) for one in said.verdicts]
         unread = sum(one.value is None for one in verdicts)
         shares[judge] = {"verdicts": len(verdicts), "unreadable": unread, "share": unread / max(1, len(verdicts))}
-    above = {judge: of for judge, of in shares.items() if of["share"] > limit}
+    above = {judge: of for judge, of in shares.items() if of["share"] > limits[judge]}
     if above:
         write_json(failed, above)
-        told = ", ".join(f"{judge} ({of['unreadable']} of {of['verdicts']})" for judge, of in above.items())
+        told = ", ".join(
+            f"{judge} ({of['unreadable']} of {of['verdicts']}, {limits[judge]:.1%} allowed)"
+            for judge, of in above.items()
+        )
         raise UserError(
             "run.max_unreadable",
-            f"more than {limit:.1%} of the verdicts cannot be read: {told}",
+            f"too many verdicts cannot be read: {told}",
             "see the trust page of the report for why; another rubric or judge, or a higher limit of your own",
         )
     write_json(out, shares)

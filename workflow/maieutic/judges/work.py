@@ -86,7 +86,11 @@ def work_on_labels(judge: JudgeModel, folders: Sequence[Path], limit: int | None
         labels = read_labels(folder)
         items = {(item.task, item.id): item for item in labels.items.values()}
         replies = sampled(labels.replies, limit, seed)
-        work += [(rubric, case._replace(task=folder.name)) for rubric, case in reply_cases(loaded, items, replies)]
+        labelled = {label.criterion for label in labels.labels}
+        # What people have not labelled is not asked about.
+        criteria = {name: one for name, one in loaded.rubric.criteria.items() if name in labelled}
+        cases = reply_cases(loaded, items, replies)
+        work += [(rubric, case._replace(task=folder.name, criteria=criteria)) for rubric, case in cases]
     return work
 
 

@@ -15,13 +15,13 @@ PARTIAL = "partial"
 
 
 def build_report(config_path: Path, results: Path, out: Path, missing_ok: bool) -> None:
-    """Write index.html, scores.csv, scores.parquet and runtime.csv into the folder `out`.
+    """Write index.html, scores.csv, scores.parquet, trust.csv and runtime.csv into the folder `out`.
 
     With missing_ok a tutor whose job failed is marked as absent; without it, that is an error. A complete report
     removes the partial one that an earlier failure left in `out`/partial.
     """
     from maieutic.report.page import render_page
-    from maieutic.report.tables import complete_scores, runtime_table, score_table
+    from maieutic.report.tables import complete_scores, runtime_table, score_table, trust_table
 
     config = check_config(yaml.safe_load(config_path.read_text(encoding="utf-8")))
     scores = complete_scores(config, results)
@@ -35,6 +35,8 @@ def build_report(config_path: Path, results: Path, out: Path, missing_ok: bool) 
         table.to_parquet(handle, index=False)
     with whole_file(out / "runtime.csv") as handle:
         runtime.to_csv(handle, index=False)
+    with whole_file(out / "trust.csv") as handle:
+        trust_table(config, results).to_csv(handle, index=False)
     with whole_file(out / "index.html") as handle:
         handle.write(render_page(config, results, scores, runtime))
     if not missing_ok:

@@ -12,7 +12,7 @@ from maieutic.graders.judges import grades_by_judge
 from maieutic.judges.selection import judge_batches, judged_benchmarks
 from maieutic.models import BaselineModel
 from maieutic.records import Grade, Item, Judgement, Prompt, Reply, read_records
-from maieutic.settings import Config, benchmarks_of, tutors_of
+from maieutic.settings import Config, benchmarks_of, judges_of_replies, tutors_of
 
 LONGEST = 4000  # characters of a text that the page shows
 
@@ -77,9 +77,9 @@ def all_grades(config: Config, results: Path, benchmark: str, model: str) -> lis
 
 def judge_grades(config: Config, results: Path, benchmark: str, model: str) -> list[Grade]:
     """What the first judge said of one tutor's replies; its verdicts are the same under both scorings."""
-    if not config.run.judges or benchmark not in judged_benchmarks(config):
+    if not judges_of_replies(config) or benchmark not in judged_benchmarks(config):
         return []
-    folder = results / "grades" / "judges" / config.run.judges[0] / benchmark
+    folder = results / "grades" / "judges" / judges_of_replies(config)[0] / benchmark
     for batch, tutors in judge_batches(config, benchmark).items():
         path = folder / f"{batch}.jsonl"
         if model in tutors and path.exists():

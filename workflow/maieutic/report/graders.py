@@ -77,6 +77,8 @@ def accuracy_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
             rows.append(
                 {
                     "label": shown,
+                    "name": name,
+                    "pairs": getattr(scores.get(f"pair_accuracy{suffix}"), "n", None),
                     "group": model.group,
                     "accuracy": scores.get(f"pair_accuracy{suffix}"),
                     "margin": scores.get(f"mean_margin{suffix}"),
@@ -86,12 +88,16 @@ def accuracy_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
                     "paper_margin": None if kind else margins.get(model.paper or ""),
                 }
             )
-    lengths = [measured[name].get("longer_reply_accuracy") for name in graders_of(config)]
+    lengths = [
+        one for scores in measured.values() for metric, one in scores.items() if metric.startswith("longer_reply")
+    ]
     alone = next(filter(None, lengths), None)
     if alone:
         rows.append(
             {
                 "label": "Preferring the longer reply",
+                "name": None,
+                "pairs": alone.n,
                 "group": "baseline",
                 "accuracy": alone,
                 **dict.fromkeys(("margin", "ties", "length", "paper", "paper_margin")),
@@ -105,9 +111,11 @@ def judge_rows(config: Config, name: str, judge: JudgeModel, scores: dict[str, S
     rows = []
     for rubric in judge.pairs:
         for metric, addition in (("pair_accuracy", ""), ("consistent_accuracy", ", both orders")):
-            found = scores.get(f"{metric}/{rubric}")
+            found, both = scores.get(f"{metric}/{rubric}"), scores.get(f"flip_rate/{rubric}")
             rows.append(
                 {
+                    "name": name,
+                    "pairs": both.n + both.missing if both else None,
                     "label": f"{label_of(config, name)}: {read_rubric(rubric).rubric.title}{addition}",
                     "group": judge.group,
                     "accuracy": found,
@@ -396,7 +404,7 @@ def grader_section(config: Config, results: Path) -> dict[str, Any] | None:
         "headline": label_of(config, config.run.reward_models[0]) if config.run.reward_models else None,
         "accuracy": rows,
         "figure": accuracy_figure(rows),
-        "ablation": ablation_rows(config, measured),
+        "ablation": ablation_rows(config, measured) if graders_of(config) else [],
         "pairs": pair_rows(config, results),
         "overlap": overlap_rows(config, results),
         "trainings": trainings(config, results),

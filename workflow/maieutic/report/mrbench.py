@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import csv
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.datasets.mrbench import DESIRED
 from maieutic.judges.labels import LABEL_SOURCES, SUBSETS
-from maieutic.judges.selection import label_sources
+from maieutic.judges.selection import label_sources, limit_of
 from maieutic.models import JudgeModel
 from maieutic.records import Score
 from maieutic.report.graders import read_json
@@ -87,18 +88,22 @@ def cell_notes(one: Printed, ours: float | None) -> list[str]:
 
 
 def damr_tables(
-    release: str, people: list[Score], judged: dict[str, list[Score]], config: Config, published: bool
+    release: str,
+    people: list[Score],
+    judged: dict[str, list[Score]],
+    config: Config,
+    dimensions: list[str],
+    published: bool,
 ) -> list[dict[str, Any]]:
     """Tables 3, 8 and 9: the labels of people, the paper's values with notes, and each judge of the run."""
     printed = {(one.row, one.subset, one.dimension): one for one in printed_tables() if one.table in {"3", "8", "9"}}
     tables = []
-    sample = ", on a sample" if config.run.label_limit else ""
     for subset in SUBSETS:
         ours = cells_by_tutor(people, release, subset)
         rows: list[dict[str, Any]] = []
-        for tutor in sorted(ours, key=lambda name: [*TUTORS].index(name) if name in TUTORS else len(TUTORS)):
-            paper = [printed.get((TUTORS.get(tutor, ""), subset, dimension)) for dimension in DESIRED]
-            cells = [ours[tutor].get(dimension) for dimension in DESIRED]
+        for tutor in in_papers_order(ours):
+            paper = [printed.get((TUTORS.get(tutor, ""), subset, dimension)) for dimension in dimensions]
+            cells = [ours[tutor].get(dimension) for dimension in dimensions]
             rows.append({"who": TUTORS.get(tutor, tutor), "by": "people, released labels", "cells": cells})
             if published and any(paper):
                 noted = [
@@ -109,8 +114,9 @@ def damr_tables(
             for judge, scores in judged.items():
                 mine = cells_by_tutor(scores, release, subset).get(tutor, {})
                 if mine:
+                    sample = ", on a sample" if limit_of(config, judge) else ""
                     by = f"{label_of(config, judge)}, judge{sample}"
-                    rows.append({"who": "", "by": by, "cells": [mine.get(name) for name in DESIRED], "judge": True})
+                    rows.append({"who": "", "by": by, "cells": [mine.get(name) for name in dimensions], "judge": judge})
         if rows:
             tables.append({"subset": subset, "number": DAMR_TABLES[subset], "rows": rows})
     return tables
@@ -134,29 +140,48 @@ def cells_by_tutor(scores: list[Score], release: str, subset: str) -> dict[str, 
     return found
 
 
-def correlation_tables(release: str, judged: dict[str, list[Score]], config: Config) -> list[dict[str, Any]]:
+SHOWN = {"ac": "aligned", "ac_paper": "the paper's coding", "spearman": "Spearman", "weighted_kappa": "weighted kappa"}
+
+
+def correlation_tables(
+    release: str, judged: dict[str, list[Score]], config: Config, dimensions: list[str], published: bool
+) -> list[dict[str, Any]]:
     """Tables 5 and 6: AC of each judge by tutor and dimension, in both codings, beside the paper's critic."""
     printed = {(one.table, one.row, one.dimension): one.value for one in printed_tables()}
     tables = []
     for judge, scores in judged.items():
-        number = CRITICS.get(config.models[judge].paper or "")
+        number = CRITICS.get(config.models[judge].paper or "") if published else None
         found: dict[str, dict[tuple[str, str], Score]] = defaultdict(dict)
         for one in scores:
             kind, _, dimension = one.metric.removeprefix(f"{release}:").partition("/")
-            if kind in {"ac", "ac_paper"} and one.model != judge:
+            if kind in SHOWN and one.metric.startswith(f"{release}:") and one.model != judge:
                 found[one.model][kind, dimension] = one
-        rows = [
-            {
-                "who": TUTORS.get(tutor, tutor),
-                "ac": [of.get(("ac", name)) for name in DESIRED],
-                "ac_paper": [of.get(("ac_paper", name)) for name in DESIRED],
-                "printed": [printed.get((str(number), TUTORS.get(tutor, ""), name)) for name in DESIRED],
-            }
-            for tutor, of in found.items()
-        ]
-        if rows:
-            tables.append({"label": label_of(config, judge), "number": number, "rows": rows})
+        rows = []
+        for tutor in in_papers_order(found):
+            of = found[tutor]
+            if all(one.value is None for one in of.values()):
+                continue
+            n = max((one.n for one in of.values()), default=0)
+            lines = [
+                {"what": word, "cells": [value_of(of.get((kind, name))) for name in dimensions]}
+                for kind, word in SHOWN.items()
+            ]
+            if number:
+                lines.append(
+                    {
+                        "what": "paper",
+                        "cells": [printed.get((str(number), TUTORS.get(tutor, ""), name)) for name in dimensions],
+                    }
+                )
+            rows.append({"who": TUTORS.get(tutor, tutor), "n": n, "lines": lines})
+        if found:
+            tables.append({"name": judge, "label": label_of(config, judge), "number": number, "rows": rows})
     return tables
+
+
+def in_papers_order(tutors: Iterable[str]) -> list[str]:
+    """Tutors as the paper's tables list them, others last."""
+    return sorted(tutors, key=lambda name: [*TUTORS].index(name) if name in TUTORS else len(TUTORS))
 
 
 def statistics_rows(found: dict[str, Any], published: bool) -> list[dict[str, Any]]:
@@ -166,7 +191,7 @@ def statistics_rows(found: dict[str, Any], published: bool) -> list[dict[str, An
         {"label": label, "cells": [statistic(found, subset, key, label, printed) for subset in SUBSETS]}
         for key, label in STATISTICS.items()
     ]
-    for tutor in found["all"]["response_length"]:
+    for tutor in in_papers_order(found["all"]["response_length"]):
         label = f"Avg. {TUTORS.get(tutor, tutor)} response length"
         cells = [
             {
@@ -191,26 +216,27 @@ def statistic(
     }
 
 
-BEA = ("macro_f1", "accuracy", "lenient_macro_f1", "lenient_accuracy")
+BEA = {
+    "macro_f1": "exact_f1",
+    "accuracy": "exact_acc",
+    "lenient_macro_f1": "lenient_f1",
+    "lenient_accuracy": "lenient_acc",
+}
+BEA_TRACKS = ("Mistake_Identification", "Mistake_Location", "Providing_Guidance", "Actionability")
 
 
-def bea_rows(release: str, config: Config, results: Path) -> list[dict[str, Any]]:
+def bea_rows(release: str, config: Config, results: Path, published: bool) -> list[dict[str, Any]]:
     """The BEA 2025 protocol: unreadable verdicts are wrong. The shared task's best team stands above the judges."""
-    printed = [one for one in printed_tables() if one.table == "bea"]
     best: dict[str, dict[str, Printed]] = defaultdict(dict)
-    for one in printed:
-        best[one.dimension].setdefault(one.subset, one)
-    rows = []
-    for dimension in ("Mistake_Identification", "Mistake_Location", "Providing_Guidance", "Actionability"):
-        top = best[dimension]
-        columns = ("exact_f1", "exact_acc", "lenient_f1", "lenient_acc")
-        rows.append(
-            {
-                "dimension": called(dimension),
-                "by": f"best team of the shared task ({top['exact_f1'].row}), on its test set",
-                "cells": [top[column].value for column in columns],
-            }
-        )
+    for one in printed_tables() if published and release == "mrbench_v3" else []:
+        if one.table == "bea":
+            best[one.dimension].setdefault(one.subset, one)
+    rows: list[dict[str, Any]] = []
+    for dimension in (*BEA_TRACKS, "tutor_identification"):
+        if top := best.get(dimension):
+            team = f"best team of the shared task ({top['exact_f1'].row}), on its test set"
+            values = [top[name].value if name in top else None for name in BEA.values()]
+            rows.append({"dimension": called(dimension), "by": team, "cells": values})
         for judge in config.run.judges:
             scores = {
                 one.metric: one
@@ -219,41 +245,28 @@ def bea_rows(release: str, config: Config, results: Path) -> list[dict[str, Any]
             }
             found = [scores.get(f"{release}:{measure}/{dimension}") for measure in BEA]
             if any(found):
-                rows.append({"dimension": "", "by": label_of(config, judge), "scores": found})
+                name = called(dimension) if not best else ""
+                rows.append({"dimension": name, "by": label_of(config, judge), "name": judge, "scores": found})
     return rows
 
 
-def mended(release: str, judged: dict[str, list[Score]], people: list[Score], config: Config) -> list[dict[str, Any]]:
-    """What half the labels would mend: the judge alone, corrected by half of the labels, and all labels of people."""
-    truth = {
-        (one.model, one.metric.split("/")[1]): one.value
-        for one in people
-        if one.metric.endswith("/all") and one.metric.startswith(f"{release}:damr/")
-    }
+def mended(release: str, judged: dict[str, list[Score]], config: Config) -> list[dict[str, Any]]:
+    """What half the labels would mend: how far each estimate is from what people say of the same replies."""
     rows = []
     for judge, scores in judged.items():
-        cells = {(one.model, one.metric.removeprefix(f"{release}:")): one for one in scores}
+        cells = {(one.model, one.metric.removeprefix(f"{release}:")): one.value for one in scores}
         errors: dict[str, list[float]] = defaultdict(list)
-        held: list[bool] = []
-        for (tutor, metric), one in cells.items():
+        for (tutor, metric), value in cells.items():
             kind, _, dimension = metric.partition("/")
-            real = truth.get((tutor, dimension))
-            if kind != "ppi_half" or real is None or one.value is None:
+            truth = cells.get((tutor, f"people_damr/{dimension}/all"))
+            by_judge, by_labels = (cells.get((tutor, f"ppi_half_{who}/{dimension}")) for who in ("judge", "labels"))
+            if kind != "ppi_half" or None in (value, truth, by_judge, by_labels):
                 continue
-            errors["corrected"].append(abs(one.value - real))
-            errors["judge_error"].append(abs((cells[tutor, f"ppi_half_judge/{dimension}"].value or 0.0) - real))
-            errors["labels"].append(abs((cells[tutor, f"ppi_half_labels/{dimension}"].value or 0.0) - real))
-            if one.low is not None and one.high is not None:
-                held.append(one.low <= real <= one.high)
+            for name, guess in (("corrected", value), ("judge", by_judge), ("labels", by_labels)):
+                errors[name].append(abs(float(guess or 0.0) - float(truth or 0.0)))
         if errors:
-            rows.append(
-                {
-                    "judge": label_of(config, judge),
-                    "cells": len(errors["corrected"]),
-                    **{name: sum(of) / len(of) for name, of in errors.items()},
-                    "held": sum(held) / len(held) if held else None,
-                }
-            )
+            means = {name: sum(of) / len(of) for name, of in errors.items()}
+            rows.append({"name": judge, "label": label_of(config, judge), "n": len(errors["judge"]), "errors": means})
     return rows
 
 
@@ -267,6 +280,8 @@ def mrbench_section(config: Config, results: Path) -> list[dict[str, Any]]:
         if not people or not found:
             continue
         judged = {name: score_file(results / "scores" / "trust" / f"{name}.json") for name in judges}
+        labelled = {one.metric.split("/")[1] for one in people}
+        dimensions = [name for name in DESIRED if name in labelled]
         published = release == "mrbench" and config.edition == "published"
         shown.append(
             {
@@ -274,12 +289,12 @@ def mrbench_section(config: Config, results: Path) -> list[dict[str, Any]]:
                 "title": LABEL_SOURCES[release].title,
                 "published": published,
                 "counts": found["all"],
-                "damr": damr_tables(release, people, judged, config, published),
-                "ac": correlation_tables(release, judged, config),
+                "damr": damr_tables(release, people, judged, config, dimensions, published),
+                "ac": correlation_tables(release, judged, config, dimensions, published),
                 "statistics": statistics_rows(found, published),
-                "bea": bea_rows(release, config, results),
-                "mended": mended(release, judged, people, config),
-                "dimensions": [called(name) for name in DESIRED],
+                "bea": bea_rows(release, config, results, config.edition == "published"),
+                "mended": mended(release, judged, config),
+                "dimensions": [called(name) for name in dimensions],
             }
         )
     return shown

@@ -10,6 +10,7 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from maieutic.cards import JUDGE, REWARD, Card
+from maieutic.judges.rubrics import read_rubric
 from maieutic.models import BaselineModel
 from maieutic.records import SCORINGS, Grade, Item, Score, read_records
 from maieutic.report.browser import all_grades, browse, embedded, outcome
@@ -18,7 +19,7 @@ from maieutic.report.graders import grader_section
 from maieutic.report.mrbench import mrbench_section
 from maieutic.report.tables import Printed, label_of, leads, printed_values
 from maieutic.report.trust import lights, trust_section
-from maieutic.settings import Config, benchmarks_of, tutors_of
+from maieutic.settings import Config, benchmarks_of, judges_of_replies, tutors_of
 
 HERE = Path(__file__).parent
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
@@ -112,7 +113,12 @@ def differences(
 
 def task_section(config: Config, readings: Readings, card: Card, scores: list[Score]) -> dict[str, Any]:
     """What the page shows of one task."""
-    mine = [score for score in scores if score.task == card.task]
+    judges = judges_of_replies(config)  # both scorings show a judge's verdicts as they are: once is enough
+    mine = [
+        score
+        for score in scores
+        if score.task == card.task and (score.grader not in judges or score.scoring == "robust")
+    ]
     order = tutors_in_order(config)
     mine.sort(key=lambda score: (order.index(score.model), not score.headline, score.metric, score.scoring))
     return {
@@ -130,7 +136,7 @@ def judged_matrix(config: Config, card: Card, scores: list[Score]) -> dict[str, 
     """What the first judge says of every tutor, by dimension; None for a task that no judge judges."""
     if JUDGE not in card.graders:
         return None
-    judge = config.run.judges[0]
+    judge = judges_of_replies(config)[0]
     metrics = [name for name, metric in card.metrics.items() if metric.grader == JUDGE and not metric.only]
     found = {
         (one.model, one.metric): one
@@ -248,7 +254,7 @@ def limits(cards: list[Card], scores: list[Score], scoring: str) -> list[tuple[f
 
 def headliners(config: Config) -> dict[str, str]:
     """The reward model or judge on which each kind of headline rests: the run's first."""
-    first = {REWARD: config.run.reward_models[:1], JUDGE: config.run.judges[:1]}
+    first = {REWARD: config.run.reward_models[:1], JUDGE: judges_of_replies(config)[:1]}
     return {kind: names[0] for kind, names in first.items() if names}
 
 
@@ -265,10 +271,15 @@ def number(value: float | None, digits: int = 2) -> str:
     return "\u2013" if value is None else f"{value:.{digits}f}"
 
 
+def plain_number(value: float | None) -> str:
+    """A number without digits that say nothing."""
+    return "\u2013" if value is None else f"{value:.2f}".removesuffix(".00")
+
+
 def render_page(config: Config, results: Path, scores: dict[str, list[Score]], runtime: pd.DataFrame) -> str:
     """The whole page as one self-contained HTML document."""
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {"number": number, "metric": shown_metric}
+    environment.filters |= {"number": number, "metric": shown_metric, "plain": plain_number}
     environment.globals |= {
         "label_of": lambda model: label_of(config, model),
         "lights": lights(config, results),
@@ -292,6 +303,7 @@ def render_page(config: Config, results: Path, scores: dict[str, list[Score]], r
         graders=grader_section(config, results),
         trust=trust_section(config, results),
         releases=mrbench_section(config, results),
+        dimensions=list(read_rubric("mrbench_taxonomy").rubric.criteria.values()),
         runtime=runtime.to_dict("records"),
         scorings=SCORINGS,
         style=(HERE / "page.css").read_text(encoding="utf-8"),

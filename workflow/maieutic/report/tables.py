@@ -13,7 +13,7 @@ import pandas as pd
 from maieutic.cards import Card
 from maieutic.models import BaselineModel, HostedModel, Model
 from maieutic.records import Reply, Score, Turn, read_records
-from maieutic.settings import Config, benchmarks_of, tutors_of
+from maieutic.settings import Config, benchmarks_of, judges_of_replies, tutors_of
 
 REFERENCE = Path("resources/reference")
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -70,7 +70,7 @@ def reading_of(score: Score) -> Reading:
 
 def leads(config: Config, score: Score) -> bool:
     """Whether a score is a parser's, or the first reward model's or judge's: what stands for the run."""
-    return score.grader in (None, *config.run.reward_models[:1], *config.run.judges[:1])
+    return score.grader in (None, *config.run.reward_models[:1], *judges_of_replies(config)[:1])
 
 
 def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[float | None, float | None]]:
@@ -152,6 +152,20 @@ def score_table(config: Config, scores: dict[str, list[Score]]) -> pd.DataFrame:
     first = ["benchmark", "task", "model", "label", "group", "baseline"]
     columns = [*first, *(name for name in Score.model_fields if name not in first)]
     return pd.DataFrame(rows, columns=columns).round(DIGITS).map(safe_cell)
+
+
+def trust_table(config: Config, results: Path) -> pd.DataFrame:
+    """Everything that was measured of graders and of labels: one row a number, `file` says of what."""
+    graders = [*config.run.judges, *config.run.reward_models, *config.run.reward_comparisons, *config.run.classifiers]
+    names = [f"{folder}/{name}" for name in graders for folder in ("trust", "bridge_pairs", "people")]
+    names += [f"labels/{path.stem}" for path in sorted((results / "scores" / "labels").glob("*.json"))]
+    rows = [
+        {"file": name, **score.model_dump(exclude={"headline", "floor", "ceiling", "paper"})}
+        for name in names
+        for score in score_file(results / "scores" / f"{name}.json")
+    ]
+    columns = [name for name in Score.model_fields if name not in {"headline", "floor", "ceiling", "paper"}]
+    return pd.DataFrame(rows, columns=["file", *columns]).round(DIGITS).map(safe_cell)
 
 
 def runtime_table(config: Config, results: Path) -> pd.DataFrame:

@@ -9,23 +9,36 @@ import pandas as pd
 
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.lights import AMBER, FEWEST, GREEN, Light, light_of
+from maieutic.judges.ppi import FEWEST as FEWEST_LABELS
 from maieutic.judges.rubrics import read_rubric, rubric_path
-from maieutic.judges.selection import judge_entry, judged_benchmarks, label_sources, release_for, rubric_names
+from maieutic.judges.selection import (
+    judge_batches,
+    judge_entry,
+    judged_benchmarks,
+    label_sources,
+    release_for,
+    rubric_names,
+)
 from maieutic.models import CriteriaModel, HostedModel, JudgeModel, Model, RewardModel
-from maieutic.records import Score
+from maieutic.records import Judgement, Score, read_records
 from maieutic.report.figures import agreement_chart
 from maieutic.report.tables import label_of, score_file
 from maieutic.rewards.selection import classifiers_of, graders_of
-from maieutic.settings import Config
+from maieutic.settings import Config, tutors_of
 
 Measured = dict[str, Score]
 CALLED = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}
+EXCERPT, MOST_REASONS = 300, 4
+PAIR_MEASURES = (
+    "pair_accuracy", "consistent_accuracy", "flip_rate", "first_place", "unreadable", "length_correlation",
+)  # fmt: skip
 KINDS = {JudgeModel: "judge", RewardModel: "reward model", CriteriaModel: "classifiers"}
 
 
 def called(criterion: str) -> str:
     """A criterion's name as people write it."""
-    return CALLED.get(criterion, criterion.replace("_", " ").capitalize())
+    name = criterion.removeprefix("binary ")
+    return CALLED.get(name, name.replace("_", " ").capitalize())
 
 
 def all_graders(config: Config) -> list[str]:
@@ -58,19 +71,6 @@ def rubric_of_pairs(model: Model) -> str | None:
     return next(iter(model.pairs), None) if isinstance(model, JudgeModel) else None
 
 
-def usd(config: Config, name: str, scores: Measured) -> float | None:
-    """US dollars of judging what people have labelled, by the registry's price."""
-    entry = config.models[name]
-    if not isinstance(entry, JudgeModel):
-        return None
-    model = config.models[entry.model]
-    if not isinstance(model, HostedModel) or model.price is None or "prompt_tokens" not in scores:
-        return None
-    spent = [(scores["prompt_tokens"].value or 0.0) * model.price.input]
-    spent.append((scores["completion_tokens"].value or 0.0) * model.price.output)
-    return round(sum(spent) / 1e6, 4)
-
-
 def summary_row(config: Config, results: Path, name: str) -> dict[str, Any]:
     """One line of the table of graders."""
     scores = measured_of(config, results, name)
@@ -84,16 +84,10 @@ def summary_row(config: Config, results: Path, name: str) -> dict[str, Any]:
         "light": grader_light(config, name, scores),
         "kappa": scores.get(f"{release}:mean_weighted_kappa"),
         "pairs": scores.get(f"pair_accuracy{suffix}"),
-        "consistent": scores.get(f"consistent_accuracy{suffix}"),
         "flips": scores.get(f"flip_rate{suffix}"),
         "first_place": scores.get(f"first_place{suffix}"),
         "unreadable": scores.get("unreadable") or scores.get(f"{release}:unreadable"),
-        "length": scores.get(f"length_correlation{suffix}") or scores.get(f"{release}:length_correlation"),
-        "questions": scores.get("questions"),
-        "prompt_tokens": scores.get("prompt_tokens"),
-        "completion_tokens": scores.get("completion_tokens"),
-        "seconds": scores.get("request_seconds"),
-        "usd": usd(config, name, scores),
+        "length": scores.get(f"{release}:length_correlation") or scores.get(f"length_correlation{suffix}"),
         "seen": any(one.value for metric, one in scores.items() if metric.endswith(":seen_in_training")),
         "missing": not scores,
     }
@@ -144,7 +138,7 @@ def agreement_figure(config: Config, results: Path) -> str:
                 continue
             if release != release_for(config, name):
                 continue
-            criterion = called(rest.partition("/")[2].removeprefix("binary "))
+            criterion = called(rest.partition("/")[2])
             shown = {"criterion": criterion, "grader": label_of(config, name)}
             table.append({**shown, "value": one.value, "low": one.low, "high": one.high})
     return agreement_chart(pd.DataFrame(table)) if table else ""
@@ -171,22 +165,37 @@ def reward_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def people_scores_of(config: Config, results: Path, judge: str) -> list[Score]:
+    """A judge against the labels that people gave to this run's replies; none in a run without such labels."""
+    if not config.run.human_labels:
+        return []
+    return score_file(results / "scores" / "people" / f"{judge}.json")
+
+
+def why_not(corrected: Score) -> str:
+    """Why a corrected rate is left out."""
+    if corrected.clusters < FEWEST_LABELS:
+        return f"{corrected.clusters} labels, fewer than {FEWEST_LABELS}"
+    return f"{corrected.missing} replies unreadable to the judge or divided between annotators"
+
+
 def people_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     """This run's tutors as people and a judge see them, where people have labelled some of their replies."""
     rows = []
+    tutors = tutors_of(config)
     for name in config.run.judges:
-        scores = score_file(results / "scores" / "people" / f"{name}.json")
-        by_cell = {(one.model, one.metric): one for one in scores}
+        by_cell = {(one.model, one.metric): one for one in people_scores_of(config, results, name)}
         for (tutor, metric), one in by_cell.items():
             kind, _, criterion = metric.partition("/")
-            if kind != "ppi":
+            if kind != "ppi" or tutor not in tutors:
                 continue
             rows.append(
                 {
                     "judge": label_of(config, name),
-                    "tutor": label_of(config, tutor) if tutor in config.models else tutor,
+                    "tutor": label_of(config, tutor),
                     "criterion": called(criterion),
                     "corrected": one,
+                    "why": why_not(one) if one.value is None else "",
                     "labelled": one.clusters,
                     "by_judge": by_cell[tutor, f"ppi_judge/{criterion}"].value,
                     "by_people": by_cell[tutor, f"ppi_labels/{criterion}"].value,
@@ -195,18 +204,102 @@ def people_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def own_agreement(config: Config, results: Path) -> list[dict[str, Any]]:
+    """How far each judge agrees with the labels that people gave to this run's replies, by dimension."""
+    rows = []
+    for name in config.run.judges:
+        found = {one.metric: one for one in people_scores_of(config, results, name) if one.scoring == "robust"}
+        for metric in [metric for metric in found if metric.startswith("weighted_kappa/")]:
+            criterion = metric.partition("/")[2]
+            cells = [found.get(f"{measure}/{criterion}") for measure in ("weighted_kappa", "ac", "accuracy")]
+            n = found[f"accuracy/{criterion}"].n
+            rows.append({"judge": label_of(config, name), "criterion": called(criterion), "n": n, "cells": cells})
+    return rows
+
+
 def annotator_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     """How far the people who labelled this run's replies agree with each other."""
     if not config.run.judges:
         return []
-    scores = score_file(results / "scores" / "people" / f"{config.run.judges[0]}.json")
-    found = {one.metric: one for one in scores}
+    found = {one.metric: one for one in people_scores_of(config, results, config.run.judges[0])}
     return [
         {"criterion": called(metric.partition("/")[2]), "n": one.n, "fleiss": one.value,
          "cohen": found[metric.replace("fleiss", "cohen")].value}
         for metric, one in found.items()
         if metric.startswith("fleiss_kappa/")
     ]  # fmt: skip
+
+
+def judged_files(config: Config, results: Path, judge: str) -> dict[str, list[Path]]:
+    """What a judge has said: on labelled replies and pairs, and on this run's replies."""
+    folder = results / "grades"
+    batches = [
+        folder / "judges" / judge / benchmark / f"{batch}.jsonl"
+        for benchmark in judged_benchmarks(config)
+        for batch in judge_batches(config, benchmark)
+    ]
+    files = {"labelled replies and pairs": [folder / "labelled" / f"{judge}.jsonl"], "this run's replies": batches}
+    return {what: [path for path in paths if path.exists()] for what, paths in files.items()}
+
+
+def cost_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+    """What judging took, and why answers could not be read, with one of them."""
+    rows = []
+    for name in config.run.judges:
+        for what, paths in judged_files(config, results, name).items():
+            said = [one for path in paths for one in read_records(path, Judgement)]
+            if not said:
+                continue
+            tokens = [sum(getattr(one, key) or 0 for one in said) for key in ("prompt_tokens", "completion_tokens")]
+            reasons: dict[str, list[str]] = {}
+            for one in said:
+                for verdict in one.verdicts:
+                    if verdict.value is None:
+                        reasons.setdefault(verdict.why_none or "", []).append(one.raw)
+            rows.append(
+                {
+                    "name": name,
+                    "label": label_of(config, name),
+                    "what": what,
+                    "questions": len(said),
+                    "verdicts": sum(len(one.verdicts) for one in said),
+                    "tokens": tokens,
+                    "usd": usd(config, name, *tokens),
+                    "reasons": sorted(
+                        ((why, len(raws), raws[0][:EXCERPT]) for why, raws in reasons.items()), key=lambda row: -row[1]
+                    )[:MOST_REASONS],
+                }
+            )
+    return rows
+
+
+def usd(config: Config, name: str, prompt_tokens: int, completion_tokens: int) -> float | None:
+    """US dollars by the registry's price of the model that answers, None where it has none."""
+    model = config.models[judge_entry(config, name).model]
+    if not isinstance(model, HostedModel) or model.price is None:
+        return None
+    return round((prompt_tokens * model.price.input + completion_tokens * model.price.output) / 1e6, 4)
+
+
+def pair_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+    """Each judge on the pairs under each of its cards: accuracy, both orders, place, length."""
+    rows = []
+    for name in config.run.judges:
+        scores = measured_of(config, results, name)
+        for rubric in judge_entry(config, name).pairs:
+            found = {kind: scores.get(f"{kind}/{rubric}") for kind in PAIR_MEASURES}
+            if not found["flip_rate"]:
+                continue
+            pairs = found["flip_rate"].n + found["flip_rate"].missing
+            title = read_rubric(rubric).rubric.title
+            rows.append({"name": name, "label": label_of(config, name), "title": title, "pairs": pairs, **found})
+    return rows
+
+
+def own_judges(config: Config) -> list[tuple[str, str]]:
+    """Judges that answer with a tutor of the run: they judge themselves."""
+    judges = [(name, judge_entry(config, name).model) for name in config.run.judges]
+    return [(label_of(config, name), label_of(config, model)) for name, model in judges if model in config.run.tutors]
 
 
 def rubric_rows(config: Config) -> list[dict[str, str]]:
@@ -243,6 +336,11 @@ def trust_section(config: Config, results: Path) -> dict[str, Any] | None:
         "columns": COLUMNS,
         "rewards": reward_rows(config, results),
         "people": people_rows(config, results),
+        "own_agreement": own_agreement(config, results),
+        "costs": cost_rows(config, results),
+        "pairs": pair_rows(config, results),
+        "own_judges": own_judges(config),
+        "human_labels": config.run.human_labels,
         "annotators": annotator_rows(config, results),
         "rubrics": rubric_rows(config),
         "judged": judged_benchmarks(config) if config.run.judges else [],

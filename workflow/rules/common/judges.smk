@@ -17,10 +17,15 @@ def rubric_files_of(judge):
     return sorted({str(file) for name in names for file in rubrics.files_of(name)})
 
 
-def reply_rubric_files(wildcards):
-    """Those by which one job's judge judges replies."""
-    names = JUDGES[wildcards.model].rubrics
+def reply_rubric_files_of(judge):
+    """Those by which it judges replies."""
+    names = JUDGES[judge].rubrics
     return sorted({str(file) for name in names for file in rubrics.files_of(name)})
+
+
+def reply_rubric_files(wildcards):
+    """Those of one job's judge."""
+    return reply_rubric_files_of(wildcards.model)
 
 
 def rubric_files(wildcards):
@@ -84,22 +89,36 @@ def all_judge_files(judge):
     """What a judge says of every tutor's replies to every benchmark that it judges."""
     return [
         file
-        for benchmark in judging.judged_benchmarks(checked)
+        for benchmark in (judging.judged_benchmarks(checked) if judge in REPLY_JUDGES else [])
         for file in judge_batch_files(judge, benchmark)
     ]
 
 
-def judge_grades(wildcards):
-    """What each judge of the run says of the batch that one tutor is in."""
+def judge_batch(wildcards):
+    """The batch that one tutor is in; None where no judge judges it."""
     if wildcards.benchmark not in judging.judged_benchmarks(checked):
-        return []
-    for batch, tutors in judge_batches(wildcards.benchmark).items():
-        if wildcards.model in tutors:
-            return [
-                f"results/grades/judges/{judge}/{wildcards.benchmark}/{batch}.jsonl"
-                for judge in JUDGES
-            ]
-    return []
+        return None
+    batches = judge_batches(wildcards.benchmark).items()
+    return next((batch for batch, tutors in batches if wildcards.model in tutors), None)
+
+
+def judges_of(wildcards):
+    """The judges of one tutor's replies to a benchmark."""
+    return REPLY_JUDGES if judge_batch(wildcards) else []
+
+
+def judge_grades(wildcards):
+    """What each of them says of the tutor's batch."""
+    batch = judge_batch(wildcards)
+    return [
+        f"results/grades/judges/{judge}/{wildcards.benchmark}/{batch}.jsonl"
+        for judge in judges_of(wildcards)
+    ]
+
+
+def grading_rubrics(wildcards):
+    """The rubric cards behind their verdicts."""
+    return sorted({file for judge in judges_of(wildcards) for file in reply_rubric_files_of(judge)})
 
 
 def judged_releases(judge):
@@ -126,6 +145,12 @@ def label_folders(wildcards):
     """Their folders, as arguments."""
     folders = " ".join(f"results/labels/{release}" for release in judged_releases(wildcards.model))
     return f"--labels {folders}" if folders else ""
+
+
+def label_limit(wildcards):
+    """How many labelled replies and pairs one judge is checked on, as an argument."""
+    limit = judging.limit_of(checked, wildcards.model)
+    return f"--limit {limit}" if limit else ""
 
 
 def judge_pairs(wildcards):
@@ -157,6 +182,7 @@ def trust_files():
     files += [f"results/scores/labels/{release}.json" for release in RELEASES]
     files += [f"results/labels/{release}/statistics.json" for release in RELEASES]
     files += [file for name in JUDGES for file in all_judge_files(name)]
+    files += [f"results/grades/labelled/{name}.jsonl" for name in JUDGES]
     if checked.run.human_labels:
         files += [f"results/scores/people/{name}.json" for name in JUDGES if all_judge_files(name)]
     return files
