@@ -50,6 +50,8 @@ def leaderboard(config: Config, cards: list[Card], scores: list[Score], scoring:
         entry = config.models[model]
         baseline = isinstance(entry, BaselineModel)
         cells = [found.get((model, card.task)) for card in cards]
+        if baseline and not any(cells):  # a floor of other benchmarks' tasks
+            continue
         rows.append(
             {
                 "label": label_of(config, model),
