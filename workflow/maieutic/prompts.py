@@ -21,10 +21,11 @@ def compiled(template: str) -> Template:
     return ENVIRONMENT.from_string(template)
 
 
-def variables_of(template: str) -> set[str]:
+@lru_cache(maxsize=256)
+def variables_of(template: str) -> frozenset[str]:
     """The names that a template needs. Raises ValueError with the line for a template that does not parse."""
     try:
-        return meta.find_undeclared_variables(ENVIRONMENT.parse(template))
+        return frozenset(meta.find_undeclared_variables(ENVIRONMENT.parse(template)))
     except TemplateSyntaxError as error:
         raise ValueError(f"line {error.lineno}: {error.message}") from None
 

@@ -9,7 +9,7 @@ from maieutic.errors import UserError
 from maieutic.judges.answers import schema_of
 from maieutic.judges.fencing import fenced
 from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric
-from maieutic.prompts import Messages, render
+from maieutic.prompts import Messages, render, variables_of
 
 Order = Literal["ab", "ba"]
 
@@ -56,7 +56,7 @@ def shown_replies(case: Case, order: Order | None) -> dict[str, str]:
 
 
 def messages_of(loaded: LoadedRubric, case: Case, question: Question) -> Messages:
-    """The system and the user message. The notice of the fence is part of whichever is the first."""
+    """The system and the user message. The notice of the fence ends the system message, unless the prompt places it."""
     blocks, notice = fenced(shown_replies(case, question.order))
     one = next(iter(question.criteria.values()), None)
     variables: dict[str, Any] = {
@@ -68,10 +68,11 @@ def messages_of(loaded: LoadedRubric, case: Case, question: Question) -> Message
         "scoring": one.scoring if one else "",
     }
     user = {"role": "user", "content": render(loaded.prompt, variables, "")}
+    placed = "notice" in variables_of(loaded.prompt)  # a card may say where: what stands before it can be cached
     if not loaded.system:
-        return [{"role": "user", "content": f"{notice}\n\n{user['content']}"}]
-    system = f"{render(loaded.system, variables, '').strip()}\n\n{notice}"
-    return [{"role": "system", "content": system}, user]
+        return [user if placed else {"role": "user", "content": f"{notice}\n\n{user['content']}"}]
+    system = render(loaded.system, variables, "").strip()
+    return [{"role": "system", "content": system if placed else f"{system}\n\n{notice}"}, user]
 
 
 def form_of(rubric: Rubric, question: Question) -> dict[str, Any]:
