@@ -45,7 +45,13 @@ def configure(folder: Path, address: str, name: str = "overlay.yaml", **run_keys
         "strict": {**common, "pairs": ["pairs_simple"], "label": "A strict judge"},
         "second": common,
     }
-    keys = {"tutors": ["reference"], "tasks": ["mrbench"], "judges": ["strict"], "max_unreadable": 0.2, **run_keys}
+    keys = {
+        "tutors": ["reference", "echo"],
+        "tasks": ["mrbench"],
+        "judges": ["strict"],
+        "max_unreadable": 0.2,
+        **run_keys,
+    }
     return overlay(folder, {"models": models, "run": keys, "report": {"resamples": 100}}, name)
 
 
@@ -61,6 +67,9 @@ def test_verdicts_head_the_task_with_floor_and_ceiling(finished: Path) -> None:
     table = pd.read_csv(finished / "results/report/scores.csv")
     damr = table[(table.metric == "damr") & (table.scoring == "robust")].set_index("model")
     assert set(damr.grader) == {"strict"} and damr.headline.all()
+    assert set(damr.index) == {"always-ask", "reference", "reveal"}
+    unjudged = table[table.model == "echo"]
+    assert len(unjudged) > 0 and not unjudged.headline.any(), "a trivial tutor of other tasks is not judged"
     assert damr.loc["always-ask", "value"] == 7 / 8, "every first label but that of revealing is the desired one"
     assert damr.loc["reveal", "value"] < damr.loc["always-ask", "value"] == damr.floor.iloc[0]
     assert damr.loc["reveal", "missing"] > 0, "what could not be read is missing, not wrong"
@@ -109,7 +118,9 @@ def test_a_second_run_asks_nothing_and_a_second_judge_runs_its_own_jobs(
 
 
 def test_a_tutor_more_is_judged_alone(finished: Path, judge_server: tuple[str, Any]) -> None:
-    config = json.loads(configure(finished, judge_server[0], tutors=["reference", "added"]).read_text(encoding="utf-8"))
+    config = json.loads(
+        configure(finished, judge_server[0], tutors=["reference", "echo", "added"]).read_text(encoding="utf-8")
+    )
     config["models"]["added"] = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     where = "benchmark=mrbench, model=added"
     assert planned(finished, overlay(finished, config, "tutor.yaml")) == {

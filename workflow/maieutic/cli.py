@@ -290,7 +290,7 @@ def score(given: Arguments) -> None:
     from maieutic.commands import cards_of
     from maieutic.score import score_replies
 
-    absent = [kind for kind, names in ((REWARD, given.graders), (JUDGE, given.judges)) if not names]
+    absent = [kind for kind, names in ((REWARD, given.graders), (JUDGE, given.judged)) if not names]
     cards = [without(loaded.card, absent) for loaded in cards_of(given.benchmark, given.tasks, "released")]
     # A baseline tutor of other tasks has no replies that a reward model scored, or a judge judged.
     rewards = dict(zip(given.graders, given.rewards, strict=True)) if given.rewards else {}
@@ -406,7 +406,7 @@ def parser() -> argparse.ArgumentParser:
          model=need, ceiling=need, tasks=tasks, rewards=files, overlaps=some)  # fmt: skip
     verb("score-replies", score, "grades to scores with intervals", "items", "grades", "out",
          benchmark=need, tasks=tasks, model=need, rewards=some, graders={"nargs": "*", "default": []},
-         judgements=some, judges={"nargs": "*", "default": []}, resamples=seed, seed=seed)  # fmt: skip
+         judgements=some, judges={"nargs": "*", "default": []}, judged={"action": "store_true"}, resamples=seed, seed=seed)  # fmt: skip
     verb("validate-reward-model", validate_reward, "a reward model on the test pairs", "pairs", "rewards", "out",
          model=need, resamples=seed, seed=seed)  # fmt: skip
     verb("validate-criteria", validate_criteria, "criteria classifiers on labels and pairs",

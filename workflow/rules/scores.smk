@@ -24,13 +24,14 @@ rule score_replies:
         tasks=tasks_of,
         graders=checked.run.reward_models,
         judges=judges_of,
+        judged=judged_flag,
         resamples=checked.report.resamples,
         seed=checked.run.seed,
     shell:
         '"$DRIVER" -m maieutic score-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}'
         " --model {wildcards.model} --items results/items/{wildcards.benchmark} --grades {input.grades}"
         " --rewards {input.rewards} --graders {params.graders}"
-        " --judgements {input.judgements} --judges {params.judges}"
+        " --judgements {input.judgements} --judges {params.judges} {params.judged}"
         " --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"
 
 

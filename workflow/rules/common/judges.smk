@@ -107,6 +107,12 @@ def judges_of(wildcards):
     return REPLY_JUDGES if judge_batch(wildcards) else []
 
 
+def judged_flag(wildcards):
+    """Whether judges judge this benchmark: a tutor that they do not judge has then no headline of its own."""
+    judged = REPLY_JUDGES and wildcards.benchmark in judging.judged_benchmarks(checked)
+    return "--judged" if judged else ""
+
+
 def judge_grades(wildcards):
     """What each of them says of the tutor's batch."""
     batch = judge_batch(wildcards)
