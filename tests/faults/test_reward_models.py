@@ -17,6 +17,7 @@ from conftest import ROOT, SERVE
 from maieutic.datasets import mathdial_bridge, mrbench
 from maieutic.datasets.sources import read_source
 from maieutic.files import sha256_of
+from maieutic.judges.labels import make_labels
 from maieutic.models import CriteriaModel, RewardModel
 from maieutic.records import Item, PairReward, Reply, Reward, Turn, read_records, write_records
 from maieutic.rewards.pairs import make_pairs
@@ -60,13 +61,14 @@ def settings(**more: Any) -> str:
 
 @pytest.fixture(scope="module")
 def preferences(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo's pairs."""
+    """The demo's pairs, and its labelled replies."""
     folder = tmp_path_factory.mktemp("preferences")
     demo = Path("resources/demo")
     labels = read_source(demo / "mrbench/MRBench_V1.json", "json")
     bridge = [read_source(demo / f"bridge/{name}.json", "json") for name in ("train", "validation", "test")]
     for source, records in (("mrbench", [labels]), ("bridge", [*bridge, labels])):
         make_pairs(source, records, folder / source / "pairs.jsonl", folder / source / "counts.json")
+    make_labels("mrbench", labels, folder / "labels")
     return folder
 
 
@@ -164,10 +166,14 @@ def score(trained: Path, preferences: Path, tmp_path: Path, name: str, **more: A
         settings=settings(**more),
         weights=trained,
         pairs=preferences / "bridge/pairs.jsonl",
-        journal=tmp_path / f"{name}.journal.jsonl",
+        labels=preferences / "labels",
+        journal=tmp_path / name / "journal.jsonl",
         out=tmp_path / f"{name}.jsonl",
+        labels_out=tmp_path / f"{name}.labelled.jsonl",
     )
     assert done.returncode == 0, done.stdout
+    labelled = read_records(tmp_path / f"{name}.labelled.jsonl", Reward)
+    assert len(labelled) == 86 and "GPT4" in {one.model for one in labelled}
     return read_records(tmp_path / f"{name}.jsonl", PairReward)
 
 
@@ -238,6 +244,7 @@ def test_odd_models_are_refused_by_one_line(trained: Path, tiny: Path, preferenc
     given: dict[str, object] = {
         "model": "m", "settings": settings(), "pairs": preferences / "bridge/pairs.jsonl",
         "journal": tmp_path / "j.jsonl", "out": tmp_path / "out.jsonl",
+        "labels": preferences / "labels", "labels_out": tmp_path / "labelled.jsonl",
     }  # fmt: skip
     done = serve("score-pairs", weights=two, **given)
     assert done.returncode == 2 and "models.m.weights: a reward model has one output, found 2. Mend:" in done.stdout
