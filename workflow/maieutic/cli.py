@@ -406,7 +406,8 @@ def parser() -> argparse.ArgumentParser:
          model=need, ceiling=need, tasks=tasks, rewards=files, overlaps=some)  # fmt: skip
     verb("score-replies", score, "grades to scores with intervals", "items", "grades", "out",
          benchmark=need, tasks=tasks, model=need, rewards=some, graders={"nargs": "*", "default": []},
-         judgements=some, judges={"nargs": "*", "default": []}, judged={"action": "store_true"}, resamples=seed, seed=seed)  # fmt: skip
+         judgements=some, judges={"nargs": "*", "default": []}, judged={"action": "store_true"},
+         resamples=seed, seed=seed)  # fmt: skip
     verb("validate-reward-model", validate_reward, "a reward model on the test pairs", "pairs", "rewards", "out",
          model=need, resamples=seed, seed=seed)  # fmt: skip
     verb("validate-criteria", validate_criteria, "criteria classifiers on labels and pairs",
