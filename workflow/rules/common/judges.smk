@@ -11,26 +11,19 @@ def answering_json(wildcards):
     return settings.entry_json(checked.models[answering(wildcards.model)])
 
 
-def rubric_files_of(judge):
-    """The rubric cards of a judge, and their prompts."""
-    names = judging.rubric_names(checked, judge)
-    return sorted({str(file) for name in names for file in rubrics.files_of(name)})
-
-
-def reply_rubric_files_of(judge):
-    """Those by which it judges replies."""
-    names = JUDGES[judge].rubrics
+def rubric_files_of(names):
+    """Rubric cards and their prompts."""
     return sorted({str(file) for name in names for file in rubrics.files_of(name)})
 
 
 def reply_rubric_files(wildcards):
-    """Those of one job's judge."""
-    return reply_rubric_files_of(wildcards.model)
+    """Those by which one job's judge judges replies."""
+    return rubric_files_of(JUDGES[wildcards.model].rubrics)
 
 
 def rubric_files(wildcards):
     """All of one job's judge."""
-    return rubric_files_of(wildcards.model)
+    return rubric_files_of(judging.rubric_names(checked, wildcards.model))
 
 
 def reply_judge_json(wildcards):
@@ -124,7 +117,7 @@ def judge_grades(wildcards):
 
 def grading_rubrics(wildcards):
     """The rubric cards behind their verdicts."""
-    return sorted({file for judge in judges_of(wildcards) for file in reply_rubric_files_of(judge)})
+    return rubric_files_of(name for judge in judges_of(wildcards) for name in JUDGES[judge].rubrics)
 
 
 def judged_releases(judge):
