@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from maieutic.forms import constructed, detected
 from maieutic.records import Item
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
@@ -25,11 +26,31 @@ def reveal(item: Item) -> str:
     return f"The answer is: {item.reference.get('solution') or item.reference['text']}"
 
 
-TUTORS: dict[str, Callable[[Item], str]] = {
+def student_solution(item: Item) -> str:
+    """What the student wrote, uncorrected."""
+    return item.vars.get("student_solution") or last_sentence(item)
+
+
+def copied_seed(item: Item) -> str:
+    """The problem that a new one was to be made of, as if it were new."""
+    problem = item.vars.get("seed_problem") or last_sentence(item)
+    return constructed(problem, item.vars.get("seed_solution", ""))
+
+
+def reference(item: Item) -> str | list[str]:
+    """What a person said; in a conversation of several turns, in each of them."""
+    turns = item.reference.get("turns")
+    return [str(text) for text in turns] if turns else str(item.reference["text"])
+
+
+TUTORS: dict[str, Callable[[Item], str | list[str]]] = {
     "always-yes": lambda item: "Yes",
     "always-0": lambda item: "0",
     "always-ask": lambda item: ASK,
+    "finds-nothing": lambda item: [detected(True, 0), student_solution(item)],
+    "blames-step-1": lambda item: [detected(False, 1, "This step is wrong."), student_solution(item)],
+    "copy-seed": copied_seed,
     "echo": last_sentence,
     "reveal": reveal,
-    "reference": lambda item: str(item.reference["text"]),
+    "reference": reference,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import Field, ValidationError
@@ -19,8 +19,15 @@ JUDGE = "judge"
 MODEL_GRADERS = (REWARD, JUDGE)  # graders that are models of their own, not parsers
 
 
+class Part(Entry):
+    """The grades of one grader under one criterion, for a metric that is made of several."""
+
+    grader: str
+    criterion: str | None = None
+
+
 class Metric(Entry):
-    """How one number is made from the grades of one grader."""
+    """How one number is made from the grades of one grader, or from the parts of several."""
 
     headline: bool = Field(False, description="The number of the leaderboard; one for each task")
     grader: str | None = Field(None, description="Whose grades; default: the card's first grader")
@@ -31,6 +38,7 @@ class Metric(Entry):
     subset: bool = Field(False, description="Made of the items that have such a grade; the others are not missing")
     stand_in: bool = Field(False, description="The headline of a run without the grader that the headline needs")
     only: dict[str, str] = Field({}, description="Made of the items with these tags")
+    parts: list[Part] = Field([], description="Made of all these grades of an item; one that was not asked for is none")
 
 
 class Baselines(Entry):
@@ -62,7 +70,9 @@ class Card(Entry):
     dataset: str = Field(description="Entry of the dataset registry")
     loader: str = Field(description="Name in datasets/")
     items: int = Field(description="Published number of items")
+    system: str | None = Field(None, description="Template of the system message; the first turn is then the user's")
     turns: list[str] = Field(min_length=1, description="One prompt template for each turn of the conversation")
+    role: Literal["system", "user"] | None = Field(None, description="Of the first turn; null: the model's prompt_role")
     shots: str | None = Field(None, description="Few-shot text, rendered as {{ shots }}")
     stop: list[str] = []
     endpoint: Endpoint = "completions"
@@ -109,6 +119,7 @@ class LoadedCard(Entry):
     card: Card
     templates: list[str]
     shots: str
+    system: str = ""
 
 
 def without(card: Card, absent: list[str]) -> Card:
@@ -140,19 +151,51 @@ def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
         raise UserError(
             str(path), f"there is no such card; {path.parent.name} has {', '.join(known)}", "name one of these"
         )
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise UserError(str(path), f"not YAML that can be read safely: {error}", "mend the file") from None
-    card = parse(str(path), content)
+    card = parse(str(path), read_like(path))
     if (card.task, card.benchmark) != (path.stem, path.parent.name):
         raise UserError(str(path), f"task and benchmark say {card.benchmark}/{card.task}", "name the file as the task")
     check_headline(path, card)
     asked = card.under(protocol)
-    if asked.endpoint == "completions" and len(asked.turns) > 1:
-        raise UserError(f"{path}: turns", "several turns need the chat endpoint", "set endpoint: chat")
+    if asked.endpoint == "completions" and (len(asked.turns) > 1 or asked.system):
+        raise UserError(
+            f"{path}: turns", "several turns or a system message need the chat endpoint", "set endpoint: chat"
+        )
     templates = [read_text(path, "turns", name) for name in asked.turns]
-    return LoadedCard(card=asked, templates=templates, shots=read_text(path, "shots", asked.shots))
+    shots, system = read_text(path, "shots", asked.shots), read_text(path, "system", asked.system)
+    return LoadedCard(card=asked, templates=templates, shots=shots, system=system)
+
+
+def read_like(path: Path) -> Any:
+    """The content of a card. One that is `like` another of its folder says only what differs.
+
+    Mappings are merged, and null takes a key of theirs away.
+    """
+    content = read_yaml(path)
+    if not isinstance(content, dict) or "like" not in content:
+        return content
+    other = path.with_name(f"{content.pop('like')}.yaml")
+    base = read_yaml(other) if other.parent == path.parent and other.is_file() else None
+    if not isinstance(base, dict) or "like" in base:
+        raise UserError(f"{path}: like", f"{other.name} is no card that stands by itself", "name one of this folder")
+    for key, value in content.items():
+        both = isinstance(value, dict) and isinstance(base.get(key), dict)
+        merged = {**base[key], **value} if both else value
+        base[key] = {name: one for name, one in merged.items() if one is not None} if both else merged
+    return base
+
+
+def read_yaml(path: Path) -> Any:
+    """A YAML file's content. Raises UserError for one that cannot be read safely."""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise UserError(str(path), f"not YAML that can be read safely: {error}", "mend the file") from None
+
+
+def like_of(path: Path) -> list[Path]:
+    """The card that another one is like."""
+    content = read_yaml(path)
+    return [path.with_name(f"{content['like']}.yaml")] if isinstance(content, dict) and "like" in content else []
 
 
 def check_headline(path: Path, card: Card) -> None:
@@ -180,14 +223,16 @@ def read_text(card: Path, key: str, name: str | None) -> str:
 
 def check_variables(path: Path, loaded: LoadedCard, offered: set[str]) -> None:
     """Refuse a prompt that asks for a variable which its loader does not give."""
-    for turn, (name, template) in enumerate(zip(loaded.card.turns, loaded.templates, strict=True)):
+    asked = [(0, loaded.card.system, loaded.system)] if loaded.card.system else []
+    asked += zip(range(len(loaded.templates)), loaded.card.turns, loaded.templates, strict=True)
+    for turn, name, template in asked:
         try:
             needed = variables_of(template)
         except ValueError as error:
-            raise UserError(str(path.parent / name), f"not a template: {error}", "mend the template") from None
+            raise UserError(str(path.parent / str(name)), f"not a template: {error}", "mend the template") from None
         if unknown := needed - offered - ({"shots", "answers"} if turn else {"shots"}):
             raise UserError(
-                str(path.parent / name),
+                str(path.parent / str(name)),
                 f"undefined prompt variable {', '.join(sorted(unknown))}",
                 f"loader {loaded.card.loader} gives {', '.join(sorted(offered))}",
             )
@@ -195,5 +240,5 @@ def check_variables(path: Path, loaded: LoadedCard, offered: set[str]) -> None:
 
 def files_of(path: Path, loaded: LoadedCard) -> list[Path]:
     """The card and every file that it is read with: the inputs of a rule that uses it."""
-    names = [*loaded.card.turns, *([loaded.card.shots] if loaded.card.shots else [])]
-    return [path, *(path.parent / name for name in names)]
+    names = [*loaded.card.turns, *filter(None, (loaded.card.shots, loaded.card.system))]
+    return [path, *like_of(path), *(path.parent / name for name in names)]

@@ -14,9 +14,10 @@ from maieutic.datasets.sampling import select
 from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
 from maieutic.generate import Limits, generate_replies
-from maieutic.graders import GRADERS
+from maieutic.graders import CONVERSATION_GRADERS, GRADERS
+from maieutic.graders.reading import Reading
 from maieutic.models import Tutor
-from maieutic.records import SCORINGS, Grade, Item, Reply, read_records, write_records
+from maieutic.records import SCORINGS, Grade, Item, Reply, Scoring, read_records, write_records
 
 
 def model_of(settings: str) -> Tutor:
@@ -80,7 +81,7 @@ def parse_replies(benchmark: str, tasks: list[str], items_dir: Path, replies: Pa
             if reply is None:
                 raise UserError(str(replies), f"no reply to {item.task}/{item.id}", "delete this file and run again")
             for grader in loaded.card.graders:
-                if grader in GRADERS:  # reward models and judges have jobs of their own
+                if grader in {*GRADERS, *CONVERSATION_GRADERS}:  # reward models and judges have jobs of their own
                     grades += grades_of(grader, item, reply)
     write_records(out, grades)
 
@@ -94,8 +95,15 @@ def grades_of(grader: str, item: Item, reply: Reply) -> list[Grade]:
         if reply.error:
             grades.append(Grade(**common, value=None, correct=None, raw="", why_none=f"refused: {reply.error}"))
             continue
-        grades += [Grade(**common, **reading._asdict()) for reading in GRADERS[grader](item, reply.text, scoring)]
+        grades += [Grade(**common, **one._asdict()) for one in readings_of(grader, item, reply, scoring)]
     return grades
+
+
+def readings_of(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list[Reading]:
+    """What one grader reads in a reply: in its last turn, or in all of them."""
+    if grader in CONVERSATION_GRADERS:
+        return CONVERSATION_GRADERS[grader](item, [turn.text for turn in reply.turns], scoring)
+    return GRADERS[grader](item, reply.text, scoring)
 
 
 def save_config(config: str, out: Path) -> None:

@@ -17,7 +17,7 @@ from maieutic.journal import Entry, Journal, digest, request_key
 from maieutic.models import BaselineModel, HostedModel, ServedModel, VllmModel
 from maieutic.progress import Progress
 from maieutic.prompts import Messages, render
-from maieutic.records import Item, Prompt, Reply, Turn, write_records
+from maieutic.records import NOBODY_ASKED, Item, Prompt, Reply, Turn, write_records
 
 log = logging.getLogger(__name__)
 Work = list[tuple[LoadedCard, Item]]
@@ -31,6 +31,7 @@ class Job:
     ) -> None:
         self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
         self.asked = 0
+        self.rounds = Rounds()
         self.waiting: dict[str, asyncio.Future[Entry]] = {}
 
     async def end(self) -> None:
@@ -63,6 +64,30 @@ class Job:
             del self.waiting[key]
 
 
+class Rounds:
+    """Which turn each conversation is in, to say once a turn how many others it did not wait for."""
+
+    def __init__(self) -> None:
+        self.at: dict[tuple[str, str], int] = {}
+        self.said: set[tuple[str, int]] = set()
+
+    def enter(self, item: Item, number: int, turns: int) -> None:
+        """One item goes into its turn `number`."""
+        self.at[item.task, item.id] = number
+        if number == 1 or (item.task, number) in self.said:
+            return
+        self.said.add((item.task, number))
+        behind = sum(task == item.task and at < number for (task, _), at in self.at.items())
+        log.info(
+            "%s: turn %d of %d begins with %s, while %d others are in an earlier turn",
+            *(item.task, number, turns, item.id, behind),
+        )
+
+    def leave(self, item: Item) -> None:
+        """One item's conversation is over."""
+        del self.at[item.task, item.id]
+
+
 class Limits:
     """What a run may change of every request."""
 
@@ -83,16 +108,33 @@ def request_of(loaded: LoadedCard, messages: Messages, model: ServedModel, limit
     }
 
 
+def opening(loaded: LoadedCard, item: Item, model: ServedModel) -> Messages:
+    """What stands before the first turn: the system message, and what was said before."""
+    first = [{"role": "system", "content": render(loaded.system, item.vars, "")}] if loaded.card.system else []
+    return [*first, *item.history]
+
+
+def folded(messages: Messages) -> Messages:
+    """The system message at the head of the first message of the user, for models that take none."""
+    system, *others = messages
+    first = next(number for number, message in enumerate(others) if message["role"] == "user")
+    content = f"{system['content']}\n\n{others[first]['content']}"
+    return [*others[:first], {"role": "user", "content": content}, *others[first + 1 :]]
+
+
 async def converse(loaded: LoadedCard, item: Item, job: Job, limits: Limits, prompts: dict[str, Prompt]) -> Reply:
     """One item from its first turn to its last; later turns see the tutor's own answers."""
     turns: list[Turn] = []
-    messages: Messages = []
-    for template in loaded.templates:
+    messages = opening(loaded, item, job.model)
+    for number, template in enumerate(loaded.templates, 1):
         if turns:
             messages = [*messages, {"role": "assistant", "content": turns[-1].text}]
         said = {**item.vars, "answers": [turn.text for turn in turns]}
-        role = "user" if turns else job.model.prompt_role
+        role = "user" if messages else loaded.card.role or job.model.prompt_role
         messages = [*messages, {"role": role, "content": render(template, said, loaded.shots)}]
+        if not turns and loaded.card.system and job.model.prompt_role == "user":  # a model without system messages
+            messages = folded(messages)
+        job.rounds.enter(item, number, len(loaded.templates))
         request = request_of(loaded, messages, job.model, limits)
         sent = digest(messages)
         prompts.setdefault(sent, Prompt(messages=sent, content=messages))
@@ -101,6 +143,7 @@ async def converse(loaded: LoadedCard, item: Item, job: Job, limits: Limits, pro
         turns.append(Turn(messages=sent, **fields))
         if entry.error:
             break
+    job.rounds.leave(item)
     # A card has at least one turn, so the last one's entry is there: its key names the whole conversation.
     return Reply(id=item.id, task=item.task, model=job.name, key=entry.key, turns=turns, error=entry.error)
 
@@ -170,7 +213,7 @@ def generate_replies(
 ) -> None:
     """Write one Reply per item, and the prompts that were sent; nothing is asked that the journal holds."""
     if isinstance(model, BaselineModel):
-        write_records(out, [baseline_reply(name, model, item) for _, item in work])
+        write_records(out, [baseline_reply(name, model, item, len(loaded.templates)) for loaded, item in work])
         write_records(prompts_out, [])
         return
     with Journal(journal_path, Entry) as journal:
@@ -193,8 +236,11 @@ async def run_job(work: Work, job: Job, limits: Limits) -> tuple[list[Reply], li
         await job.end()
 
 
-def baseline_reply(name: str, model: BaselineModel, item: Item) -> Reply:
-    """A trivial tutor's reply."""
-    text = TUTORS[model.tutor](item)
-    turn = Turn(messages="none", text=text, finish="stop", prompt_tokens=0, completion_tokens=0, seconds=0.0)
-    return Reply(id=item.id, task=item.task, model=name, key="none", turns=[turn])
+def baseline_reply(name: str, model: BaselineModel, item: Item, turns: int) -> Reply:
+    """What a trivial tutor says in every turn; where it has said all that it has, the last again."""
+    said = TUTORS[model.tutor](item)
+    texts = [said] * turns if isinstance(said, str) else [said[min(turn, len(said) - 1)] for turn in range(turns)]
+    common = {"messages": NOBODY_ASKED, "finish": "stop", "prompt_tokens": 0, "completion_tokens": 0, "seconds": 0.0}
+    return Reply(
+        id=item.id, task=item.task, model=name, key=NOBODY_ASKED, turns=[Turn(text=text, **common) for text in texts]
+    )

@@ -11,17 +11,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import accuracy_score, f1_score, precision_score, recall_score
+from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef, precision_score, recall_score
 
 Counts = npt.NDArray[np.float64]
 
 
 class Graded(NamedTuple):
-    """What a metric sees of one item: the grade's value, whether it is right, and the reference value."""
+    """What a metric sees of one item: the grade's value, whether it is right, and the reference value.
+
+    parts: for a metric that is made of several grades, each of them in the card's order; None: not asked for.
+    """
 
     value: Any
     correct: bool | None
     gold: Any
+    parts: tuple[Graded | None, ...] = ()
 
 
 class Metric(NamedTuple):
@@ -101,6 +105,99 @@ def averaged_f1(average: str, of_sums: Callable[[Counts], Counts]) -> Metric:
     )
 
 
+def of_counts(counts: Callable[[list[Graded]], Counts], of_sums: Callable[[Counts], Counts]) -> Metric:
+    """A metric that is defined by its counts."""
+    return Metric(lambda items: float(of_sums(counts(items).sum(axis=0))), counts, of_sums)
+
+
+def mcc(sums: Counts) -> Counts:
+    """Matthews' correlation of binary counts (true positives, false positives, false negatives, items)."""
+    tp, fp, fn, n = np.moveaxis(sums, -1, 0)
+    tn = n - tp - fp - fn
+    spread = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
+    return share(tp * tn - fp * fn, spread)
+
+
+def detection_counts(items: list[Graded]) -> Counts:
+    """Of the wrong solutions, those whose first wrong step was named; of the right ones, those found right."""
+    return np.array(
+        [[right(one) * bool(one.gold), bool(one.gold), right(one) * (not one.gold), not one.gold] for one in items],
+        dtype=float,
+    )
+
+
+def detection_f1(sums: Counts) -> Counts:
+    """Harmonic mean of both accuracies (ProcessBench, arXiv 2412.06559, section 4.1)."""
+    wrong, correct = share(sums[..., 0], sums[..., 1]), share(sums[..., 2], sums[..., 3])
+    return share(2 * wrong * correct, wrong + correct)
+
+
+def holds(part: Graded | None) -> float:
+    """1 for a part that is right; one that nobody was asked for is not."""
+    return float(part is not None and bool(part.correct))
+
+
+def reason_counts(items: list[Graded]) -> Counts:
+    """Of the wrong solutions, those whose first wrong step and its reason are right. Parts: step, reason."""
+    counts = []
+    for item in items:
+        step, reason = item.parts
+        assert step is not None
+        counts.append([holds(step) * holds(reason) * bool(step.gold), float(bool(step.gold))])
+    return np.array(counts, dtype=float)
+
+
+def mr_counts(items: list[Graded]) -> Counts:
+    """Binary counts of the verdicts, then step and reason of the wrong solutions. Parts: verdict, step, reason."""
+    verdicts = [item.parts[0] for item in items]
+    found = binary_counts([one for one in verdicts if one is not None])
+    of_wrong = reason_counts([item._replace(parts=item.parts[1:]) for item in items])
+    steps = [[holds(item.parts[1]) * wrong] for item, (_, wrong) in zip(items, of_wrong, strict=True)]
+    return np.concatenate([found, np.array(steps), of_wrong], axis=1)
+
+
+def mr_score(sums: Counts) -> Counts:
+    """MR-Score (MR-GSM8K, arXiv 2312.17080, section 3.3): both accuracies are of the incorrect solutions."""
+    step, reason = share(sums[..., 4], sums[..., 6]), share(sums[..., 5], sums[..., 6])
+    return mr_of(mcc(sums[..., :4]), step, reason)
+
+
+def mr_of(correlation: Counts, step: Counts, reason: Counts) -> Counts:
+    """0.2 max(0, MCC) + 0.3 step + 0.5 reason."""
+    return 0.2 * np.maximum(0, correlation) + 0.3 * step + 0.5 * reason
+
+
+def level_counts(items: list[Graded]) -> Counts:
+    """For each part in turn its value and whether it applies: items x (2 x parts)."""
+    return np.array([[cell for part in item.parts for cell in cells_of(part)] for item in items], dtype=float)
+
+
+def cells_of(part: Graded | None) -> tuple[float, float]:
+    """A part's value and 1; zeros for one that does not apply."""
+    return (0.0, 0.0) if part is None else (number(part), 1.0)
+
+
+def level(sums: Counts, part: int) -> Counts:
+    """The mean of one part over the items that it applies to."""
+    return share(sums[..., 2 * part], sums[..., 2 * part + 1])
+
+
+def mean_level(sums: Counts) -> Counts:
+    """The mean of the parts' means. A part that applies to no item is left out."""
+    values, whole = sums[..., 0::2], sums[..., 1::2]
+    return share(share(values, whole).sum(-1), (whole > 0).sum(-1).astype(float))
+
+
+def overall(sums: Counts) -> Counts:
+    """(General-Level + mean of the principles) / 2 (KMP-Bench, section 4.1). Parts: general, then the principles."""
+    return overall_of(level(sums, 0), mean_level(sums[..., 2:]))
+
+
+def overall_of(general: Counts, principles: Counts) -> Counts:
+    """The mean of both."""
+    return (general + principles) / 2
+
+
 METRICS: dict[str, Metric] = {
     "accuracy": mean_of(right)._replace(
         value=lambda items: float(accuracy_score([True] * len(items), [bool(item.correct) for item in items]))
@@ -129,4 +226,18 @@ METRICS: dict[str, Metric] = {
     "bleu": mean_of(number),
     "match": mean_of(right),
     "mean": mean_of(number),
+    "ties": mean_of(lambda item: float(item.value == "tie")),
+    "losses": mean_of(lambda item: float(item.value == "lose")),
+    "mcc": Metric(
+        lambda items: float(
+            matthews_corrcoef([bool(item.gold) for item in items], [bool(item.value) for item in items])
+        ),
+        binary_counts,
+        mcc,
+    ),
+    "detection_f1": of_counts(detection_counts, detection_f1),
+    "reason_accuracy": of_counts(reason_counts, lambda sums: share(sums[..., 0], sums[..., 1])),
+    "mr_score": of_counts(mr_counts, mr_score),
+    "kmp_principles": of_counts(level_counts, mean_level),
+    "kmp_overall": of_counts(level_counts, overall),
 }

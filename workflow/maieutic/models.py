@@ -279,6 +279,7 @@ class JudgeModel(Model):
     rubrics: list[str] = Field([], description="Rubric cards for replies; a task takes the first that its card names")
     pairs: list[str] = Field([], description="Rubric cards for the Bridge pairs, each in both orders")
     max_tokens: int | None = Field(None, ge=1, description="Of an answer, instead of the model's own bound")
+    reasons: bool = Field(True, description="Whether a verdict is argued where the server decodes by a schema")
     label_limit: int | None = Field(None, ge=1, description="Instead of run.label_limit, for this judge")
     max_unreadable: float | None = Field(None, ge=0, le=1, description="Instead of run.max_unreadable, for this judge")
     group: str = "judge"

@@ -15,6 +15,9 @@ Scoring = Literal["paper_compat", "robust"]
 SCORINGS: tuple[Scoring, ...] = ("paper_compat", "robust")
 
 
+NOBODY_ASKED = "none"  # instead of a request's key
+
+
 class Record(BaseModel):
     """A line of a results file. Unknown fields are refused."""
 
@@ -22,7 +25,10 @@ class Record(BaseModel):
 
 
 class Item(Record):
-    """One test case. `vars` fill the prompt, `cluster` names the problem that the bootstrap resamples."""
+    """One test case. `vars` fill the prompt, `cluster` names the problem that the bootstrap resamples.
+
+    history: chat messages (`role`, `content`) that stand before the card's first turn.
+    """
 
     id: str
     task: str
@@ -31,6 +37,7 @@ class Item(Record):
     reference: dict[str, Any]
     tags: dict[str, str] = {}
     images: list[str] = []
+    history: list[dict[str, str]] = []
 
 
 class Turn(Record):
@@ -54,6 +61,11 @@ class Reply(Record):
     key: str
     turns: list[Turn]
     error: str | None = None
+
+    @property
+    def trivial(self) -> bool:
+        """Whether a baseline tutor said it: nobody was asked."""
+        return self.key == NOBODY_ASKED
 
     @property
     def text(self) -> str:

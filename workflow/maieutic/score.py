@@ -49,10 +49,61 @@ def score_task(
         for number, (grader, source) in enumerate(sources.items()):
             shown = metric if number == 0 else metric.model_copy(update={"headline": False})
             for scoring in SCORINGS:
-                if mine := source.get((f"{kind}/{scoring}", metric.criterion)):
-                    score = score_metric(card, name, shown, scoring, model, items, mine, resamples, seed)
+                if metric.parts:
+                    found = joined(metric, scoring, items, {**parsed, **source})
+                else:
+                    found = graded_items(metric, kind, items, source.get((f"{kind}/{scoring}", metric.criterion), {}))
+                if found is not None:
+                    score = score_metric(card, name, shown, scoring, model, *found, resamples, seed)
                     scores.append(score.model_copy(update={"grader": grader}))
     return scores
+
+
+Found = tuple[list[tuple[Item, Graded]], int]  # the items with what is known of them, and how many are missing
+
+
+def graded_items(metric: Metric, kind: str, items: list[Item], grades: dict[str, Grade]) -> Found | None:
+    """The items with their grade. None where the grader said nothing of this task."""
+    if not grades:
+        return None
+    gold = GOLD_FIELD.get(kind)
+    counted = counted_items(metric, items)
+    counted = [item for item in counted if item.id in grades] if metric.subset else counted
+    known = [(item, seen(item, grades.get(item.id), gold)) for item in counted]
+    found = [(item, one) for item, one in known if one is not None]
+    return found, len(counted) - len(found)
+
+
+def counted_items(metric: Metric, items: list[Item]) -> list[Item]:
+    """The items that a metric is made of."""
+    return [item for item in items if metric.only.items() <= item.tags.items()]
+
+
+def unread(grade: Grade | None) -> bool:
+    """Whether a grade is there and says nothing."""
+    return grade is not None and grade.value is None and grade.correct is None
+
+
+def seen(item: Item, grade: Grade | None, gold: str | None) -> Graded | None:
+    """What a metric sees of one item's grade; None where there is none, or where it could not be read."""
+    if grade is None or unread(grade):
+        return None
+    return Graded(grade.value, grade.correct, item.reference[gold] if gold else None)
+
+
+def joined(metric: Metric, scoring: Scoring, items: list[Item], given: Given) -> Found | None:
+    """The items with all parts of a metric. One unreadable part makes an item missing; so does having none at all."""
+    sources = [(part.grader, given.get((f"{part.grader}/{scoring}", part.criterion), {})) for part in metric.parts]
+    if not any(grades for _, grades in sources):
+        return None
+    counted = counted_items(metric, items)
+    found = []
+    for item in counted:
+        grades = [grades.get(item.id) for _, grades in sources]
+        parts = tuple(seen(item, grade, GOLD_FIELD.get(kind)) for grade, (kind, _) in zip(grades, sources, strict=True))
+        if any(parts) and not any(map(unread, grades)):
+            found.append((item, Graded(None, None, None, parts)))
+    return found, len(counted) - len(found)
 
 
 def score_metric(
@@ -61,27 +112,19 @@ def score_metric(
     metric: Metric,
     scoring: Scoring,
     model: str,
-    items: list[Item],
-    grades: dict[str, Grade],
+    found: list[tuple[Item, Graded]],
+    missing: int,
     resamples: int,
     seed: int,
 ) -> Score:
     """One number. Its value comes from scikit-learn or the mean, its interval from whole problems drawn again."""
     function: Function = METRICS[metric.function or name]
-    gold = GOLD_FIELD.get(metric.grader or card.graders[0])
-    graded, clusters = [], []
-    counted = [item for item in items if metric.only.items() <= item.tags.items()]
-    counted = [item for item in counted if item.id in grades] if metric.subset else counted
-    for item in counted:
-        grade = grades.get(item.id)
-        if grade is None or (grade.value is None and grade.correct is None):
-            continue
-        graded.append(Graded(grade.value, grade.correct, item.reference[gold] if gold else None))
-        clusters.append(item.cluster)
+    known = [one for _, one in found]
+    clusters = [item.cluster for item, _ in found]
     value, interval = None, Interval(None, None)
-    if graded:
-        value = function.value(graded)
-        interval = clustered_interval(function.counts(graded), function.of_sums, clusters, resamples, seed)
+    if known:
+        value = function.value(known)
+        interval = clustered_interval(function.counts(known), function.of_sums, clusters, resamples, seed)
     return Score(
         task=card.task,
         model=model,
@@ -91,8 +134,8 @@ def score_metric(
         value=value,
         low=interval.low,
         high=interval.high,
-        n=len(graded),
-        missing=len(counted) - len(graded),
+        n=len(known),
+        missing=missing,
         clusters=len(set(clusters)),
     )
 

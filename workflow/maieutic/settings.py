@@ -18,7 +18,7 @@ from maieutic.cards import LoadedCard
 from maieutic.datasets import LOADERS
 from maieutic.datasets.sources import Dataset, Edition
 from maieutic.errors import UserError
-from maieutic.graders import GRADERS
+from maieutic.graders import CONVERSATION_GRADERS, GRADERS
 from maieutic.judges.checks import check_judges
 from maieutic.metrics import METRICS
 from maieutic.models import (
@@ -222,13 +222,13 @@ def check_card(config: Config, path: Path, loaded: LoadedCard) -> None:
     for key, name, known in (
         ("dataset", card.dataset, list(config.datasets)),
         ("loader", card.loader, list(LOADERS)),
-        *(("graders", name, [*GRADERS, *cards.MODEL_GRADERS]) for name in card.graders),
+        *(("graders", name, [*GRADERS, *CONVERSATION_GRADERS, *cards.MODEL_GRADERS]) for name in card.graders),
         *(("baselines", name, list(config.models)) for name in [*card.baselines.floor, card.baselines.ceiling]),
         *((f"metrics.{name}", metric.function or name, list(METRICS)) for name, metric in card.metrics.items()),
         *(
-            (f"metrics.{name}.grader", metric.grader, card.graders)
+            (f"metrics.{name}.grader", grader, card.graders)
             for name, metric in card.metrics.items()
-            if metric.grader
+            for grader in filter(None, (metric.grader, *(part.grader for part in metric.parts)))
         ),
     ):
         if name not in known:

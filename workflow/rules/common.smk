@@ -12,6 +12,7 @@ from maieutic.errors import UserError
 from maieutic.judges import checks as judge_checks
 from maieutic.judges import rubrics
 from maieutic.judges import selection as judging
+from maieutic.judges import work as judge_work
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.rewards import checks, selection
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
@@ -124,16 +125,18 @@ def loader_code(wildcards):
     """The module of a card's loader, and what all loaders share."""
     return code(
         settings.LOADERS[card_of(wildcards).loader].file,
+        "datasets/kmp.py",
         "datasets/sampling.py",
         "datasets/sources.py",
         "datasets/text.py",
+        "forms.py",
     )
 
 
 def tutor_code(wildcards):
     """The modules that decide what a tutor is asked, or what a baseline tutor says."""
     if checked.models[wildcards.model].engine == "baseline":
-        return code("baselines.py")
+        return code("baselines.py", "forms.py")
     return code("generate.py", "prompts.py", "thinking.py")
 
 

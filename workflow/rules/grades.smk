@@ -125,7 +125,7 @@ rule judge_labelled:
         labels=label_files,
         pairs=judge_pairs,
         weights=answering_weights,
-        rubrics=rubric_files,
+        rubrics=label_rubric_files,
         code=judge_code(),
     output:
         "results/grades/labelled/{model}.jsonl",
@@ -142,7 +142,7 @@ rule judge_labelled:
         **MODEL_JOB,
     params:
         python='"$SERVE"',
-        settings=model_json,
+        settings=label_judge_json,
         answering=answering_json,
         weights=lambda wildcards: f"--weights results/weights/{answering(wildcards.model)}",
         labels=label_folders,
@@ -161,7 +161,7 @@ use rule judge_labelled as judge_labelled_locally with:
     input:
         labels=label_files,
         pairs=judge_pairs,
-        rubrics=rubric_files,
+        rubrics=label_rubric_files,
         code=judge_code(),
     wildcard_constraints:
         model=one_of(HOSTED_JUDGES),

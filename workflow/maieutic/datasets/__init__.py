@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from maieutic.datasets import gsm8k, mathdial_bridge, mrbench, stepverify
+from maieutic.datasets import gsm8k, kmp, mathchat, mathdial_bridge, mr_gsm8k, mrbench, processbench, stepverify
 from maieutic.datasets.sources import Source
 from maieutic.records import Item
 
@@ -30,4 +30,16 @@ LOADERS = {
     "stepverify_correction": Loader(stepverify.correction, stepverify.CHAT_VARIABLES),
     "mathdial_bridge": Loader(mathdial_bridge.next_turn, mathdial_bridge.VARIABLES),
     "mrbench": Loader(mrbench.remediation, mrbench.VARIABLES),
+    "kmp_fqa": Loader(kmp.follow_up, kmp.FQA_VARIABLES),
+    "kmp_ec": Loader(kmp.error_correction, kmp.EC_VARIABLES),
+    "kmp_gen_followup": Loader(kmp.gen_follow_up, kmp.GEN_VARIABLES),
+    "kmp_gen_similar": Loader(kmp.gen_similar, kmp.GEN_VARIABLES),
+    "kmp_dialogue": Loader(kmp.dialogue, kmp.DIALOGUE_VARIABLES),
+    "mathchat_fqa": Loader(mathchat.follow_up, kmp.FQA_VARIABLES),
+    "mathchat_gen_followup": Loader(mathchat.gen_follow_up, kmp.GEN_VARIABLES),
+    "mathchat_gen_similar": Loader(mathchat.gen_similar, kmp.GEN_VARIABLES),
+    "stepverify_ec": Loader(stepverify.detection, kmp.EC_VARIABLES),
+    "processbench_ec": Loader(processbench.detection, kmp.EC_VARIABLES),
+    "mr_gsm8k_ec": Loader(mr_gsm8k.detection, kmp.EC_VARIABLES),
+    "mr_gsm8k_ec_twins": Loader(mr_gsm8k.with_twins, kmp.EC_VARIABLES),
 }

@@ -1,16 +1,23 @@
-"""Graders: what is read from a reply. A grader is a function of item, text and scoring; this dict lists them."""
+"""Graders: what is read from a reply, by functions of item, text and scoring.
+
+Those of GRADERS read a reply's last turn, those of CONVERSATION_GRADERS all its turns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from maieutic.graders.answers import answer, corrected_answer
+from maieutic.graders.detection import correction, error_detection
 from maieutic.graders.labels import step, yes_no
+from maieutic.graders.problems import new_problem
 from maieutic.graders.questions import question, socratic_bleu, statistics
 from maieutic.graders.reading import Reading
+from maieutic.graders.rounds import round_answers
 from maieutic.records import Item, Scoring
 
 Grader = Callable[[Item, str, Scoring], list[Reading]]
+ConversationGrader = Callable[[Item, Sequence[str], Scoring], list[Reading]]
 
 GRADERS: dict[str, Grader] = {
     "answer": answer,
@@ -22,4 +29,15 @@ GRADERS: dict[str, Grader] = {
     "statistics": statistics,
 }
 
-GOLD_FIELD = {"yes_no": "incorrect", "step": "step"}  # the reference field that holds a grader's gold label
+CONVERSATION_GRADERS: dict[str, ConversationGrader] = {
+    "round_answers": round_answers,
+    "error_detection": error_detection,
+    "correction": correction,
+    "new_problem": new_problem,
+}
+
+GOLD_FIELD = {
+    "yes_no": "incorrect",
+    "step": "step",
+    "error_detection": "incorrect",
+}  # the reference field that holds a grader's gold label

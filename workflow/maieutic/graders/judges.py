@@ -1,4 +1,4 @@
-"""What a judge's verdicts say of a reply: one grade a criterion, and how many have the desired label."""
+"""What a judge's verdicts say of a reply: a grade for each criterion, and the shares of desired verdicts."""
 
 from __future__ import annotations
 
@@ -7,47 +7,73 @@ from collections.abc import Sequence
 
 from maieutic.cards import JUDGE
 from maieutic.graders.reading import KEPT
-from maieutic.judges.rubrics import read_rubric
+from maieutic.judges.cases import merged
+from maieutic.judges.rubrics import Rubric, desired_of, read_rubric
 from maieutic.records import SCORINGS, Grade, Judgement, Scoring, Verdict
 
 DESIRED_SHARE = "desired_share"
+SAME_IN_BOTH = "same_in_both_orders"
 
 
 def grades_by_judge(judgements: Sequence[Judgement], model: str) -> list[Grade]:
     """The grades of one tutor by one judge. A verdict is read one way: both scorings show it."""
-    by_reply: dict[tuple[str, str], list[Judgement]] = defaultdict(list)
+    by_reply: dict[tuple[str, str, str], list[Judgement]] = defaultdict(list)
     for one in judgements:
         if one.model == model:
-            by_reply[one.task, one.id].append(one)
+            by_reply[one.task, one.id, one.rubric].append(one)
     return [grade for of in by_reply.values() for scoring in SCORINGS for grade in grades_of_reply(of, scoring)]
 
 
 def grades_of_reply(judgements: Sequence[Judgement], scoring: Scoring) -> list[Grade]:
-    """Every criterion's label, right where it is the desired one; and the share of desired labels, if all are read."""
+    """What one rubric says of one reply: every criterion's label, right where it is the desired one, and the shares."""
     first = judgements[0]
-    criteria = read_rubric(first.rubric).rubric.criteria
-    said: dict[str, tuple[Verdict, str]] = {}
-    for one in judgements:
-        for verdict in one.verdicts:  # asked for again, a criterion's later answer counts
-            said[str(verdict.criterion)] = (verdict, one.raw)
+    rubric = read_rubric(first.rubric).rubric
     common = {"id": first.id, "task": first.task, "grader": f"{JUDGE}/{scoring}"}
     grades = []
-    for name, (verdict, raw) in said.items():
-        wanted = criteria[name].desired if name in criteria else None
-        correct = verdict.value if isinstance(verdict.value, bool) else None
-        if wanted is not None and verdict.value is not None:
-            correct = verdict.value == wanted
+    for name, (verdict, raw) in merged(judgements, rubric.both_orders).items():
+        wanted = desired_of(rubric, rubric.criteria.get(str(name)))
+        known = verdict.value is not None and wanted is not None
         grades.append(
             Grade(
                 **common,
                 criterion=name,
                 value=verdict.value,
-                correct=correct,
+                correct=verdict.value == wanted if known else None,
                 raw=raw[-KEPT:],
                 why_none=verdict.why_none,
             )
         )
-    marks = [grade.correct for grade in grades]
-    value = None if None in marks or not marks else sum(map(bool, marks)) / len(marks)
-    why = None if value is not None else "a criterion has no verdict"
-    return [Grade(**common, criterion=DESIRED_SHARE, value=value, correct=None, raw="", why_none=why), *grades]
+    both = [same_in_both(judgements, common)] if rubric.both_orders else []
+    return [*shares(rubric, grades, common), *both, *grades]
+
+
+def shares(rubric: Rubric, grades: Sequence[Grade], common: dict[str, str]) -> list[Grade]:
+    """The share of desired verdicts of all criteria and of each group. None where one of them could not be read."""
+    groups: dict[str, list[Grade]] = defaultdict(list)
+    for grade in grades:
+        criterion = rubric.criteria.get(str(grade.criterion))
+        if desired_of(rubric, criterion) is None:
+            continue
+        groups[DESIRED_SHARE].append(grade)
+        if criterion and criterion.group:
+            groups[criterion.group].append(grade)
+    found = []
+    for name, of in groups.items():
+        marks = [grade.correct for grade in of]
+        value = None if None in marks else sum(map(bool, marks)) / len(marks)
+        why = None if value is not None else "a criterion has no verdict"
+        found.append(Grade(**common, criterion=name, value=value, correct=None, raw="", why_none=why))
+    return found
+
+
+def same_in_both(judgements: Sequence[Judgement], common: dict[str, str]) -> Grade:
+    """The share of criteria whose verdict is the same wherever the reply stands."""
+    said: dict[str | None, dict[str | None, Verdict]] = defaultdict(dict)
+    for one in judgements:
+        for verdict in one.verdicts:
+            said[verdict.criterion][one.order] = verdict
+    pairs = [[verdict.value for verdict in of.values()] for of in said.values() if len(of) == 2]
+    read = [one == other for one, other in pairs if None not in (one, other)]
+    value = sum(read) / len(read) if read else None
+    why = None if read else "no criterion has two verdicts"
+    return Grade(**common, criterion=SAME_IN_BOTH, value=value, correct=None, raw="", why_none=why)

@@ -113,7 +113,8 @@ def verdict_in(
         return Verdict(criterion=shown, value=None, why_none="left out")
     said = given[key.casefold()]
     if isinstance(said, dict):
-        said = said.get("verdict")
+        folded = {str(name).casefold(): one for name, one in said.items()}
+        said = folded.get("verdict", folded.get("decision"))
     value = label_of(said, values_of(rubric, criterion))
     if value is None:
         return Verdict(criterion=shown, value=None, why_none=f"no such label: {str(said)[:40]!r}")
@@ -130,12 +131,12 @@ def label_of(said: Any, labels: Sequence[str]) -> str | None:
     return next((label for label in labels if label.casefold() == folded), None)
 
 
-def schema_of(rubric: Rubric, criteria: Mapping[str, Criterion]) -> dict[str, Any]:
+def schema_of(rubric: Rubric, criteria: Mapping[str, Criterion], reasons: bool = True) -> dict[str, Any]:
     """The JSON schema of an answer, for servers that decode by one."""
     if not criteria:
         properties: dict[str, Any] = {"verdict": {"type": "string", "enum": values_of(rubric, None)}}
     else:
-        properties = {name: property_of(rubric, criterion) for name, criterion in criteria.items()}
+        properties = {name: property_of(rubric, criterion, reasons) for name, criterion in criteria.items()}
     return {
         "type": "object",
         "properties": properties,
@@ -144,10 +145,10 @@ def schema_of(rubric: Rubric, criteria: Mapping[str, Criterion]) -> dict[str, An
     }
 
 
-def property_of(rubric: Rubric, criterion: Criterion) -> dict[str, Any]:
-    """What stands under one criterion: a label; where passing has to be argued, a reason first."""
+def property_of(rubric: Rubric, criterion: Criterion, reasons: bool) -> dict[str, Any]:
+    """What stands under one criterion: a label; where a verdict has to be argued, a reason first."""
     label = {"type": "string", "enum": values_of(rubric, criterion)}
-    if rubric.kind == "labels":
+    if rubric.kind == "labels" or not reasons:
         return label
     return {
         "type": "object",

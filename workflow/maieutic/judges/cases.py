@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from maieutic.errors import UserError
@@ -10,6 +10,7 @@ from maieutic.judges.answers import schema_of
 from maieutic.judges.fencing import fenced
 from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric
 from maieutic.prompts import Messages, render, variables_of
+from maieutic.records import Judgement, Verdict
 
 Order = Literal["ab", "ba"]
 
@@ -17,8 +18,8 @@ Order = Literal["ab", "ba"]
 class Case(NamedTuple):
     """One reply, or two, with what stands before it.
 
-    variables: trusted texts of the benchmark; replies: texts of tutors, which are fenced: `response`, or `first` and
-    `second` of a pair; criteria: where the rubric leaves them to the item.
+    variables: trusted texts of the benchmark; replies: texts of tutors, which are fenced: `response` (and `response_1`,
+    ... of a conversation), or `first` and `second` of a pair; criteria: where the rubric leaves them to the item.
     """
 
     id: str
@@ -42,14 +43,14 @@ def questions_of(rubric: Rubric, case: Case) -> list[Question]:
     if not criteria and rubric.kind != "pairwise":
         raise UserError(f"{case.task}/{case.id}", f"neither it nor {rubric.rubric} has criteria", "add them to one")
     parts = [{name: one} for name, one in criteria.items()] if rubric.separate else [criteria]
-    paired = len(case.replies) == 2
+    paired = rubric.kind in {"pairwise", "win_tie_lose"}
     orders: list[Order | None] = ["ab", "ba"] if rubric.both_orders else ["ab"] if paired else [None]
     return [Question(part, order) for part in parts for order in orders]
 
 
 def shown_replies(case: Case, order: Order | None) -> dict[str, str]:
-    """The replies under the names that prompts use: `response`, or `response_a` and `response_b`."""
-    if order is None:
+    """The replies under the names that prompts use: their own, or `response_a` and `response_b` of a pair."""
+    if order is None or "first" not in case.replies:
         return dict(case.replies)
     first, second = ("first", "second") if order == "ab" else ("second", "first")
     return {"response_a": case.replies[first], "response_b": case.replies[second]}
@@ -66,6 +67,7 @@ def messages_of(loaded: LoadedRubric, case: Case, question: Question) -> Message
         "criteria": question.criteria,
         "definition": one.definition if one else "",
         "scoring": one.scoring if one else "",
+        "order": question.order,
     }
     user = {"role": "user", "content": render(loaded.prompt, variables, "")}
     placed = "notice" in variables_of(loaded.prompt)  # a card may say where: what stands before it can be cached
@@ -75,9 +77,9 @@ def messages_of(loaded: LoadedRubric, case: Case, question: Question) -> Message
     return [{"role": "system", "content": system if placed else f"{system}\n\n{notice}"}, user]
 
 
-def form_of(rubric: Rubric, question: Question) -> dict[str, Any]:
+def form_of(rubric: Rubric, question: Question, reasons: bool) -> dict[str, Any]:
     """The request's field that makes a server decode by the answer's schema."""
-    schema = schema_of(rubric, question.criteria)
+    schema = schema_of(rubric, question.criteria, reasons)
     return {"type": "json_schema", "json_schema": {"name": rubric.rubric, "schema": schema, "strict": True}}
 
 
@@ -88,6 +90,8 @@ def in_own_terms(rubric: Rubric, question: Question, value: str | bool | None) -
     """
     if rubric.kind not in {"pairwise", "win_tie_lose"} or not isinstance(value, str):
         return value
+    if rubric.about_tutor:
+        return value.lower()
     ahead = {"A": "first", "B": "second"} if question.order == "ab" else {"A": "second", "B": "first"}
     named = ahead.get(value, value)
     if rubric.kind == "pairwise":
@@ -104,3 +108,25 @@ def consistent(values: Mapping[Order, str | bool | None]) -> str | bool | None:
         return None
     first, *others = values.values()
     return first if all(other == first for other in others) else "tie"
+
+
+def merged(judgements: Iterable[Judgement], both_orders: bool) -> dict[str | None, tuple[Verdict, str]]:
+    """Each criterion's verdict on one reply by one rubric, with the answer that it was read from.
+
+    Asked for again, a criterion's later answer counts; of both orders, what they say together.
+    """
+    said: dict[str | None, dict[Order | None, tuple[Verdict, str]]] = {}
+    for one in judgements:
+        for verdict in one.verdicts:
+            said.setdefault(verdict.criterion, {})[one.order] = (verdict, one.raw)
+    if not both_orders:
+        return {name: next(reversed(of.values())) for name, of in said.items()}
+    return {name: agreed(name, of) for name, of in said.items()}
+
+
+def agreed(name: str | None, of: Mapping[Order | None, tuple[Verdict, str]]) -> tuple[Verdict, str]:
+    """One criterion's verdict of both orders."""
+    raw = "\n\n".join(text for _, text in of.values())
+    value = consistent({order: verdict.value for order, (verdict, _) in of.items() if order})
+    why = next((verdict.why_none for verdict, _ in of.values() if verdict.why_none), "one order is not there")
+    return Verdict(criterion=name, value=value, why_none=None if value is not None else why), raw

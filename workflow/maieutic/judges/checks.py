@@ -11,7 +11,7 @@ from maieutic.errors import UserError
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.ppi import read_people
 from maieutic.judges.rubrics import check_rubric_variables, read_rubric, rubric_path
-from maieutic.judges.work import PAIR_VARIABLES, rubric_for_labels, rubric_of
+from maieutic.judges.work import PAIR_VARIABLES, offered_by, rubric_for_labels, rubric_of
 from maieutic.models import HostedModel, JudgeModel, VllmModel
 from maieutic.registry import check_entry, unknown
 
@@ -66,7 +66,11 @@ def check_judge(config: Config, name: str) -> None:
     for loaded_card in config.cards.values():
         card = loaded_card.card
         if JUDGE in card.graders and judge.rubrics:
-            check_rubric_variables(rubric_of(key, judge, card), {*LOADERS[card.loader].variables, "response"})
+            loaded = rubric_of(key, judge, card)
+            variables = offered_by(card, loaded, LOADERS[card.loader].variables)
+            check_rubric_variables(loaded, variables)
+            if more := loaded.rubric.follow_up:
+                check_rubric_variables(read_rubric(more.rubric), variables)
     if labelled := rubric_for_labels(judge):
         check_rubric_variables(labelled, mrbench.JUDGED)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,8 +14,8 @@ from maieutic.errors import UserError
 from maieutic.generate import Job, watched
 from maieutic.journal import Entry, Journal
 from maieutic.judges.answers import read_answer
-from maieutic.judges.cases import Case, Question, form_of, in_own_terms, messages_of, questions_of
-from maieutic.judges.rubrics import LoadedRubric
+from maieutic.judges.cases import Case, Question, form_of, in_own_terms, merged, messages_of, questions_of
+from maieutic.judges.rubrics import LoadedRubric, read_rubric
 from maieutic.models import HostedModel, JudgeModel, ServedModel, VllmModel
 from maieutic.progress import Progress
 from maieutic.prompts import Messages
@@ -54,7 +54,11 @@ def request_of(loaded: LoadedRubric, case: Case, question: Question, panel: Pane
         "max_tokens": bound,
         "stop": [],
         **({"seed": panel.seed} if rubric.temperature else {}),
-        **({"response_format": form_of(rubric, question)} if rubric.answer == "json" and model.structured else {}),
+        **(
+            {"response_format": form_of(rubric, question, panel.judge.reasons)}
+            if rubric.answer == "json" and model.structured
+            else {}
+        ),
     }
 
 
@@ -109,6 +113,30 @@ def judgement(loaded: LoadedRubric, case: Case, question: Question, entry: Entry
 
 
 async def judge_all(work: Work, job: Job, panel: Panel) -> list[Judgement]:
+    """Every question, then what follows from the verdicts, in the order of the work; ends the server."""
+    try:
+        said = await ask_all(work, job, panel)
+        return [*said, *(await ask_all(more, job, panel) if (more := follow_ups(work, said)) else [])]
+    finally:
+        await job.end()
+
+
+def follow_ups(work: Work, said: Sequence[Judgement]) -> Work:
+    """The cases whose verdict has a further question."""
+    by_case: dict[tuple[str, ...], list[Judgement]] = defaultdict(list)
+    for one in said:
+        by_case[one.rubric, one.task, one.id, str(one.model)].append(one)
+    found: Work = []
+    for loaded, case in work:
+        if (more := loaded.rubric.follow_up) is None:
+            continue
+        verdicts = merged(by_case[loaded.name, case.task, case.id, str(case.model)], loaded.rubric.both_orders)
+        if more.criterion in verdicts and verdicts[more.criterion][0].value == more.value:
+            found.append((read_rubric(more.rubric), case._replace(criteria={})))
+    return found
+
+
+async def ask_all(work: Work, job: Job, panel: Panel) -> list[Judgement]:
     """Every question at once, in the order of the work. Raises UserError when some stayed unanswered."""
     from maieutic.client import Unanswered
 
@@ -127,11 +155,8 @@ async def judge_all(work: Work, job: Job, panel: Panel) -> list[Judgement]:
         tokens = sum(part.completion_tokens or 0 for part in said[number])
         progress.step(known=not fresh, tokens=tokens if fresh else 0)
 
-    try:
-        await watched([one(number, *asked) for number, asked in enumerate(questions)], job.backend.check)
-        progress.say()
-    finally:
-        await job.end()
+    await watched([one(number, *asked) for number, asked in enumerate(questions)], job.backend.check)
+    progress.say()
     if progress.failed:
         raise UserError(
             panel.name, f"{progress.failed} of {len(questions)} questions stayed unanswered", "run again: only these"

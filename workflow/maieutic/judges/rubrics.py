@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import yaml
 from pydantic import Field, ValidationError, model_validator
 
-from maieutic.cards import read_text
+from maieutic.cards import like_of, read_like, read_text
 from maieutic.errors import UserError
 from maieutic.models import Entry
 from maieutic.prompts import variables_of
@@ -18,7 +17,9 @@ RUBRICS = Path("resources/rubrics")
 Kind = Literal["labels", "pairwise", "win_tie_lose", "weighted", "checklist"]
 Answer = Literal["result", "letter", "json"]
 VALUES = {"win_tie_lose": ["A", "tie", "B"], "weighted": ["pass", "fail"], "checklist": ["pass", "fail"]}
-OWN = {"criteria", "definition", "scoring", "notice"}  # what the engine itself gives every prompt
+ABOUT_TUTOR = ["Win", "Tie", "Lose"]
+When = Literal["error_located"]  # the judge's predicates: judges/work.py
+OWN = {"criteria", "definition", "scoring", "notice", "order"}  # what the engine itself gives every prompt
 
 
 class Criterion(Entry):
@@ -27,9 +28,20 @@ class Criterion(Entry):
     title: str
     definition: str = Field(description="The question that the judge answers")
     scoring: str = Field("", description="The printed rubric, word for word")
+    aspects: list[str] = Field([], description="What to look at, in the order of the prompt")
+    group: str | None = Field(None, description="Whose share of desired verdicts is a grade too; see groups of items")
+    source: str = Field("", description="Where it is printed, or that it is ours")
     labels: list[str] = Field([], description="What may be answered, as the data spell it")
-    desired: str | None = Field(None, description="The label of a good reply")
+    desired: str | None = Field(None, description="The label of a good reply; null: none is better")
     weight: float | None = Field(None, description="Of a weighted rubric")
+
+
+class FollowUp(Entry):
+    """A further question about the replies with a certain verdict."""
+
+    rubric: str
+    criterion: str
+    value: str = Field(description="The verdict, in the terms of the grades: win, tie, lose")
 
 
 class Rubric(Entry):
@@ -45,6 +57,11 @@ class Rubric(Entry):
     prompt: str = Field(description="Template of the user message")
     separate: bool = Field(False, description="One question for each criterion; else all at once")
     both_orders: bool = Field(False, description="Two replies are shown in both orders")
+    about_tutor: bool = Field(
+        False, description="win_tie_lose: Win, Tie, Lose of the tutor's reply, wherever it stands"
+    )
+    when: When | None = Field(None, description="Only replies of which this holds are judged; the others have no grade")
+    follow_up: FollowUp | None = Field(None, description="What is asked next, in the same job")
     asks: int = Field(1, ge=1, le=3, description="How often criteria that an answer leaves out are asked for")
     criteria: dict[str, Criterion] = Field({}, description="Empty: every item brings its own")
     temperature: float = Field(0.0, ge=0)
@@ -56,7 +73,7 @@ class Rubric(Entry):
             if not self.criteria:
                 raise ValueError("kind: labels needs criteria of its own")
             for name, criterion in self.criteria.items():
-                if len(criterion.labels) < 2 or criterion.desired not in criterion.labels:
+                if len(criterion.labels) < 2 or criterion.desired not in {None, *criterion.labels}:
                     raise ValueError(f"criteria.{name} needs two labels or more, and 'desired' is one of them")
         if self.answer == "letter" and self.kind != "pairwise":
             raise ValueError("answer: letter is for kind: pairwise")
@@ -64,6 +81,8 @@ class Rubric(Entry):
             raise ValueError("answer: result is for kind: labels with separate: true")
         if self.both_orders and self.kind not in {"pairwise", "win_tie_lose"}:
             raise ValueError("both_orders is for two replies: kind pairwise or win_tie_lose")
+        if self.about_tutor and self.kind != "win_tie_lose":
+            raise ValueError("about_tutor is for kind: win_tie_lose")
         return self
 
 
@@ -88,7 +107,9 @@ def rubric_path(name: str) -> Path:
 def files_of(name: str) -> list[Path]:
     """A rubric's card and prompts: the inputs of a rule that uses it."""
     card = read_rubric(name).rubric
-    return [rubric_path(name), *(RUBRICS / file for file in (card.system, card.prompt) if file)]
+    files = [*like_of(rubric_path(name)), rubric_path(name)]
+    files += [RUBRICS / file for file in (card.system, card.prompt) if file]
+    return [*files, *(files_of(card.follow_up.rubric) if card.follow_up else [])]
 
 
 @lru_cache(maxsize=64)
@@ -99,10 +120,7 @@ def read_rubric(name: str) -> LoadedRubric:
         known = sorted(other.stem for other in RUBRICS.glob("*.yaml"))
         raise UserError(str(path), f"there is no such rubric; there are {', '.join(known)}", "name one of these")
     try:
-        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-        card = Rubric.model_validate(content)
-    except yaml.YAMLError as error:
-        raise UserError(str(path), f"not YAML that can be read safely: {error}", "mend the file") from None
+        card = Rubric.model_validate(read_like(path))
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"])) or "the card"
@@ -141,4 +159,11 @@ def values_of(rubric: Rubric, criterion: Criterion | None) -> list[str]:
     if rubric.kind == "labels":
         assert criterion is not None
         return criterion.labels
-    return VALUES[rubric.kind]
+    return ABOUT_TUTOR if rubric.about_tutor else VALUES[rubric.kind]
+
+
+def desired_of(rubric: Rubric, criterion: Criterion | None) -> str | bool | None:
+    """The verdict of a good reply, in the terms of the grades."""
+    if rubric.kind == "win_tie_lose":
+        return "win"
+    return True if rubric.kind in {"weighted", "checklist"} else criterion.desired if criterion else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from maieutic.cards import Card
@@ -10,6 +10,7 @@ from maieutic.conversations import Message
 from maieutic.datasets.mrbench import LABELS
 from maieutic.datasets.sampling import ranked
 from maieutic.errors import UserError
+from maieutic.graders.detection import located
 from maieutic.judges.cases import Case
 from maieutic.judges.judging import Work
 from maieutic.judges.labels import read_labels, sampled
@@ -20,6 +21,8 @@ from maieutic.records import Item, Pair, Reply, read_records
 PAIR_VARIABLES = {"problem", "solution", "conversation", "response_a", "response_b"}
 SPEAKER = {"assistant": "Teacher", "user": "Student"}
 PAIRS_TASK = "bridge_pairs"
+COMPARED = ("tutor_response", "reference_response")
+WHEN: dict[str, Callable[[Item, Sequence[str]], bool]] = {"error_located": located}
 
 
 def rubric_of(key: str, judge: JudgeModel, card: Card) -> LoadedRubric:
@@ -45,23 +48,59 @@ def rubric_for_labels(judge: JudgeModel) -> LoadedRubric | None:
     return None
 
 
-def case_of(item: Item, reply: Reply) -> Case:
-    """One tutor's reply to one item, with the criteria that the item may bring (`reference.criteria`)."""
-    own = {name: Criterion.model_validate(one) for name, one in item.reference.get("criteria", {}).items()}
-    return Case(item.id, item.task, reply.model, item.vars, {"response": reply.text}, own)
+def case_of(loaded: LoadedRubric, item: Item, reply: Reply) -> Case:
+    """One tutor's reply to one item: a conversation turn by turn, a comparison with the reference."""
+    return Case(item.id, item.task, reply.model, item.vars, shown_texts(loaded, item, reply), criteria_of(loaded, item))
+
+
+def shown_texts(loaded: LoadedRubric, item: Item, reply: Reply) -> dict[str, str]:
+    """The texts that a rubric's prompt is given of a reply."""
+    if loaded.rubric.about_tutor:
+        return dict(zip(COMPARED, (reply.text, str(item.reference["text"])), strict=True))
+    if loaded.rubric.kind == "win_tie_lose":
+        return {"first": reply.text, "second": str(item.reference["text"])}
+    if len(reply.turns) == 1:
+        return {"response": reply.text}
+    return {f"response_{number}": turn.text for number, turn in enumerate(reply.turns, 1)}
+
+
+def criteria_of(loaded: LoadedRubric, item: Item) -> dict[str, Criterion]:
+    """The criteria that an item brings (`reference.criteria`), or those of the rubric's groups that it names.
+
+    `reference.groups`: a criterion of another group does not apply; one without a group applies always.
+    """
+    if own := item.reference.get("criteria"):
+        return {name: Criterion.model_validate(one) for name, one in own.items()}
+    if (groups := item.reference.get("groups")) is None:
+        return {}
+    return {name: one for name, one in loaded.rubric.criteria.items() if one.group is None or one.group in groups}
+
+
+def offered_by(card: Card, loaded: LoadedRubric, variables: set[str]) -> set[str]:
+    """The variables that a rubric's prompt may use for a task's replies. variables: those of its items."""
+    if loaded.rubric.about_tutor:
+        return {*variables, *COMPARED}
+    if loaded.rubric.kind == "win_tie_lose":
+        return {*variables, "response_a", "response_b"}
+    if len(card.turns) == 1:
+        return {*variables, "response"}
+    return {*variables, *(f"response_{number}" for number, _ in enumerate(card.turns, 1))}
 
 
 def reply_cases(loaded: LoadedRubric, items: Mapping[tuple[str, str], Item], replies: Sequence[Reply]) -> Work:
     """Replies with their items. A reply that its server refused is nothing to judge."""
-    return [
-        (loaded, case_of(items[reply.task, reply.id], reply))
-        for reply in replies
-        if not reply.error and (reply.task, reply.id) in items
-    ]
+    holds = WHEN[loaded.rubric.when] if loaded.rubric.when else None
+    found = []
+    for reply in replies:
+        item = items.get((reply.task, reply.id))
+        if item is None or reply.error or (holds and not holds(item, [turn.text for turn in reply.turns])):
+            continue
+        found.append((loaded, case_of(loaded, item, reply)))
+    return found
 
 
 def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, replies: Sequence[Path]) -> Work:
-    """Every reply of some tutors to the tasks of some cards."""
+    """Every reply of some tutors to the tasks of some cards. Of baseline tutors, those that the card names."""
     said = [reply for path in replies for reply in read_records(path, Reply)]
     work: Work = []
     for card in cards:
@@ -73,6 +112,8 @@ def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, r
                 f"{len(items) * len(replies)} replies to {card.task} expected, {len(mine)} found",
                 "delete these files and run again",
             )
+        named = {*card.baselines.floor, card.baselines.ceiling}
+        mine = [reply for reply in mine if not reply.trivial or reply.model in named]
         work += reply_cases(rubric_of("judge", judge, card), items, mine)
     return work
 

@@ -16,19 +16,43 @@ def rubric_files_of(names):
     return sorted({str(file) for name in names for file in rubrics.files_of(name)})
 
 
+def reply_rubrics(judge, benchmark):
+    """Those by which a judge judges the replies to a benchmark."""
+    named = {name for card in judging.judge_cards(checked, benchmark) for name in card.rubrics}
+    return [name for name in JUDGES[judge].rubrics if name in named]
+
+
 def reply_rubric_files(wildcards):
-    """Those by which one job's judge judges replies."""
-    return rubric_files_of(JUDGES[wildcards.model].rubrics)
+    """Their files."""
+    return rubric_files_of(reply_rubrics(wildcards.model, wildcards.benchmark))
 
 
-def rubric_files(wildcards):
-    """All of one job's judge."""
-    return rubric_files_of(judging.rubric_names(checked, wildcards.model))
+def label_rubrics(judge):
+    """That by which a judge is checked on the labelled releases, if there is one."""
+    loaded = judge_work.rubric_for_labels(JUDGES[judge])
+    return [loaded.name] if loaded else []
+
+
+def label_rubric_files(wildcards):
+    """The files by which one job's judge judges labelled replies and pairs."""
+    return rubric_files_of([*label_rubrics(wildcards.model), *JUDGES[wildcards.model].pairs])
+
+
+def judge_json(judge, **rubrics):
+    """What a job needs of a judge's entry: a card that it does not use must not ask anything anew."""
+    return settings.entry_json(JUDGES[judge].model_copy(update=rubrics))
 
 
 def reply_judge_json(wildcards):
-    """What judging replies needs of a judge's entry: a further card for pairs must not judge them anew."""
-    return settings.entry_json(JUDGES[wildcards.model].model_copy(update={"pairs": []}))
+    """What judging the replies to one benchmark needs of it."""
+    rubrics_here = reply_rubrics(wildcards.model, wildcards.benchmark)
+    return judge_json(wildcards.model, rubrics=rubrics_here, pairs=[])
+
+
+def label_judge_json(wildcards):
+    """What judging labelled replies and pairs needs of it."""
+    judge = wildcards.model
+    return judge_json(judge, rubrics=label_rubrics(judge) or JUDGES[judge].rubrics)
 
 
 def trust_code():
@@ -55,6 +79,7 @@ def judge_code():
         "judges/judging.py",
         "judges/rubrics.py",
         "judges/work.py",
+        "graders/detection.py",
         "prompts.py",
         "thinking.py",
     )
@@ -117,7 +142,10 @@ def judge_grades(wildcards):
 
 def grading_rubrics(wildcards):
     """The rubric cards behind their verdicts."""
-    return rubric_files_of(name for judge in judges_of(wildcards) for name in JUDGES[judge].rubrics)
+    names = [
+        name for judge in judges_of(wildcards) for name in reply_rubrics(judge, wildcards.benchmark)
+    ]
+    return rubric_files_of(names)
 
 
 def judged_releases(judge):

@@ -1,0 +1,55 @@
+"""MR-GSM8K (Zeng et al., 2024): models' solutions with the first wrong step and people's reason for it. Licence MIT."""
+
+from __future__ import annotations
+
+import re
+
+from maieutic.datasets.kmp import Posed, Solved, detected
+from maieutic.datasets.sources import Source
+from maieutic.datasets.text import plain_solution
+from maieutic.records import Item
+
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+STEP = re.compile(r"^\s*Step\s+\d+\s*:\s*", re.IGNORECASE)
+
+
+def seed_of(record: Source) -> Posed:
+    """The problem, and the reference solution without GSM8K's marks."""
+    solution = plain_solution(record["ground_truth_solution"]).rsplit("####", 1)[0].strip()
+    return Posed(record["question"], solution, str(record["ground_truth_answer"]).replace(",", "").strip())
+
+
+def answered(records: list[Source]) -> list[Source]:
+    """The records with a number as their answer: two in three of the program-of-thought ones have none."""
+    return [record for record in records if NUMBER.fullmatch(seed_of(record).answer)]
+
+
+def said(record: Source) -> Solved:
+    """The model's solution."""
+    steps = [STEP.sub("", step) for step in record["model_output_steps"]]
+    if record["model_output_solution_correctness"] == "correct":
+        return Solved(steps, 0)
+    return Solved(
+        steps,
+        int(record["model_output_solution_first_error_step"]),
+        str(record["model_output_solution_first_error_reason"]),
+    )
+
+
+def detection(records: list[Source], task: str) -> list[Item]:
+    """The whole set: right and wrong solutions, without those that have no answer."""
+    return [
+        detected(record["uuid"], task, seed_of(record), said(record), {"question_type": record["question_type"]})
+        for record in answered(records)
+    ]
+
+
+def with_twins(records: list[Source], task: str) -> list[Item]:
+    """A set of wrong solutions only: the reference solution, line by line, is the right twin of each."""
+    items = []
+    for record in answered(records):
+        seed, tags = seed_of(record), {"question_type": record["question_type"]}
+        right = Solved([line for line in seed.solution.split("\n") if line.strip()], 0)
+        items.append(detected(f"{record['uuid']}-wrong", task, seed, said(record), tags))
+        items.append(detected(f"{record['uuid']}-right", task, seed, right, tags))
+    return items
