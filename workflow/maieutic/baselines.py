@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 
 from maieutic.forms import constructed, detected
-from maieutic.records import Item
+from maieutic.records import NOBODY_ASKED, Item, Reply, Turn
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
@@ -54,3 +54,14 @@ TUTORS: dict[str, Callable[[Item], str | list[str]]] = {
     "reveal": reveal,
     "reference": reference,
 }
+
+
+def baseline_reply(name: str, tutor: str, item: Item, turns: int) -> Reply:
+    """What a trivial tutor says in every turn; where it has said all that it has, the last again."""
+    said = TUTORS[tutor](item)
+    texts = [said] * turns if isinstance(said, str) else [said[min(turn, len(said) - 1)] for turn in range(turns)]
+    of_turns = [
+        Turn(messages=NOBODY_ASKED, text=text, finish="stop", prompt_tokens=0, completion_tokens=0, seconds=0.0)
+        for text in texts
+    ]
+    return Reply(id=item.id, task=item.task, model=name, key=NOBODY_ASKED, turns=of_turns)

@@ -37,6 +37,7 @@ class Metric(Entry):
     ceiling: bool = Field(True, description="Whether the ceiling tutor's value is one: it cannot win against itself")
     subset: bool = Field(False, description="Made of the items that have such a grade; the others are not missing")
     stand_in: bool = Field(False, description="The headline of a run without the grader that the headline needs")
+    value: str | None = Field(None, description="A grade with this value is right, whatever the grader says")
     only: dict[str, str] = Field({}, description="Made of the items with these tags")
     parts: list[Part] = Field([], description="Made of all these grades of an item; one that was not asked for is none")
 

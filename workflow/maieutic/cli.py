@@ -153,6 +153,26 @@ def correct(given: Arguments) -> None:
     correct_by_people(given.judge, given.judgements, given.people, given.out, given.resamples, given.seed)
 
 
+def align(given: Arguments) -> None:
+    from maieutic.judges.alignment import align_judge
+
+    align_judge(given.judge, given.judgements, given.people, given.out, given.resamples, given.seed)
+
+
+def draw(given: Arguments) -> None:
+    from maieutic.judges.study import draw_study
+
+    draw_study(
+        given.results, given.benchmark, given.task, given.tutors, given.n, given.annotators, given.seed, given.out
+    )
+
+
+def read(given: Arguments) -> None:
+    from maieutic.judges.study import read_study
+
+    read_study(given.study, given.resolver, given.out)
+
+
 def predictions(given: Arguments) -> None:
     from maieutic.judges.predictions import score_predictions
 
@@ -394,6 +414,13 @@ def parser() -> argparse.ArgumentParser:
          "labels", "heldout", "out", model=need, **sampling)  # fmt: skip
     verb("correct-by-people", correct, "a judge's rates corrected by labels of your own", "people", "out",
          judge=need, judgements=files, **sampling)  # fmt: skip
+    verb("align-judge", align, "a judge's Win, Tie and Lose against people's", "people", "out",
+         judge=need, judgements=files, **sampling)  # fmt: skip
+    verb("draw-study", draw, "a blind sample of compared replies for annotators", "out",
+         results={"type": Path, "default": Path("results")}, benchmark={"default": "kmpbench"},
+         task={"default": "dialogue"}, tutors=tasks, n={"type": int, "default": 300}, annotators=tasks,
+         seed={"type": int, "default": 1})  # fmt: skip
+    verb("read-study", read, "annotators' sheets to labels", "study", "out", resolver={})
     verb("score-predictions", predictions, "predictions of your own by the BEA 2025 protocol",
          "labels", "predictions", "out",
          resamples={"type": int, "default": 2000}, seed={"type": int, "default": 1})  # fmt: skip

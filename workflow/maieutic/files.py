@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 BLOCK = 1 << 20
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 @contextmanager
@@ -45,3 +46,8 @@ def sha256_of(path: Path) -> str:
         while block := handle.read(BLOCK):
             digest.update(block)
     return digest.hexdigest()
+
+
+def safe_cell(value: object) -> object:
+    """A text that a spreadsheet would run as a formula is quoted."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value

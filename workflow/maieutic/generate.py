@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.backends import Backend, hosted_backend, vllm_backend
-from maieutic.baselines import TUTORS
+from maieutic.baselines import baseline_reply
 from maieutic.cards import LoadedCard
 from maieutic.errors import UserError
 from maieutic.journal import Entry, Journal, digest, request_key
 from maieutic.models import BaselineModel, HostedModel, ServedModel, VllmModel
 from maieutic.progress import Progress
 from maieutic.prompts import Messages, render
-from maieutic.records import NOBODY_ASKED, Item, Prompt, Reply, Turn, write_records
+from maieutic.records import Item, Prompt, Reply, Turn, write_records
 
 log = logging.getLogger(__name__)
 Work = list[tuple[LoadedCard, Item]]
@@ -213,7 +213,7 @@ def generate_replies(
 ) -> None:
     """Write one Reply per item, and the prompts that were sent; nothing is asked that the journal holds."""
     if isinstance(model, BaselineModel):
-        write_records(out, [baseline_reply(name, model, item, len(loaded.templates)) for loaded, item in work])
+        write_records(out, [baseline_reply(name, model.tutor, item, len(loaded.templates)) for loaded, item in work])
         write_records(prompts_out, [])
         return
     with Journal(journal_path, Entry) as journal:
@@ -234,13 +234,3 @@ async def run_job(work: Work, job: Job, limits: Limits) -> tuple[list[Reply], li
         return await converse_all(work, job, limits)
     finally:
         await job.end()
-
-
-def baseline_reply(name: str, model: BaselineModel, item: Item, turns: int) -> Reply:
-    """What a trivial tutor says in every turn; where it has said all that it has, the last again."""
-    said = TUTORS[model.tutor](item)
-    texts = [said] * turns if isinstance(said, str) else [said[min(turn, len(said) - 1)] for turn in range(turns)]
-    common = {"messages": NOBODY_ASKED, "finish": "stop", "prompt_tokens": 0, "completion_tokens": 0, "seconds": 0.0}
-    return Reply(
-        id=item.id, task=item.task, model=name, key=NOBODY_ASKED, turns=[Turn(text=text, **common) for text in texts]
-    )

@@ -226,8 +226,6 @@ METRICS: dict[str, Metric] = {
     "bleu": mean_of(number),
     "match": mean_of(right),
     "mean": mean_of(number),
-    "ties": mean_of(lambda item: float(item.value == "tie")),
-    "losses": mean_of(lambda item: float(item.value == "lose")),
     "mcc": Metric(
         lambda items: float(
             matthews_corrcoef([bool(item.gold) for item in items], [bool(item.value) for item in items])

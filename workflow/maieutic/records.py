@@ -133,7 +133,10 @@ class Labelling(Record):
 
 
 class Label(Record):
-    """What people say of one tutor's reply under one criterion. `problem` is what the bootstrap draws."""
+    """What people say of one tutor's reply under one criterion. `problem` is what the bootstrap draws.
+
+    resolves: by somebody who decides where others differ.
+    """
 
     id: str
     task: str
@@ -142,6 +145,7 @@ class Label(Record):
     label: str
     problem: str
     annotator: str | None = None
+    resolves: bool = False
 
 
 class Verdict(Record):

@@ -71,6 +71,8 @@ def graded_items(metric: Metric, kind: str, items: list[Item], grades: dict[str,
     counted = [item for item in counted if item.id in grades] if metric.subset else counted
     known = [(item, seen(item, grades.get(item.id), gold)) for item in counted]
     found = [(item, one) for item, one in known if one is not None]
+    if metric.value is not None:
+        found = [(item, one._replace(correct=one.value == metric.value)) for item, one in found]
     return found, len(counted) - len(found)
 
 

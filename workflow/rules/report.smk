@@ -28,7 +28,7 @@ rule build_report:
         printed=[
             path
             for path in Path("resources/reference").glob("*.csv")
-            if path.stem in [*CARDS, "reward_models", "mrbench_tables"]
+            if path.stem in [*CARDS, "reward_models", "mrbench_tables", "kmpbench_tables"]
         ],
     output:
         page=report(

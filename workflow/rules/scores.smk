@@ -208,3 +208,27 @@ rule correct_by_people:
     shell:
         '"$DRIVER" -m maieutic correct-by-people --judge {wildcards.model} --judgements {input.judgements}'
         " --people {input.people} --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"
+
+
+rule align_judge:
+    """A judge's Win, Tie and Lose of this run's replies against those of people (KMP-Bench, Table 3)."""
+    input:
+        people=checked.run.human_labels or [],
+        judgements=lambda wildcards: compared_files(wildcards.model),
+        rubrics=lambda wildcards: rubric_files_of([COMPARISONS, *JUDGES[wildcards.model].rubrics]),
+        code=trust_code(),
+    output:
+        "results/scores/alignment/{model}.json",
+    log:
+        "results/logs/align_judge/{model}.log",
+    wildcard_constraints:
+        model=one_of(JUDGES),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        resamples=checked.report.resamples,
+        seed=checked.run.seed,
+    shell:
+        '"$DRIVER" -m maieutic align-judge --judge {wildcards.model} --judgements {input.judgements}'
+        " --people {input.people} --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"

@@ -20,6 +20,7 @@ from maieutic.datasets.sampling import ranked
 from maieutic.errors import UserError
 from maieutic.judges.agreement import Measured, fleiss, mean_cohen
 from maieutic.judges.labels import Labels
+from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.trust import Said, Sampling, agreement_scores, pairings_of, plain, score, share_of
 from maieutic.records import Label, Score
 from maieutic.stats import LEVEL, Interval
@@ -27,6 +28,8 @@ from maieutic.stats import LEVEL, Interval
 FEWEST = 20  # labelled replies, below which the interval's normal approximation is no good
 MOST_LOST = 0.1  # share of replies that a judge may leave unread, or annotators divided, before there is no estimate
 COLUMNS = ("task", "item", "tutor", "criterion", "label")
+COMPARISONS = "kmp_dialogue"  # the rubric whose criteria have these verdicts
+VERDICTS = ("win", "tie", "lose")
 
 
 class Estimate(NamedTuple):
@@ -141,9 +144,10 @@ def half_of(labels: Labels, said: Said, seed: int) -> Known:
 
 
 def read_people(path: Path) -> list[Label]:
-    """Labels that people gave to this run's replies: a CSV with task, item, tutor, criterion, label, annotator.
+    """Labels that people gave to this run's replies: a CSV of task, item, tutor, criterion, label, annotator, resolves.
 
-    Raises UserError naming the line. `annotator` may be left out where there is one only.
+    Raises UserError naming the line. `annotator` may be left out where there is one only; `resolves` says yes in the
+    lines of one who decides where others differ.
     """
     mend = f"the columns are {', '.join(COLUMNS)}, and annotator"
     found: list[Label] = []
@@ -169,21 +173,32 @@ def label_of(place: str, row: Mapping[str, str | None], mend: str) -> Label:
     if missing := [name for name in COLUMNS if not (row.get(name) or "").strip()]:
         raise UserError(place, f"{', '.join(missing)} is missing", mend)
     task, item, tutor, criterion, label = ((row[name] or "").strip() for name in COLUMNS)
-    if label not in LABELS.get(criterion, ()):
-        known = ", ".join(LABELS.get(criterion, LABELS))
-        raise UserError(place, f"no such label {criterion}: {label!r}", f"known: {known}")
-    annotator = (row.get("annotator") or "").strip() or None
-    return Label(id=item, task=task, model=tutor, criterion=criterion, label=label, problem=item, annotator=annotator)
+    compared = read_rubric(COMPARISONS).rubric.criteria
+    known = {**LABELS, **dict.fromkeys(compared, VERDICTS)}
+    label = label.casefold() if criterion in compared else label
+    if label not in known.get(criterion, ()):
+        told = ", ".join(known.get(criterion, known))
+        raise UserError(place, f"no such label {criterion}: {label!r}", f"known: {told}")
+    return Label(
+        id=item,
+        task=task,
+        model=tutor,
+        criterion=criterion,
+        label=label,
+        problem=item,
+        annotator=(row.get("annotator") or "").strip() or None,
+        resolves=(row.get("resolves") or "").strip().casefold() == "yes",
+    )
 
 
 def majority(labels: Sequence[Label]) -> list[tuple[Label, str | None]]:
-    """Each reply and criterion with its most frequent label; None where annotators are divided."""
-    by_key: dict[tuple[str, str, str], list[Label]] = defaultdict(list)
+    """Each reply and criterion with the resolver's label, else the most frequent; None where annotators are divided."""
+    by_key: dict[tuple[str, ...], list[Label]] = defaultdict(list)
     for label in labels:
-        by_key[label.id, label.model, label.criterion].append(label)
+        by_key[label.task, label.id, label.model, label.criterion].append(label)
     chosen: list[tuple[Label, str | None]] = []
     for of in by_key.values():
-        counts = Counter(one.label for one in of)
+        counts = Counter(one.label for one in [one for one in of if one.resolves] or of)
         best = [name for name, count in counts.items() if count == max(counts.values())]
         chosen.append((of[0], best[0] if len(best) == 1 else None))
     return chosen

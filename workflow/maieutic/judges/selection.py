@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from maieutic.cards import JUDGE, Card
 from maieutic.judges.labels import LABEL_SOURCES
+from maieutic.judges.ppi import COMPARISONS
 from maieutic.judges.work import rubric_for_labels
 from maieutic.models import CriteriaModel, JudgeModel
 from maieutic.rewards.selection import batches_of, classifiers_of, graders_of
@@ -20,6 +21,13 @@ def judge_cards(config: Config, benchmark: str) -> list[Card]:
 def judged_benchmarks(config: Config) -> list[str]:
     """The benchmarks with such a task."""
     return [benchmark for benchmark in benchmarks_of(config) if judge_cards(config, benchmark)]
+
+
+def compared_benchmarks(config: Config) -> list[str]:
+    """The benchmarks with a task whose replies are compared with a reference."""
+    return [
+        name for name in benchmarks_of(config) if any(COMPARISONS in card.rubrics for card in judge_cards(config, name))
+    ]
 
 
 def judge_batches(config: Config, benchmark: str) -> dict[str, list[str]]:

@@ -189,7 +189,7 @@ def correct_by_people(
     labels = read_people(people)
     read = [one for path in judgements for one in read_records(path, Judgement)]
     known = {(one.task, one.id, one.model) for one in read}
-    for number, label in enumerate(labels, 2):
+    for number, label in enumerate(labels, 2):  # comparisons too: of which replies they are is checked here
         if (label.task, label.id, label.model) not in known:
             raise UserError(
                 f"{people}:{number}",
@@ -197,7 +197,7 @@ def correct_by_people(
                 "item and tutor are named as in results/replies",
             )
     # Two tasks may have items of one name.
-    apart = [one.model_copy(update={"id": f"{one.task}/{one.id}"}) for one in labels]
+    apart = [one.model_copy(update={"id": f"{one.task}/{one.id}"}) for one in labels if one.criterion in DESIRED]
     said = said_by(one.model_copy(update={"id": f"{one.task}/{one.id}"}) for one in read)
     write_scores(people_scores(judge, apart, said, Sampling(resamples, seed)), out)
 

@@ -12,6 +12,7 @@ from maieutic.graders.judges import grades_by_judge
 from maieutic.judges.selection import judge_batches, judged_benchmarks
 from maieutic.models import BaselineModel
 from maieutic.records import Grade, Item, Judgement, Prompt, Reply, read_records
+from maieutic.report.tables import belongs
 from maieutic.settings import Config, benchmarks_of, judges_of_replies, tutors_of
 
 LONGEST = 4000  # characters of a text that the page shows
@@ -49,9 +50,11 @@ def browse(config: Config, results: Path) -> dict[str, Any]:
             )
             for loaded in loadeds
         }
-        shown = {(item.task, item.id) for of in items.values() for item in of}
+        cards = [loaded.card for loaded in loadeds]
         said: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
         for model in tutors_of(config):
+            mine = {card.task for card in cards if belongs(config, card, model)}
+            shown = {(item.task, item.id) for task in mine for item in items[task]}
             add_replies(config, results, benchmark, model, shown, said, prompts)
         for task, of in items.items():
             tasks[f"{benchmark}/{task}"] = [

@@ -16,8 +16,10 @@ from maieutic.records import SCORINGS, Grade, Item, Score, read_records
 from maieutic.report.browser import all_grades, browse, embedded, outcome
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
+from maieutic.report.kmpbench import BENCHMARK as KMP_BENCH
+from maieutic.report.kmpbench import kmpbench_section
 from maieutic.report.mrbench import mrbench_section
-from maieutic.report.tables import Printed, label_of, leads, printed_values
+from maieutic.report.tables import Printed, belongs, label_of, leads, printed_values
 from maieutic.report.trust import lights, trust_section
 from maieutic.settings import Config, benchmarks_of, judges_of_replies, tutors_of
 
@@ -139,7 +141,11 @@ def judged_matrix(config: Config, card: Card, scores: list[Score]) -> dict[str, 
     if JUDGE not in card.graders:
         return None
     judge = judges_of_replies(config)[0]
-    metrics = [name for name, metric in card.metrics.items() if metric.grader == JUDGE and not metric.only]
+    metrics = [
+        name
+        for name, metric in card.metrics.items()
+        if metric.grader == JUDGE and metric.higher_is_better and not metric.only
+    ]
     found = {
         (one.model, one.metric): one
         for one in scores
@@ -190,7 +196,7 @@ def headline_readings(config: Config, results: Path, benchmark: str, cards: list
 def outcomes_figure(config: Config, readings: Readings, card: Card) -> str:
     """How the readings are spread: right and wrong, or values."""
     shares, values = [], []
-    for model in tutors_in_order(config):
+    for model in (name for name in tutors_in_order(config) if belongs(config, card, name)):
         grades = readings.get((model, card.task), [])
         label = label_of(config, model)
         found = [outcome(grade) for grade in grades]
@@ -260,7 +266,15 @@ def headliners(config: Config) -> dict[str, str]:
     return {kind: names[0] for kind, names in first.items() if names}
 
 
-SHOWN = {"f1": "F1", "bleu": "BLEU", "damr": "DAMR", "mathdial": "MathDial", "bridge": "Bridge"}
+SHOWN = {
+    "f1": "F1",
+    "bleu": "BLEU",
+    "damr": "DAMR",
+    "mathdial": "MathDial",
+    "bridge": "Bridge",
+    "mcc": "MCC",
+    "mr": "MR",
+}
 
 
 def shown_metric(name: str) -> str:
@@ -305,6 +319,7 @@ def render_page(config: Config, results: Path, scores: dict[str, list[Score]], r
         graders=grader_section(config, results),
         trust=trust_section(config, results),
         releases=mrbench_section(config, results),
+        kmpbench=kmpbench_section(config, results, scores.get(KMP_BENCH, [])),
         dimensions=list(read_rubric("mrbench_taxonomy").rubric.criteria.values()),
         runtime=runtime.to_dict("records"),
         scorings=SCORINGS,

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import pandas as pd
 
 from maieutic.cards import Card
+from maieutic.files import safe_cell
 from maieutic.models import BaselineModel, HostedModel, Model
 from maieutic.records import Reply, Score, Turn, read_records
 from maieutic.settings import Config, benchmarks_of, judges_of_replies, tutors_of
 
 REFERENCE = Path("resources/reference")
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 DIGITS = 6
 
 
@@ -108,6 +108,8 @@ def complete_scores(config: Config, results: Path) -> dict[str, list[Score]]:
         for card in (loaded.card for loaded in loadeds):
             limits = bounds(card, scores)
             for model, of in scores.items():
+                if not belongs(config, card, model):
+                    continue
                 for score in (one for one in of if one.task == card.task and one.metric in card.metrics):
                     floor, ceiling = limits[reading_of(score)]
                     rated = card.metrics[score.metric].higher_is_better is not None
@@ -125,14 +127,15 @@ def complete_scores(config: Config, results: Path) -> dict[str, list[Score]]:
     return complete
 
 
+def belongs(config: Config, card: Card, model: str) -> bool:
+    """Whether a model's replies to a task are shown: a baseline tutor's where the card or the run names it."""
+    named = (*config.run.tutors, *card.baselines.floor, card.baselines.ceiling)
+    return model in named or not isinstance(config.models[model], BaselineModel)
+
+
 def label_of(config: Config, name: str) -> str:
     """A model's name in the report."""
     return config.models[name].label or name
-
-
-def safe_cell(value: object) -> object:
-    """A text that a spreadsheet would run as a formula is quoted."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
 
 
 def score_table(config: Config, scores: dict[str, list[Score]]) -> pd.DataFrame:

@@ -59,13 +59,17 @@ def trust_code():
     """The modules that decide how a grader's agreement with people is measured."""
     return code(
         "datasets/mrbench.py",
+        "datasets/kmp.py",
+        "graders/judges.py",
         "judges/agreement.py",
+        "judges/alignment.py",
         "judges/cases.py",
         "judges/labels.py",
         "judges/pairs.py",
         "judges/ppi.py",
         "judges/trust.py",
         "judges/validation.py",
+        "metrics.py",
         "stats.py",
     )
 
@@ -108,6 +112,15 @@ def all_judge_files(judge):
     return [
         file
         for benchmark in (judging.judged_benchmarks(checked) if judge in REPLY_JUDGES else [])
+        for file in judge_batch_files(judge, benchmark)
+    ]
+
+
+def compared_files(judge):
+    """What a judge says of the replies to every benchmark in which it compares them with a reference."""
+    return [
+        file
+        for benchmark in (judging.compared_benchmarks(checked) if judge in REPLY_JUDGES else [])
         for file in judge_batch_files(judge, benchmark)
     ]
 
@@ -212,4 +225,7 @@ def trust_files():
     files += [f"results/grades/labelled/{name}.jsonl" for name in JUDGES]
     if checked.run.human_labels:
         files += [f"results/scores/people/{name}.json" for name in JUDGES if all_judge_files(name)]
+        files += [
+            f"results/scores/alignment/{name}.json" for name in JUDGES if compared_files(name)
+        ]
     return files

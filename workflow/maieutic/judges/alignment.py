@@ -1,0 +1,145 @@
+"""KMP-Bench's human study: how far a judge's Win, Tie and Lose are those of people, and what both make of a tutor.
+
+Table 3 of the paper (arXiv 2603.02775): the alignment rate is the share of criteria on which judge and people agree;
+the levels are computed from the verdicts of each on the same instances.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from maieutic.datasets.kmp import PRINCIPLES
+from maieutic.errors import UserError
+from maieutic.graders.judges import grades_of_reply
+from maieutic.judges.agreement import Measured
+from maieutic.judges.ppi import COMPARISONS, VERDICTS, annotator_scores, majority, read_people
+from maieutic.judges.rubrics import read_rubric
+from maieutic.judges.trust import Sampling, score
+from maieutic.metrics import METRICS, Graded, share
+from maieutic.records import Judgement, Label, Score, read_records
+from maieutic.score import write_scores
+from maieutic.stats import clustered_interval
+
+TASK = "alignment"
+ALL = "all tutors"
+GENERAL, OVERALL = "general", "overall"
+Reply = tuple[str, str, str]  # task, item, tutor
+Verdicts = dict[Reply, dict[str, str]]  # by criterion
+BY = ("judge", "people")
+
+
+def criteria_of_comparisons() -> dict[str, str | None]:
+    """The criteria of Win, Tie and Lose, and the level that each belongs to."""
+    return {name: one.group for name, one in read_rubric(COMPARISONS).rubric.criteria.items()}
+
+
+def judged_verdicts(judgements: Iterable[Judgement]) -> Verdicts:
+    """What a judge says of every reply that it compared with the reference."""
+    by_reply: dict[tuple[Reply, str], list[Judgement]] = defaultdict(list)
+    for one in judgements:
+        if one.model is not None and read_rubric(one.rubric).rubric.about_tutor:
+            by_reply[(one.task, one.id, one.model), one.rubric].append(one)
+    found: Verdicts = {}
+    for (reply, _), of in by_reply.items():
+        grades = [grade for grade in grades_of_reply(of, "robust") if grade.value in VERDICTS]
+        found.setdefault(reply, {}).update({str(grade.criterion): str(grade.value) for grade in grades})
+    return found
+
+
+def people_verdicts(labels: Sequence[Label]) -> Verdicts:
+    """What people say: the resolver where there is one, else most of them; criteria that divide them are left out."""
+    found: Verdicts = defaultdict(dict)
+    for label, chosen in majority(labels):
+        if chosen is not None:
+            found[label.task, label.id, label.model][label.criterion] = chosen
+    return dict(found)
+
+
+def level_grades(verdicts: Mapping[str, str], groups: Mapping[str, str | None]) -> list[Graded | None]:
+    """The win rates of one reply: the general level's, then each principle's; None where it does not apply."""
+    wins: dict[str | None, list[bool]] = defaultdict(list)
+    for criterion, verdict in verdicts.items():
+        wins[groups.get(criterion)].append(verdict == "win")
+    return [
+        Graded(sum(wins[level]) / len(wins[level]), None, None) if level in wins else None
+        for level in (GENERAL, *PRINCIPLES)
+    ]
+
+
+def level_scores(
+    tutor: str, by: str, replies: Verdicts, groups: Mapping[str, str | None], sampling: Sampling
+) -> list[Score]:
+    """General-Level, Principle-Level, Overall and each principle, from one side's verdicts."""
+    parts = {reply: level_grades(of, groups) for reply, of in replies.items()}
+    levels = {"overall": ("kmp_overall", slice(None)), "principle_level": ("kmp_principles", slice(1, None))}
+    levels |= {
+        name: ("kmp_principles", slice(place, place + 1)) for place, name in enumerate(("general_level", *PRINCIPLES))
+    }
+    found = []
+    for name, (metric, chosen) in levels.items():
+        items = {reply: Graded(None, None, None, tuple(of[chosen])) for reply, of in parts.items() if any(of[chosen])}
+        if items:
+            function = METRICS[metric]
+            known, problems = list(items.values()), [item for _, item, _ in items]
+            interval = clustered_interval(function.counts(known), function.of_sums, problems, *sampling)
+            measured = Measured(function.value(known), interval, len(known), 0, len(set(problems)))
+            found.append(scored(tutor, f"{name}/{by}", measured))
+    judged = [(item, of[OVERALL] == "win") for (_, item, _), of in replies.items() if OVERALL in of]
+    return [*found, *rate(tutor, f"overall_judgement/{by}", judged, sampling)]
+
+
+def rate(tutor: str, name: str, marks: Sequence[tuple[str, bool]], sampling: Sampling) -> list[Score]:
+    """A share, with an interval over instances. marks: instance, and whether it counts."""
+    if not marks:
+        return []
+    counts = np.array([[float(mark), 1.0] for _, mark in marks])
+    problems = [problem for problem, _ in marks]
+    interval = clustered_interval(counts, lambda sums: share(sums[..., 0], sums[..., 1]), problems, *sampling)
+    measured = Measured(float(counts[:, 0].mean()), interval, len(marks), 0, len(set(problems)))
+    return [scored(tutor, name, measured)]
+
+
+def scored(tutor: str, name: str, measured: Measured) -> Score:
+    """One number of the study."""
+    return score(tutor, name, "robust", measured).model_copy(update={"task": TASK})
+
+
+def aligned(judge: Verdicts, people: Verdicts, sampling: Sampling) -> list[Score]:
+    """The alignment rate and both sides' levels, by tutor and over all, on the criteria that both have judged."""
+    groups = criteria_of_comparisons()
+    both = {
+        reply: {name: (judge[reply][name], label) for name, label in of.items() if name in judge.get(reply, {})}
+        for reply, of in people.items()
+    }
+    both = {reply: of for reply, of in both.items() if of}
+    tutors = list(dict.fromkeys(tutor for _, _, tutor in both))
+    found = []
+    for tutor in [*tutors, ALL] if len(tutors) > 1 else tutors:
+        mine = {reply: of for reply, of in both.items() if tutor in (ALL, reply[2])}
+        marks = [(item, said == label) for (_, item, _), of in mine.items() for said, label in of.values()]
+        found += rate(tutor, "alignment_rate", marks, sampling)
+        for place, by in enumerate(BY):
+            side = {reply: {name: pair[place] for name, pair in of.items()} for reply, of in mine.items()}
+            found += level_scores(tutor, by, side, groups, sampling)
+    return found
+
+
+def align_judge(judge: str, judgements: Sequence[Path], people: Path, out: Path, resamples: int, seed: int) -> None:
+    """Write a judge's alignment with people. Raises UserError for labels of replies that it has not compared."""
+    labels = [one for one in read_people(people) if one.label in VERDICTS]
+    said = judged_verdicts(one for path in judgements for one in read_records(path, Judgement))
+    for label in labels:
+        if (label.task, label.id, label.model) not in said:
+            raise UserError(
+                str(people),
+                f"this run has no compared reply of {label.model} to {label.task}/{label.id}",
+                "item and tutor are named as in results/replies",
+            )
+    scores = aligned(said, people_verdicts(labels), Sampling(resamples, seed)) if labels else []
+    agreed = annotator_scores(judge, [one for one in labels if not one.resolves])
+    scores += [one.model_copy(update={"task": TASK}) for one in agreed]
+    write_scores([one.model_copy(update={"grader": judge}) for one in scores], out)

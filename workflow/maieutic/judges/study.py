@@ -1,0 +1,221 @@
+"""A blind human study of compared replies: sheets for annotators, and the way back to labels (KMP-Bench, appendix I).
+
+Annotators see two responses without names, in a random order, and say for each criterion which one is better. Two
+people judge every instance; where they differ, a resolver decides. Whose response stood where is in `key.json`, which
+annotators do not get.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import logging
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maieutic.cards import RELEASED, card_path, read_card
+from maieutic.errors import UserError
+from maieutic.files import safe_cell, whole_file, write_json
+from maieutic.judges.ppi import COLUMNS, COMPARISONS
+from maieutic.judges.rubrics import Criterion, read_rubric
+from maieutic.judges.work import criteria_of
+from maieutic.records import Item, Reply, read_records
+
+log = logging.getLogger(__name__)
+KEY = "key.json"
+INSTANCES = "instances.csv"
+SHEET = ["instance", "criterion", "name", "question", "answer"]
+ANSWERS = {"1": 1, "2": 2, "tie": 0}
+TWO = 2  # annotators of an instance
+
+
+class Instance(NamedTuple):
+    """One reply to compare, under a name that says nothing of it. first: whether it stands before the reference."""
+
+    name: str
+    task: str
+    item: Item
+    tutor: str
+    text: str
+    first: bool
+
+    @property
+    def criteria(self) -> dict[str, Criterion]:
+        """What is asked about it."""
+        return criteria_of(read_rubric(COMPARISONS), self.item)
+
+
+def draw_study(
+    results: Path,
+    benchmark: str,
+    task: str,
+    tutors: Sequence[str],
+    n: int,
+    annotators: Sequence[str],
+    seed: int,
+    out: Path,
+) -> None:
+    """Write a blind sample of n replies, spread evenly over the tutors, one sheet an annotator.
+
+    Raises UserError for an unknown task, too few replies, or where `out` is there already: sheets may be filled in.
+    """
+    card = read_card(card_path(benchmark, task), RELEASED).card
+    if COMPARISONS not in card.rubrics:
+        raise UserError(
+            f"{benchmark}/{task}", "its replies are not compared with a reference", "name kmpbench/dialogue"
+        )
+    if out.exists():
+        raise UserError(str(out), "the folder is there already, and its sheets may be filled in", "name another folder")
+    if (len(annotators) > 1 and len(annotators) % TWO) or len(set(annotators)) < len(annotators):
+        raise UserError(
+            "--annotators", f"{len(annotators)} names", "one, or an even number of different ones: they work in pairs"
+        )
+    items = {item.id: item for item in read_records(results / "items" / benchmark / f"{task}.jsonl", Item)}
+    instances = drawn(items, replies_of(results, benchmark, task, tutors), n, seed)
+    teams = [annotators[place : place + TWO] for place in range(0, len(annotators), TWO)]
+    sheets: dict[str, list[Instance]] = defaultdict(list)
+    for place, instance in enumerate(instances):
+        for name in teams[place % len(teams)]:
+            sheets[name].append(instance)
+    write_csv(
+        out / INSTANCES, ["instance", "instructions", "dialogue", "response 1", "response 2"], map(shown, instances)
+    )
+    for name, of in sheets.items():
+        write_csv(sheet_path(out, name), SHEET, (row for instance in of for row in questions(instance)))
+    key = {
+        one.name: {"task": one.task, "item": one.item.id, "tutor": one.tutor, "first": one.first} for one in instances
+    }
+    write_json(out / KEY, key)
+    log.info("%d instances, %d sheets in %s; %s is not for annotators", len(instances), len(sheets), out, KEY)
+
+
+def replies_of(results: Path, benchmark: str, task: str, tutors: Sequence[str]) -> dict[str, list[Reply]]:
+    """What each tutor said to a task, without what its server refused."""
+    found = {}
+    for tutor in tutors:
+        path = results / "replies" / benchmark / f"{tutor}.jsonl"
+        if not path.exists():
+            raise UserError(str(path), f"{tutor} has no replies to {benchmark}", "run it first, or mend --tutors")
+        found[tutor] = [one for one in read_records(path, Reply) if one.task == task and not one.error]
+    return found
+
+
+def drawn(items: Mapping[str, Item], replies: Mapping[str, list[Reply]], n: int, seed: int) -> list[Instance]:
+    """A random sample, as many of each tutor as possible, in random order."""
+    draw = random.Random(seed)
+    shares = [n // len(replies) + (place < n % len(replies)) for place, _ in enumerate(replies)]
+    found = []
+    for share, (tutor, of) in zip(shares, replies.items(), strict=True):
+        if share > len(of):
+            raise UserError("--n", f"{share} replies of {tutor} are wanted, there are {len(of)}", "draw fewer")
+        for reply in draw.sample(of, share):
+            name = hashlib.sha256(f"{seed}:{reply.task}:{reply.id}:{tutor}".encode()).hexdigest()[:10]
+            found.append(Instance(name, reply.task, items[reply.id], tutor, reply.text, draw.random() < 1 / TWO))
+    draw.shuffle(found)
+    return found
+
+
+def shown(instance: Instance) -> list[str]:
+    """What annotators read of an instance."""
+    responses = [instance.text, str(instance.item.reference["text"])]
+    said = instance.item.vars
+    return [instance.name, said["instruction"], said["history"], *(responses if instance.first else responses[::-1])]
+
+
+def questions(instance: Instance) -> list[list[str]]:
+    """The rows of a sheet: one a criterion, the answer left open."""
+    return [[instance.name, name, one.title, one.definition, ""] for name, one in instance.criteria.items()]
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A CSV that spreadsheets open as text."""
+    with whole_file(path) as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([safe_cell(cell) for cell in row] for row in rows)
+
+
+def sheet_path(study: Path, annotator: str) -> Path:
+    """Where an annotator's sheet lies."""
+    if not annotator.replace("-", "").replace("_", "").isalnum():
+        raise UserError("--annotators", f"{annotator!r} is no name for a file", "letters, digits, - and _")
+    return study / f"sheet-{annotator}.csv"
+
+
+Answers = dict[tuple[str, str], dict[str, int]]  # by instance and criterion: what each annotator answered
+
+
+def read_study(study: Path, resolver: str | None, out: Path) -> None:
+    """Write the labels of filled-in sheets as the CSV that `run.human_labels` takes.
+
+    Where two annotators differ and a resolver is named, the resolver's sheet with these rows is written first, and read
+    the next time. Raises UserError naming file and line for an answer that is none.
+    """
+    try:
+        key = json.loads((study / KEY).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(str(study / KEY), f"cannot be read: {error}", "name the folder that draw-study wrote") from None
+    answers: Answers = defaultdict(dict)
+    unanswered = 0
+    for path in sorted(study.glob("sheet-*.csv")):
+        unanswered += read_sheet(path, key, answers)
+    divided = [cell for cell, of in answers.items() if differ(of, resolver)]
+    if resolver and divided and not sheet_path(study, resolver).exists():
+        rows = ([*cell, *told_of(cell[1]), ""] for cell in divided)
+        write_csv(sheet_path(study, resolver), SHEET, rows)
+        log.info("%d rows on which annotators differ: %s", len(divided), sheet_path(study, resolver))
+    labels = [row for cell, of in answers.items() for row in label_rows(cell, of, key, resolver)]
+    write_csv(out, [*COLUMNS, "annotator", "resolves"], labels)
+    log.info("%d answers in %s; %d rows are open, %d divided", len(labels), out, unanswered, len(divided))
+
+
+def differ(of: Mapping[str, int], resolver: str | None) -> bool:
+    """Whether the annotators of a row differ, whatever the resolver says."""
+    return len({answer for name, answer in of.items() if name != resolver}) > 1
+
+
+def told_of(criterion: str) -> tuple[str, str]:
+    """A criterion's name and question."""
+    one = read_rubric(COMPARISONS).rubric.criteria[criterion]
+    return one.title, one.definition
+
+
+def read_sheet(path: Path, key: Mapping[str, Any], answers: Answers) -> int:
+    """Add one sheet's answers; return how many rows are open."""
+    annotator = path.stem.removeprefix("sheet-")
+    criteria = read_rubric(COMPARISONS).rubric.criteria
+    unanswered = 0
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as handle:
+            reader = csv.DictReader(handle)
+            for row in reader:
+                cell = (row.get("instance") or "").strip(), (row.get("criterion") or "").strip()
+                answer = (row.get("answer") or "").strip().casefold()
+                place = f"{path}:{reader.line_num}"
+                if cell[0] not in key or cell[1] not in criteria:
+                    raise UserError(place, f"no such instance or criterion: {' '.join(cell)}", "leave both as drawn")
+                if answer and answer not in ANSWERS:
+                    raise UserError(place, f"expected 1, 2 or tie, found {answer[:20]!r}", "mend the answer")
+                unanswered += not answer
+                if answer:
+                    answers[cell][annotator] = ANSWERS[answer]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(str(path), f"cannot be read: {error}", f"its columns are {', '.join(SHEET)}") from None
+    return unanswered
+
+
+def label_rows(
+    cell: tuple[str, str], of: Mapping[str, int], key: Mapping[str, Any], resolver: str | None
+) -> list[list[str]]:
+    """The labels of one instance and criterion, a row an annotator: Win, Tie or Lose of the tutor's response."""
+    about = key[cell[0]]
+    mine = 1 if about["first"] else 2
+    verdicts = {name: "tie" if not answer else "win" if answer == mine else "lose" for name, answer in of.items()}
+    return [
+        [about["task"], about["item"], about["tutor"], cell[1], verdict, name, "yes" if name == resolver else ""]
+        for name, verdict in verdicts.items()
+    ]

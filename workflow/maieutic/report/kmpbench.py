@@ -1,0 +1,259 @@
+"""KMP-Bench's tables beside this run's numbers: Tables 1 to 6, Figure 5, and the study with people.
+
+The paper's data are not released, so no number of ours is a repetition of a printed one. The page says on which data
+each row rests.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maieutic.cards import JUDGE, Card
+from maieutic.judges.cases import merged
+from maieutic.judges.rubrics import read_rubric
+from maieutic.judges.selection import compared_benchmarks, judge_batches
+from maieutic.models import BaselineModel
+from maieutic.records import Item, Judgement, Reply, Score, read_records
+from maieutic.report.tables import REFERENCE, label_of, leads, score_file
+from maieutic.settings import Config, benchmarks_of, judges_of_replies, tutors_of
+
+BENCHMARK = "kmpbench"
+PRINTED = REFERENCE / "kmpbench_tables.csv"
+ERROR_TYPES, ERROR_TYPE = "kmp_error_types", "error_type"
+DELTA = ("KMP-LM-7B", "Qwen2.5-Math-7B-Inst")  # the paper's last row: what its training gains
+EXAMPLES = 2  # of each error type
+LONGEST = 700  # characters of a reply that stands as an example
+PRINCIPLES = ("challenge", "explanation", "modelling", "practice", "questioning", "feedback")
+
+
+class Column(NamedTuple):
+    """A column of a printed table: its metric there, and the task and metric of ours."""
+
+    title: str
+    printed: str
+    task: str
+    metric: str
+
+
+class Table(NamedTuple):
+    """A printed table. suffixes: of the tasks that stand for the same on public data."""
+
+    number: str
+    name: str
+    columns: tuple[Column, ...]
+    suffixes: tuple[str, ...] = ("",)
+
+
+DIALOGUE = Table(
+    "5",
+    "KMP-Dialogue (Tables 1 and 5)",
+    (
+        Column("Overall judgement", "overall_judgement", "dialogue", "overall_judgement"),
+        Column("General level", "general_level", "dialogue", "general_level"),
+        *(Column(name.capitalize(), name, "dialogue", name) for name in PRINCIPLES),
+        Column("Overall", "overall", "dialogue", "overall"),
+    ),
+)
+SKILLS = Table(
+    "6",
+    "KMP-Skills (Tables 2 and 6)",
+    (
+        Column("FQA, last round", "final_round", "fqa", "final_round"),
+        Column("EC, MR-Score", "mr_score", "ec", "mr_score"),
+        Column("EC, F1", "f1", "ec", "f1"),
+        Column("EC, correction", "correction", "ec", "correction"),
+        Column("Gen, follow-up", "gen_followup", "gen_followup", "last_round"),
+        Column("Gen, similar", "gen_similar", "gen_similar", "last_round"),
+    ),
+    ("", "_mathchat", "_stepverify", "_mrgsm8k", "_mrgsm8k_full", "_processbench"),
+)
+DETECTION = Table(
+    "4",
+    "Error detection in detail (Table 4)",
+    (
+        Column("Task 1, MCC", "task1_mcc", "ec", "task1_mcc"),
+        Column("Task 2, first wrong step", "task2_step", "ec", "task2_step"),
+        Column("Task 3, reason", "task3_reason", "ec", "task3_reason"),
+        Column("MR-Score", "mr_score", "ec", "mr_score"),
+    ),
+    ("", "_stepverify", "_mrgsm8k", "_mrgsm8k_full", "_processbench"),
+)
+DATA = {
+    "": "curated set",
+    "_mathchat": "MathChat",
+    "_stepverify": "StepVerify",
+    "_mrgsm8k": "MR-GSM8K",
+    "_mrgsm8k_full": "MR-GSM8K, all",
+    "_processbench": "ProcessBench",
+}
+
+
+class Printed(NamedTuple):
+    """One number that the paper prints, in per cent."""
+
+    table: str
+    group: str
+    model: str
+    metric: str
+    percent: float
+
+
+def printed_tables() -> list[Printed]:
+    """Everything that the paper prints. Tables 1 and 2 are parts of 5 and 6."""
+    with open(PRINTED, encoding="utf-8", newline="") as handle:
+        return [
+            Printed(row["table"], row["group"], row["model"], row["metric"], float(row["percent"]))
+            for row in csv.DictReader(handle)
+        ]
+
+
+def paper_rows(table: Table, printed: Iterable[Printed]) -> list[dict[str, Any]]:
+    """The printed rows, and the gain of the paper's own model."""
+    by_model: dict[str, dict[str, Printed]] = defaultdict(dict)
+    for one in printed:
+        if one.table == table.number:
+            by_model[one.model][one.metric] = one
+    rows: list[dict[str, Any]] = []
+    for model, of in by_model.items():
+        cells = [of[column.printed].percent if column.printed in of else None for column in table.columns]
+        rows.append({"who": model, "group": next(iter(of.values())).group, "cells": cells})
+    found = {row["who"]: row["cells"] for row in rows}
+    if all(name in found for name in DELTA):
+        pairs = zip(found[DELTA[0]], found[DELTA[1]], strict=True)
+        gains = [None if None in (ours, base) else ours - base for ours, base in pairs]
+        rows.append({"who": f"{DELTA[0]} minus {DELTA[1]}", "group": "gain", "cells": gains})
+    return rows
+
+
+def our_rows(config: Config, table: Table, scores: Sequence[Score]) -> list[dict[str, Any]]:
+    """Every tutor's numbers, a row for each set of data."""
+    found = {(one.model, one.task, one.metric): one for one in scores if one.scoring == "robust" and leads(config, one)}
+    rows = []
+    for suffix in table.suffixes:
+        for model in tutors_of(config):
+            cells = [found.get((model, f"{column.task}{suffix}", column.metric)) for column in table.columns]
+            baseline = isinstance(config.models[model], BaselineModel)
+            if not any(cells):
+                continue
+            rows.append({"who": label_of(config, model), "data": DATA[suffix], "baseline": baseline, "cells": cells})
+    return rows
+
+
+def alignment_rows(config: Config, results: Path, printed: Iterable[Printed]) -> list[dict[str, Any]]:
+    """Table 3: the paper's, then each judge of the run against the labels that people gave."""
+    columns = ("general_level", "principle_level", "overall", "alignment_rate")
+    by_row: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for one in printed:
+        if one.table == "3":
+            by_row[one.model, one.group][one.metric] = one.percent
+    rows: list[dict[str, Any]] = [
+        {"who": model, "by": by, "paper": [of.get(name) for name in columns]} for (model, by), of in by_row.items()
+    ]
+    for judge in judges_of_replies(config):
+        scores = score_file(results / "scores" / "alignment" / f"{judge}.json")
+        found = {(one.model, one.metric): one for one in scores}
+        for tutor in dict.fromkeys(model for model, metric in found if metric == "alignment_rate"):
+            for by, shown in (("judge", label_of(config, judge)), ("people", "people")):
+                cells = [found.get((tutor, f"{name}/{by}")) for name in columns[:-1]]
+                rate = found[tutor, "alignment_rate"] if by == "judge" else None
+                who = label_of(config, tutor) if tutor in config.models else tutor
+                rows.append(
+                    {"who": who, "by": shown, "judge": judge if by == "judge" else None, "cells": [*cells, rate]}
+                )
+    return rows
+
+
+def error_section(config: Config, results: Path, printed: Iterable[Printed]) -> dict[str, Any] | None:
+    """Figure 5: why responses lose, by the first judge; shares of each tutor's lost ones, and examples."""
+    if not compared_benchmarks(config):
+        return None
+    types = read_rubric(ERROR_TYPES).rubric.criteria[ERROR_TYPE].labels
+    paper = {one.metric: one.percent for one in printed if one.table == "figure 5"}
+    counts: dict[str, Counter[str]] = {}
+    examples: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for tutor, judged in error_judgements(config, results).items():
+        said = {(one.task, one.id): str(merged([one], False)[ERROR_TYPE][0].value) for one in judged}
+        counts[tutor] = Counter(value for value in said.values() if value in types)
+        if not isinstance(config.models[tutor], BaselineModel):
+            for kind, example in examples_of(config, results, tutor, said):
+                if len(examples[kind]) < EXAMPLES:
+                    examples[kind].append(example)
+    rows = [
+        {"type": kind, "paper": paper.get(kind), "cells": [of[kind] / max(1, of.total()) for of in counts.values()]}
+        for kind in types
+    ]
+    tutors = [{"label": label_of(config, tutor), "n": of.total()} for tutor, of in counts.items()]
+    judge = judges_of_replies(config)[0]
+    return {"rows": rows, "tutors": tutors, "examples": dict(examples), "types": types, "judge": judge}
+
+
+def error_judgements(config: Config, results: Path) -> dict[str, list[Judgement]]:
+    """What the first judge says of each tutor's lost responses; tutors without any are left out."""
+    judge = judges_of_replies(config)[0]
+    found: dict[str, list[Judgement]] = defaultdict(list)
+    for benchmark in compared_benchmarks(config):
+        for batch in judge_batches(config, benchmark):
+            path = results / "grades" / "judges" / judge / benchmark / f"{batch}.jsonl"
+            for one in read_records(path, Judgement) if path.exists() else []:
+                if one.rubric == ERROR_TYPES and one.model is not None:
+                    found[one.model].append(one)
+    order = [name for name in tutors_of(config) if name in found]
+    return {name: found[name] for name in order}
+
+
+def examples_of(
+    config: Config, results: Path, tutor: str, said: dict[tuple[str, str], str]
+) -> Iterable[tuple[str, dict[str, Any]]]:
+    """Lost responses with their error type, beside the reference."""
+    for benchmark in compared_benchmarks(config):
+        cards: list[Card] = [loaded.card for loaded in benchmarks_of(config)[benchmark] if JUDGE in loaded.card.graders]
+        items = {
+            (item.task, item.id): item
+            for card in cards
+            for item in read_records(results / "items" / benchmark / f"{card.task}.jsonl", Item)
+        }
+        for reply in read_records(results / "replies" / benchmark / f"{tutor}.jsonl", Reply):
+            kind, item = said.get((reply.task, reply.id)), items.get((reply.task, reply.id))
+            if kind and item:
+                yield (
+                    kind,
+                    {
+                        "id": item.id,
+                        "tutor": label_of(config, tutor),
+                        "principles": item.tags.get("principles", ""),
+                        "student": cut(item.vars["question"]),
+                        "reply": cut(reply.text),
+                        "reference": cut(str(item.reference["text"])),
+                    },
+                )
+
+
+def cut(text: str) -> str:
+    """A text of a length that a table can hold."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]} [...]"
+
+
+def kmpbench_section(config: Config, results: Path, scores: Sequence[Score]) -> dict[str, Any] | None:
+    """Everything that the page on KMP-Bench shows; None for a run without it."""
+    if BENCHMARK not in benchmarks_of(config):
+        return None
+    printed = printed_tables()
+    tables = [
+        {
+            "name": table.name,
+            "columns": [column.title for column in table.columns],
+            "ours": our_rows(config, table, scores),
+            "paper": paper_rows(table, printed),
+        }
+        for table in (DIALOGUE, SKILLS, DETECTION)
+    ]
+    return {
+        "tables": tables,
+        "alignment": alignment_rows(config, results, printed),
+        "people": bool(config.run.human_labels),
+        "errors": error_section(config, results, printed),
+    }
