@@ -13,8 +13,8 @@ import pytest
 import yaml
 from conftest import absent
 from maieutic import settings
+from maieutic.baselines import baseline_reply
 from maieutic.commands import make_items, parse_replies, save_config
-from maieutic.generate import baseline_reply
 from maieutic.records import Item, Prompt, Reply, Turn, read_records, write_records
 from maieutic.report import build_report
 from maieutic.report.browser import embedded
@@ -42,7 +42,7 @@ def configuration(**run: object) -> settings.Config:
 def said(config: settings.Config, name: str, item: Item) -> Reply:
     model = config.models[name]
     if name != "hostile":
-        return baseline_reply(name, model, item)
+        return baseline_reply(name, model.tutor, item, 1)
     turn = Turn(messages="sha256:p", text=HOSTILE, finish="stop", prompt_tokens=3, completion_tokens=4, seconds=0.5)
     return Reply(id=item.id, task=item.task, model=name, key="k", turns=[turn])
 
@@ -174,6 +174,6 @@ def test_the_page_works_in_a_browser_on_a_phone(results: Path, tmp_path: Path) -
     assert seen["first"] == ["#/"] and seen["then"] == "#/task/mathtutorbench/problem_solving"
     assert seen["title"] == "Maieutic report", "no script of a reply ran"
     assert seen["boards"] == [["paper_compat", False], ["robust", True]]
-    assert seen["status"] == "12 of 84 replies", "the search finds the hostile tutor's replies alone"
+    assert seen["status"] == "12 of 48 replies", "the search finds the hostile tutor's replies alone"
     assert HOSTILE[:20] in seen["item"] and "What was read" in seen["item"]
     assert seen["wide"], "nothing but the tables scrolls sideways"

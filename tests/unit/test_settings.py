@@ -25,8 +25,9 @@ def shipped() -> dict[str, Any]:
 
 
 def changed(path: str, value: Any) -> dict[str, Any]:
-    """The shipped configuration with one key set; `-` removes it."""
+    """The shipped configuration with one key set; `-` removes it. Without KMP-Bench, whose sets are the user's own."""
     config = copy.deepcopy(shipped())
+    config["run"]["tasks"] = ["mathtutorbench", "mrbench"]
     *parents, last = path.split("/")
     place = config
     for parent in parents:
@@ -40,7 +41,10 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 def test_the_shipped_configuration_is_right_and_adds_the_baselines() -> None:
     config = check_config(shipped())
-    assert tutors_of(config) == ["smollm2-135m", "always-0", "always-ask", "always-yes", "echo", "reference", "reveal"]
+    assert tutors_of(config) == [
+        "smollm2-135m", "always-0", "always-ask", "always-yes", "blames-step-1", "copy-seed", "echo", "finds-nothing",
+        "reference", "reveal",
+    ]  # fmt: skip
 
 
 BAD = [
@@ -92,7 +96,7 @@ BAD = [
     ("unknown labels", "run/labels", ["mrbench_v4"], r"^run\.labels\[0\]: 'mrbench_v4' is not in .*did you mean 'mrbench_v"),
     ("labels that the demo lacks", "run/labels", ["mrbench_v3"], r"^datasets\.mrbench_v3\.demo: this dataset has no demo edition"),
     ("unknown rubric", "models/demo-judge/rubrics", ["mrbench_critics"], r"mrbench_critics\.yaml: there is no such rubric"),
-    ("rubric for something else", "models/demo-judge/rubrics", ["pairs_simple"], r"^models\.demo-judge\.rubrics: none of pairs_simple is for mrbench/mistake_remediation"),
+    ("rubric for something else", "models/demo-judge/rubrics", ["pairs_simple"], r"^run\.judges: none of demo-judge has a rubric for mrbench/mistake_remediation"),
     ("rubric not for pairs", "models/demo-judge/pairs", ["mrbench_critic"], r"^models\.demo-judge\.pairs: mrbench_critic is of kind labels"),
     ("judge with needs", "models/demo-judge/needs", {"gpus": 1}, r"^models\.demo-judge: .*set 'needs' on the model that answers"),
     ("baseline that answers", "models/demo-judge/model", "echo", r"^models\.demo-judge\.model: 'echo' is no model that answers"),

@@ -39,8 +39,8 @@ def copied_seed(item: Item) -> str:
 
 def reference(item: Item) -> str | list[str]:
     """What a person said; in a conversation of several turns, in each of them."""
-    turns = item.reference.get("turns")
-    return [str(text) for text in turns] if turns else str(item.reference["text"])
+    replies = item.reference.get("replies")
+    return [str(text) for text in replies] if replies else str(item.reference["text"])
 
 
 TUTORS: dict[str, Callable[[Item], str | list[str]]] = {

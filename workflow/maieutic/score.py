@@ -46,14 +46,16 @@ def score_task(
         sources: dict[str | None, Given] = {None: parsed}
         if kind in MODEL_GRADERS:
             sources = {grader: by_criterion(card.task, given) for grader, given in graded.get(kind, {}).items()}
-        for number, (grader, source) in enumerate(sources.items()):
-            shown = metric if number == 0 else metric.model_copy(update={"headline": False})
+        leader = None
+        for grader, source in sources.items():
             for scoring in SCORINGS:
                 if metric.parts:
                     found = joined(metric, scoring, items, {**parsed, **source})
                 else:
                     found = graded_items(metric, kind, items, source.get((f"{kind}/{scoring}", metric.criterion), {}))
                 if found is not None:
+                    leader = leader or grader  # a judge without a rubric for this task has said nothing of it
+                    shown = metric if grader == leader else metric.model_copy(update={"headline": False})
                     score = score_metric(card, name, shown, scoring, model, *found, resamples, seed)
                     scores.append(score.model_copy(update={"grader": grader}))
     return scores

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from maieutic import cards
 from maieutic.baselines import TUTORS
-from maieutic.cards import LoadedCard
+from maieutic.cards import Card, LoadedCard
 from maieutic.datasets import LOADERS
 from maieutic.datasets.sources import Dataset, Edition
 from maieutic.errors import UserError
@@ -271,6 +271,14 @@ def entry_json(model: Model) -> str:
 def judges_of_replies(config: Config) -> list[str]:
     """The run's judges that judge tutors' replies; others are measured on pairs only."""
     return [name for name in config.run.judges if getattr(config.models.get(name), "rubrics", None)]
+
+
+def judges_of_card(config: Config, card: Card) -> list[str]:
+    """The run's judges that have a rubric for a task; the first one's verdicts head it."""
+    if cards.JUDGE not in card.graders:
+        return []
+    rubrics = {name: getattr(config.models[name], "rubrics", []) for name in judges_of_replies(config)}
+    return [name for name, of in rubrics.items() if set(of) & set(card.rubrics)]
 
 
 def scoring_json(model: Model) -> str:

@@ -53,7 +53,7 @@ def asked(name: str, task: str, seed: Posed, rounds: Sequence[Posed], tags: dict
         task=task,
         cluster=cluster_of(seed.problem),
         vars={"question": seed.problem, "followup_1": first.problem, "followup_2": second.problem},
-        reference={"answers": [seed.answer, first.answer, second.answer], "turns": turns, "text": turns[-1]},
+        reference={"answers": [seed.answer, first.answer, second.answer], "replies": turns, "text": turns[-1]},
         tags=tags or {},
     )
 
@@ -67,7 +67,7 @@ def constructed(name: str, task: str, seed: Posed, rounds: Sequence[Posed], tags
         task=task,
         cluster=cluster_of(seed.problem),
         vars={"seed_problem": seed.problem, "seed_solution": solution},
-        reference={"turns": turns, "text": turns[-1], "solution": solution},
+        reference={"replies": turns, "text": turns[-1], "solution": solution},
         tags=tags or {},
         history=[{"role": "user", "content": seed.problem}, {"role": "assistant", "content": solution}],
     )
@@ -98,7 +98,7 @@ def detected(name: str, task: str, seed: Posed, said: Solved, tags: dict[str, st
             "incorrect": bool(said.step),
             "step": said.step,
             "answer": seed.answer,
-            "turns": turns,
+            "replies": turns,
             "text": turns[-1],
         },
         tags={"solution": "wrong" if said.step else "right", **(tags or {})},

@@ -20,7 +20,7 @@ CORRECTNESS = r"(?:final\s+judge?ment|solution\s+correctness|correctness)"
 STEP = r"(?:first\s*)?(?:error|wrong|incorrect)\s*step(?:\s*(?:number|num|no\.?))?"
 RIGHT = re.compile(r"\W*(?:yes|correct|right|true)\b(?!\s*(?:/|or)\b)", re.IGNORECASE)
 WRONG = re.compile(r"\W*(?:no|incorrect|wrong|false|not\s+correct)\b", re.IGNORECASE)
-NUMBER = re.compile(r"\W*(?:step\s*)?#?(\d{1,3})\b(?!\s*(?:/|or|and|-|\u2013)\s*(?:step\s*)?\d)", re.IGNORECASE)
+NUMBER = re.compile(r"\W*(?:step\s*)?#?(\d{1,3})\b(?!\.\d)(?!\s*(?:/|or|and|-|\u2013)\s*(?:step\s*)?\d)", re.IGNORECASE)
 NO_STEP = re.compile(r"\W*(?:none|n/?a|no\s+(?:error|step)s?|-1)\b", re.IGNORECASE)
 
 

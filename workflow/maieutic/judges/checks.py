@@ -27,7 +27,21 @@ def check_judges(config: Config) -> None:
         if config.run.judges.count(name) > 1:
             raise UserError(key, f"{name!r} is listed twice", "list it once")
         check_judge(config, name)
+    check_coverage(config)
     check_labels(config)
+
+
+def check_coverage(config: Config) -> None:
+    """Every task that is judged has a judge with a rubric for it."""
+    rubrics = [rubric for name in config.run.judges for rubric in getattr(config.models[name], "rubrics", [])]
+    for loaded in config.cards.values():
+        card = loaded.card
+        if rubrics and JUDGE in card.graders and not set(rubrics) & set(card.rubrics):
+            raise UserError(
+                "run.judges",
+                f"none of {', '.join(config.run.judges)} has a rubric for {card.benchmark}/{card.task}",
+                f"its card takes {', '.join(card.rubrics)}: name one in a judge's `rubrics`, or leave the task out",
+            )
 
 
 def check_people(config: Config) -> None:
@@ -65,7 +79,7 @@ def check_judge(config: Config, name: str) -> None:
         check_rubric_variables(loaded, PAIR_VARIABLES)
     for loaded_card in config.cards.values():
         card = loaded_card.card
-        if JUDGE in card.graders and judge.rubrics:
+        if JUDGE in card.graders and set(judge.rubrics) & set(card.rubrics):
             loaded = rubric_of(key, judge, card)
             variables = offered_by(card, loaded, LOADERS[card.loader].variables)
             check_rubric_variables(loaded, variables)

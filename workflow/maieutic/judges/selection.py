@@ -8,26 +8,26 @@ from maieutic.judges.ppi import COMPARISONS
 from maieutic.judges.work import rubric_for_labels
 from maieutic.models import CriteriaModel, JudgeModel
 from maieutic.rewards.selection import batches_of, classifiers_of, graders_of
-from maieutic.settings import Config, benchmarks_of
+from maieutic.settings import Config, benchmarks_of, judges_of_card
 
 FIRST = "mrbench"  # whose labels classifiers learn from and are held back from
 
 
-def judge_cards(config: Config, benchmark: str) -> list[Card]:
-    """The selected tasks of a benchmark whose replies judges judge."""
-    return [one.card for one in benchmarks_of(config)[benchmark] if JUDGE in one.card.graders]
+def judge_cards(config: Config, benchmark: str, judge: str | None = None) -> list[Card]:
+    """The selected tasks of a benchmark whose replies judges judge, or one judge does."""
+    judged = [one.card for one in benchmarks_of(config)[benchmark] if JUDGE in one.card.graders]
+    return [card for card in judged if judge is None or judge in judges_of_card(config, card)]
 
 
-def judged_benchmarks(config: Config) -> list[str]:
+def judged_benchmarks(config: Config, judge: str | None = None) -> list[str]:
     """The benchmarks with such a task."""
-    return [benchmark for benchmark in benchmarks_of(config) if judge_cards(config, benchmark)]
+    return [benchmark for benchmark in benchmarks_of(config) if judge_cards(config, benchmark, judge)]
 
 
-def compared_benchmarks(config: Config) -> list[str]:
+def compared_benchmarks(config: Config, judge: str | None = None) -> list[str]:
     """The benchmarks with a task whose replies are compared with a reference."""
-    return [
-        name for name in benchmarks_of(config) if any(COMPARISONS in card.rubrics for card in judge_cards(config, name))
-    ]
+    judged = {name: judge_cards(config, name, judge) for name in benchmarks_of(config)}
+    return [name for name, cards in judged.items() if any(COMPARISONS in card.rubrics for card in cards)]
 
 
 def judge_batches(config: Config, benchmark: str) -> dict[str, list[str]]:

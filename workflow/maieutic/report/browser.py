@@ -9,11 +9,11 @@ from typing import Any
 
 from maieutic.datasets.sampling import select
 from maieutic.graders.judges import grades_by_judge
-from maieutic.judges.selection import judge_batches, judged_benchmarks
+from maieutic.judges.selection import judge_batches, judge_cards
 from maieutic.models import BaselineModel
 from maieutic.records import Grade, Item, Judgement, Prompt, Reply, read_records
 from maieutic.report.tables import belongs
-from maieutic.settings import Config, benchmarks_of, judges_of_replies, tutors_of
+from maieutic.settings import Config, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
 
 LONGEST = 4000  # characters of a text that the page shows
 
@@ -79,16 +79,18 @@ def all_grades(config: Config, results: Path, benchmark: str, model: str) -> lis
 
 
 def judge_grades(config: Config, results: Path, benchmark: str, model: str) -> list[Grade]:
-    """What the first judge said of one tutor's replies; its verdicts are the same under both scorings."""
-    if not judges_of_replies(config) or benchmark not in judged_benchmarks(config):
-        return []
-    folder = results / "grades" / "judges" / judges_of_replies(config)[0] / benchmark
-    for batch, tutors in judge_batches(config, benchmark).items():
-        path = folder / f"{batch}.jsonl"
-        if model in tutors and path.exists():
-            grades = grades_by_judge(read_records(path, Judgement), model)
-            return [grade for grade in grades if grade.grader.endswith("/robust")]
-    return []
+    """What each task's first judge said of one tutor's replies; its verdicts are the same under both scorings."""
+    leads = {
+        card.task: judges_of_card(config, card)[0]
+        for card in (judge_cards(config, benchmark) if judges_of_replies(config) else [])
+    }
+    batch = next((name for name, tutors in judge_batches(config, benchmark).items() if model in tutors), None)
+    found: list[Grade] = []
+    for judge in dict.fromkeys(leads.values()):
+        path = results / "grades" / "judges" / judge / benchmark / f"{batch}.jsonl"
+        grades = grades_by_judge(read_records(path, Judgement), model) if path.exists() else []
+        found += [one for one in grades if one.grader.endswith("/robust") and leads[one.task] == judge]
+    return found
 
 
 def add_replies(

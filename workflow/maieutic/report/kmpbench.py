@@ -19,7 +19,7 @@ from maieutic.judges.selection import compared_benchmarks, judge_batches
 from maieutic.models import BaselineModel
 from maieutic.records import Item, Judgement, Reply, Score, read_records
 from maieutic.report.tables import REFERENCE, label_of, leads, score_file
-from maieutic.settings import Config, benchmarks_of, judges_of_replies, tutors_of
+from maieutic.settings import Config, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
 
 BENCHMARK = "kmpbench"
 PRINTED = REFERENCE / "kmpbench_tables.csv"
@@ -187,13 +187,18 @@ def error_section(config: Config, results: Path, printed: Iterable[Printed]) -> 
         for kind in types
     ]
     tutors = [{"label": label_of(config, tutor), "n": of.total()} for tutor, of in counts.items()]
-    judge = judges_of_replies(config)[0]
+    judge = comparing(config)
     return {"rows": rows, "tutors": tutors, "examples": dict(examples), "types": types, "judge": judge}
+
+
+def comparing(config: Config) -> str:
+    """The first judge that compares replies with the reference."""
+    return next(name for name in judges_of_replies(config) if compared_benchmarks(config, name))
 
 
 def error_judgements(config: Config, results: Path) -> dict[str, list[Judgement]]:
     """What the first judge says of each tutor's lost responses; tutors without any are left out."""
-    judge = judges_of_replies(config)[0]
+    judge = comparing(config)
     found: dict[str, list[Judgement]] = defaultdict(list)
     for benchmark in compared_benchmarks(config):
         for batch in judge_batches(config, benchmark):
@@ -241,7 +246,7 @@ def kmpbench_section(config: Config, results: Path, scores: Sequence[Score]) -> 
     """Everything that the page on KMP-Bench shows; None for a run without it."""
     if BENCHMARK not in benchmarks_of(config):
         return None
-    printed = printed_tables()
+    printed, cards = printed_tables(), benchmarks_of(config)[BENCHMARK]
     tables = [
         {
             "name": table.name,
@@ -255,5 +260,6 @@ def kmpbench_section(config: Config, results: Path, scores: Sequence[Score]) -> 
         "tables": tables,
         "alignment": alignment_rows(config, results, printed),
         "people": bool(config.run.human_labels),
+        "judges": list(dict.fromkeys(name for loaded in cards for name in judges_of_card(config, loaded.card)[:1])),
         "errors": error_section(config, results, printed),
     }

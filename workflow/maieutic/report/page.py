@@ -21,7 +21,7 @@ from maieutic.report.kmpbench import kmpbench_section
 from maieutic.report.mrbench import mrbench_section
 from maieutic.report.tables import Printed, belongs, label_of, leads, printed_values
 from maieutic.report.trust import lights, trust_section
-from maieutic.settings import Config, benchmarks_of, judges_of_replies, tutors_of
+from maieutic.settings import Config, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
 
 HERE = Path(__file__).parent
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
@@ -140,7 +140,7 @@ def judged_matrix(config: Config, card: Card, scores: list[Score]) -> dict[str, 
     """What the first judge says of every tutor, by dimension; None for a task that no judge judges."""
     if JUDGE not in card.graders:
         return None
-    judge = judges_of_replies(config)[0]
+    judge = judges_of_card(config, card)[0]
     metrics = [
         name
         for name, metric in card.metrics.items()
@@ -260,10 +260,10 @@ def limits(cards: list[Card], scores: list[Score], scoring: str) -> list[tuple[f
     ]
 
 
-def headliners(config: Config) -> dict[str, str]:
-    """The reward model or judge on which each kind of headline rests: the run's first."""
-    first = {REWARD: config.run.reward_models[:1], JUDGE: judges_of_replies(config)[:1]}
-    return {kind: names[0] for kind, names in first.items() if names}
+def headliner(config: Config, card: Card) -> str | None:
+    """The reward model or judge on which a task's headline rests: the run's first that grades it."""
+    first = {REWARD: config.run.reward_models[:1], JUDGE: judges_of_card(config, card)[:1]}
+    return next(iter(first.get(str(card.metrics[card.headline].grader), [])), None)
 
 
 SHOWN = {
@@ -299,7 +299,7 @@ def render_page(config: Config, results: Path, scores: dict[str, list[Score]], r
     environment.globals |= {
         "label_of": lambda model: label_of(config, model),
         "lights": lights(config, results),
-        "headliners": headliners(config),
+        "headliner": lambda card: headliner(config, card),
     }
     models = {name: config.models[name] for name in tutors_of(config)}
     labels = {name: label_of(config, name) for name in tutors_in_order(config)}

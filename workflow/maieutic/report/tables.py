@@ -14,7 +14,7 @@ from maieutic.cards import Card
 from maieutic.files import safe_cell
 from maieutic.models import BaselineModel, HostedModel, Model
 from maieutic.records import Reply, Score, Turn, read_records
-from maieutic.settings import Config, benchmarks_of, judges_of_replies, tutors_of
+from maieutic.settings import Config, benchmarks_of, judges_of_card, tutors_of
 
 REFERENCE = Path("resources/reference")
 DIGITS = 6
@@ -70,7 +70,9 @@ def reading_of(score: Score) -> Reading:
 
 def leads(config: Config, score: Score) -> bool:
     """Whether a score is a parser's, or the first reward model's or judge's: what stands for the run."""
-    return score.grader in (None, *config.run.reward_models[:1], *judges_of_replies(config)[:1])
+    cards = [loaded.card for loaded in config.cards.values() if loaded.card.task == score.task]
+    judges = [name for card in cards for name in judges_of_card(config, card)[:1]]
+    return score.grader in (None, *config.run.reward_models[:1], *judges)
 
 
 def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[float | None, float | None]]:

@@ -235,7 +235,7 @@ def judged_files(config: Config, results: Path, judge: str) -> dict[str, list[Pa
     folder = results / "grades"
     batches = [
         folder / "judges" / judge / benchmark / f"{batch}.jsonl"
-        for benchmark in judged_benchmarks(config)
+        for benchmark in judged_benchmarks(config, judge)
         for batch in judge_batches(config, benchmark)
     ]
     files = {"labelled replies and pairs": [folder / "labelled" / f"{judge}.jsonl"], "this run's replies": batches}

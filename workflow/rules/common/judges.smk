@@ -18,7 +18,8 @@ def rubric_files_of(names):
 
 def reply_rubrics(judge, benchmark):
     """Those by which a judge judges the replies to a benchmark."""
-    named = {name for card in judging.judge_cards(checked, benchmark) for name in card.rubrics}
+    cards_here = judging.judge_cards(checked, benchmark, judge)
+    named = {name for card in cards_here for name in card.rubrics}
     return [name for name in JUDGES[judge].rubrics if name in named]
 
 
@@ -90,8 +91,9 @@ def judge_code():
 
 
 def judge_tasks(wildcards):
-    """The selected tasks of a benchmark whose replies judges judge."""
-    return [card.task for card in judging.judge_cards(checked, wildcards.benchmark)]
+    """The selected tasks of a benchmark whose replies one judge judges."""
+    cards_here = judging.judge_cards(checked, wildcards.benchmark, wildcards.model)
+    return [card.task for card in cards_here]
 
 
 def judge_batches(benchmark):
@@ -111,7 +113,7 @@ def all_judge_files(judge):
     """What a judge says of every tutor's replies to every benchmark that it judges."""
     return [
         file
-        for benchmark in (judging.judged_benchmarks(checked) if judge in REPLY_JUDGES else [])
+        for benchmark in judging.judged_benchmarks(checked, judge)
         for file in judge_batch_files(judge, benchmark)
     ]
 
@@ -120,7 +122,7 @@ def compared_files(judge):
     """What a judge says of the replies to every benchmark in which it compares them with a reference."""
     return [
         file
-        for benchmark in (judging.compared_benchmarks(checked) if judge in REPLY_JUDGES else [])
+        for benchmark in judging.compared_benchmarks(checked, judge)
         for file in judge_batch_files(judge, benchmark)
     ]
 
@@ -135,7 +137,8 @@ def judge_batch(wildcards):
 
 def judges_of(wildcards):
     """The judges of one tutor's replies to a benchmark."""
-    return REPLY_JUDGES if judge_batch(wildcards) else []
+    judges = [name for name in REPLY_JUDGES if reply_rubrics(name, wildcards.benchmark)]
+    return judges if judge_batch(wildcards) else []
 
 
 def judged_flag(wildcards):

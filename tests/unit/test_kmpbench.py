@@ -1,0 +1,695 @@
+"""KMP-Bench: formulas against the paper's tables, loaders against the real data, readers, judging, people."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from gullible import prompt_of
+from httpserver import chat, scripted, serving
+from maieutic.baselines import TUTORS, baseline_reply
+from maieutic.cards import CARDS, JUDGE, check_variables, read_card
+from maieutic.commands import grades_of
+from maieutic.datasets import LOADERS, kmp
+from maieutic.datasets.mathchat import rounds_of, stated
+from maieutic.datasets.sources import read_source
+from maieutic.errors import UserError
+from maieutic.generate import Limits, generate_replies
+from maieutic.graders.detection import detection, located
+from maieutic.graders.judges import DESIRED_SHARE, SAME_IN_BOTH, grades_by_judge
+from maieutic.graders.problems import new_problem
+from maieutic.graders.rounds import round_answers
+from maieutic.judges.alignment import ALL, align_judge, aligned
+from maieutic.judges.judging import Panel, run_judge
+from maieutic.judges.ppi import majority, read_people
+from maieutic.judges.rubrics import read_rubric
+from maieutic.judges.study import INSTANCES, KEY, draw_study, read_study
+from maieutic.judges.trust import Sampling
+from maieutic.judges.work import case_of, reply_cases, work_on_replies
+from maieutic.metrics import METRICS, Graded, mr_of, overall_of
+from maieutic.models import HostedModel, JudgeModel
+from maieutic.records import Item, Judgement, Reply, Turn, Verdict, read_records, write_records
+from maieutic.report.kmpbench import DELTA, DETECTION, DIALOGUE, SKILLS, paper_rows, printed_tables
+from maieutic.score import score_task
+from sklearn.metrics import matthews_corrcoef
+
+FOLDER = CARDS / "kmpbench"
+TASKS = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+RNG = np.random.default_rng(3)
+DETECTIONS = yaml.safe_load(Path("tests/cases/kmp_detection.yaml").read_text(encoding="utf-8"))
+WITHIN = 0.1 + 1e-9  # the parts are printed with one digit, each up to 0.05 from its value
+
+
+def printed(table: str) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for one in printed_tables():
+        if one.table == table:
+            found.setdefault(one.model, {})[one.metric] = one.percent
+    return found
+
+
+# Formulas.
+
+
+def test_all_rows_of_table_4_give_their_mr_score() -> None:
+    rows = printed("4")
+    assert len(rows) == 13
+    for of in rows.values():
+        ours = mr_of(np.array(of["task1_mcc"]), np.array(of["task2_step"]), np.array(of["task3_reason"]))
+        assert float(ours) == pytest.approx(of["mr_score"], abs=WITHIN)
+
+
+def test_all_rows_of_table_5_give_their_overall() -> None:
+    rows = printed("5")
+    assert len(rows) == 19
+    for of in rows.values():
+        principles = np.mean([of[name] for name in kmp.PRINCIPLES])
+        assert float(overall_of(np.array(of["general_level"]), principles)) == pytest.approx(of["overall"], abs=WITHIN)
+
+
+def test_shipped_tables_are_the_papers(data: Path) -> None:
+    """Every number of the transcribed tables, Tables 1 and 2 as parts of 5 and 6, and the printed gains."""
+    folder = data.parent / "reference"
+    if not folder.is_dir():
+        pytest.skip("the transcribed tables are not there; they lie beside the folder in MAIEUTIC_DATA")
+
+    def rows(name: str) -> list[dict[str, str]]:
+        with open(folder / f"kmpbench_{name}.csv", encoding="utf-8", newline="") as handle:
+            return list(csv.DictReader(handle))
+
+    files = {"5": ("table1_dialogue_main", "table5_dialogue_full"), "6": ("table2_skills_main", "table6_skills_full"),
+             "4": ("table4_ec_detail",)}  # fmt: skip
+    seen = 0
+    for table, names in files.items():
+        shown = {
+            row["who"]: row["cells"]
+            for row in paper_rows({"5": DIALOGUE, "6": SKILLS, "4": DETECTION}[table], printed_tables())
+        }
+        for name in names:
+            for row in rows(name):
+                who = " minus ".join(DELTA) if row["group"] == "delta" else row["model"]
+                values = [row[key] for key in row if key not in {"group", "model", "size", "source", "note"}]
+                for value, ours in zip(values, shown[who], strict=True):
+                    # The gain of Overall is of the values before rounding.
+                    assert float(value) == pytest.approx(ours, abs=0.11 if row["group"] == "delta" else 1e-9)
+                    seen += 1
+    assert seen > 400
+    assert printed("figure 5")["DeepSeek-V3"] == {
+        one["error_type"]: float(one["share_pct"]) for one in rows("fig5_error_distribution")
+    }
+
+
+def parts(n: int = 200) -> list[Graded]:
+    """Items with a verdict, a step and, where the step is right, mostly a reason."""
+    found = []
+    for _ in range(n):
+        gold, said = bool(RNG.integers(2)), bool(RNG.integers(2))
+        step = said == gold and bool(RNG.integers(3))
+        asked = gold and step and RNG.random() < 0.9
+        reason = Graded("x", bool(RNG.integers(2)), None) if asked else None
+        found.append(Graded(None, None, None, (Graded(said, said == gold, gold), Graded(1, step, gold), reason)))
+    return found
+
+
+def test_mr_score_is_that_of_its_definition() -> None:
+    items = parts()
+    gold = [item.parts[0].gold for item in items]
+    wrong = [item for item in items if item.parts[0].gold]
+    step = np.mean([item.parts[1].correct for item in wrong])
+    reason = np.mean([bool(item.parts[1].correct and item.parts[2] and item.parts[2].correct) for item in wrong])
+    correlation = matthews_corrcoef(gold, [item.parts[0].value for item in items])
+    expected = 0.2 * max(0, correlation) + 0.3 * step + 0.5 * reason
+    assert METRICS["mr_score"].value(items) == pytest.approx(expected)
+    task3 = METRICS["reason_accuracy"].value([item._replace(parts=item.parts[1:]) for item in items])
+    assert task3 == pytest.approx(reason)
+    inverse = [
+        item._replace(parts=(Graded(not item.parts[0].gold, False, item.parts[0].gold), *item.parts[1:]))
+        for item in items
+    ]
+    assert METRICS["mr_score"].value(inverse) == pytest.approx(0.3 * step + 0.5 * reason), "a negative MCC counts as 0"
+
+
+def test_detection_f1_is_the_harmonic_mean_of_both_accuracies() -> None:
+    items = [
+        Graded(1, right, gold)
+        for right, gold in [(True, True), (False, True), (True, False), (True, False), (False, False)]
+    ]
+    assert METRICS["detection_f1"].value(items) == pytest.approx(2 * (1 / 2) * (2 / 3) / (1 / 2 + 2 / 3))
+    assert METRICS["detection_f1"].value(items[:2]) == 0, "no right solutions, as ProcessBench has it"
+
+
+def test_levels_count_where_they_apply() -> None:
+    one, none = (lambda value: Graded(value, None, None)), None
+    items = [
+        Graded(None, None, None, (one(1.0), one(0.5), none, none, none, none, none)),
+        Graded(None, None, None, (one(0.0), one(0.0), one(1.0), none, none, none, none)),
+    ]
+    assert METRICS["kmp_overall"].value(items) == pytest.approx((0.5 + (0.25 + 1.0) / 2) / 2)
+    principles = [item._replace(parts=item.parts[1:]) for item in items]
+    assert METRICS["kmp_principles"].value(principles) == pytest.approx((0.25 + 1.0) / 2)
+    for name, of in (("kmp_overall", items), ("kmp_principles", principles), ("mr_score", parts(30))):
+        assert METRICS[name].of_sums(METRICS[name].counts(of).sum(0)) == pytest.approx(METRICS[name].value(of))
+
+
+# Readers.
+
+
+@pytest.mark.parametrize("case", DETECTIONS, ids=lambda case: case["name"])
+def test_detections_are_read_as_stated_or_not_at_all(case: dict[str, Any]) -> None:
+    found = detection(case["text"])
+    assert (None if found is None else list(found)) == case["found"]
+
+
+def ec_item(step: int = 2) -> Item:
+    said = kmp.Solved(["a", "b", "c"], step, "because")
+    return kmp.detected("i", "ec", kmp.Posed("What is 1+1?", "It is 2.", "2"), said)
+
+
+def reply(item: Item, *texts: str, model: str = "m", key: str = "k") -> Reply:
+    turns = [Turn(messages="s", text=text, finish="stop") for text in texts]
+    return Reply(id=item.id, task=item.task, model=model, key=key, turns=turns)
+
+
+def test_what_cannot_be_read_is_missing_or_wrong_by_scoring() -> None:
+    said = reply(ec_item(), "Hm.", "The answer is \\boxed{2}.")
+    found = {
+        (one.grader, one.criterion): one
+        for name in ("error_detection", "correction")
+        for one in grades_of(name, ec_item(), said)
+    }
+    assert found["error_detection/robust", "verdict"].value is None
+    assert found["error_detection/paper_compat", "verdict"].correct is False
+    assert found["error_detection/paper_compat", "step"].correct is False
+    assert found["correction/robust", "correction"].correct is True
+
+
+def test_only_a_right_step_has_a_reason_to_judge() -> None:
+    good = "<correctness>no</correctness><error_step_num>2</error_step_num>"
+    assert located(ec_item(2), [good]) and not located(ec_item(3), [good])
+    right = ec_item(0)
+    assert not located(right, [right.reference["replies"][0]])
+    work = reply_cases(
+        read_rubric("kmp_error_reason"),
+        {("ec", "i"): ec_item()},
+        [reply(ec_item(), good, "2"), reply(ec_item(), "?", "2")],
+    )
+    assert len(work) == 1 and set(work[0][1].replies) == {"response_1", "response_2"}
+
+
+def test_rounds_are_compared_one_by_one() -> None:
+    seed = kmp.Posed("p", "s", "1000")
+    item = kmp.asked("i", "fqa", seed, [kmp.Posed("q", "s", "2.5"), kmp.Posed("r", "s", "-3")])
+    texts = ["So \\boxed{1,000}.", "5/2", "no idea"]
+    robust = round_answers(item, texts, "robust")
+    assert [(one.criterion, one.correct) for one in robust] == [("round_1", True), ("round_2", True), ("round_3", None)]
+    assert [one.correct for one in round_answers(item, texts, "paper_compat")] == [True, True, False]
+
+
+GOOD = "<problem>A bus has 4 rows of 5 seats. How many seats?</problem>\n<solution>4 * 5 = \\boxed{20}</solution>"
+GEN = kmp.constructed(
+    "i",
+    "gen_similar",
+    kmp.Posed("Tom has 3 bags of 7 nuts. How many nuts?", "3 * 7 = 21", "21"),
+    [kmp.Posed("x", "y", "1")] * 2,
+)
+
+
+@pytest.mark.parametrize(
+    ("texts", "right"),
+    [
+        ([GOOD, GOOD.replace("4", "12")], False),  # the first one again, with another number
+        ([GOOD, "<problem>Lea reads 12 pages a day for a week. How many pages?</problem><solution>12 * 7 = 84</solution>"], True),
+        ([GOOD, "**Problem:** Lea reads 12 pages a day for a week. How many?\n\n**Solution:** 12 * 7 = 84"], True),
+        ([GOOD, "Tom has 3 bags of 7 nuts. How many nuts?\nSolution: 21"], False),
+        ([GOOD, "Lea reads 12 pages a day for a week. How many pages?"], False),
+        ([GOOD, ""], None),
+    ],
+    ids=["copy of the first", "new", "without tags", "copy of the seed", "no solution", "empty"],
+)  # fmt: skip
+def test_a_new_problem_has_a_solution_and_copies_nothing(texts: list[str], right: bool | None) -> None:
+    assert new_problem(GEN, texts, "robust")[0].correct is right
+
+
+# Loaders.
+
+REAL = {
+    "fqa_mathchat": ("mathchat/follow_up.jsonl", 1237),
+    "gen_followup_mathchat": ("mathchat/follow_up.jsonl", 1237),
+    "gen_similar_mathchat": ("mathchat/P2P_Generation.jsonl", 1319),
+    "ec_stepverify": ("stepverify/dataset.json", 2004),
+    "ec_processbench": ("processbench/gsm8k.json", 400),
+    "ec_mrgsm8k": ("mr_gsm8k/gpt4-grading/Claude_eval_results.json", 586),
+}
+WRONG = {"ec_stepverify": 1002, "ec_processbench": 207, "ec_mrgsm8k": 293}
+
+
+def items_of(task: str, path: Path) -> list[Item]:
+    card = read_card(FOLDER / f"{task}.yaml").card
+    return LOADERS[card.loader].load(read_source(path, path.suffix[1:]), task)
+
+
+@pytest.mark.parametrize("task", REAL)
+def test_real_data_give_items_that_can_be_asked_and_graded(task: str, data: Path) -> None:
+    file, count = REAL[task]
+    items = items_of(task, data / file)
+    card = read_card(FOLDER / f"{task}.yaml").card
+    assert len(items) == len({item.id for item in items}) == count == card.items
+    if task in WRONG:
+        assert Counter(item.tags["solution"] for item in items)["wrong"] == WRONG[task]
+        steps = [item.vars["student_solution"].count("\nStep ") + 1 for item in items]
+        assert all(0 <= item.reference["step"] <= many for item, many in zip(items, steps, strict=True))
+    for item in items:  # the human reference is right by every parser
+        said = baseline_reply("reference", "reference", item, len(card.turns))
+        wrong = [one for name in card.graders if name not in ("judge", "new_problem", "statistics")
+                 for one in grades_of(name, item, said) if one.correct is not True]  # fmt: skip
+        assert not wrong, (item.id, wrong)
+
+
+def test_mathchats_answers_are_single_numbers() -> None:
+    assert stated("x. The answer is \\ANSWER{14}.") == "14" and stated("The answer is \\(\\textbf{9}\\).") == "9"
+    assert (
+        stated("The answer is \\(\\ANSWER{170 \\text{ miles}}\\).") == "170"
+        and stated("The answer is $1,200.") == "1200"
+    )
+    for text in ("\\ANSWER{12 and 40}", "\\ANSWER{9:15 PM}", "\\ANSWER{Yes}", "no answer"):
+        assert stated(text) is None
+    assert len(rounds_of("A: one?\nB: 1. The answer is \\ANSWER{1}.\n\nA: two?\nB: 2. The answer is \\ANSWER{2}.")) == 2
+    assert rounds_of("A:** broken\n\n**B:** no end") == []
+
+
+def dialogue_record(**more: Any) -> dict[str, Any]:
+    turns = [
+        {"speaker": "student", "text": "I got 5."},
+        {"speaker": "tutor", "text": "How?", "principles": ["questioning"]},
+        {"speaker": "student", "text": "2+2+1"},
+        {"speaker": "tutor", "text": "See.", "principles": ["explanation", "feedback"]},
+    ]
+    return {"id": "d", "problem": "2+2", "solution": "4", "persona": "kind", "student_profile": "grade 1",
+            "objectives": ["add"], "turns": turns, **more}  # fmt: skip
+
+
+def test_a_dialogue_is_cut_before_a_tutors_turn() -> None:
+    record = dialogue_record()
+    record["turns"][3]["evaluate"] = True
+    [item] = kmp.dialogue([record], "dialogue")
+    assert item.id == "d-3" and item.reference["text"] == "See." and item.vars["question"] == "2+2+1"
+    assert [one["role"] for one in item.history] == ["user", "assistant"]
+    assert item.vars["history"] == "Student: I got 5.\nTutor: How?\nStudent: 2+2+1"
+    for part in ("kind", "grade 1", "- add", "these pedagogical principles: Explanation and Feedback"):
+        assert part in item.vars["instruction"]
+    assert item.reference["groups"] == ["general", "explanation", "feedback"]
+    record["turns"][3]["instruction"] = "Be brief."
+    assert kmp.dialogue([record], "dialogue")[0].vars["instruction"] == "Be brief."
+
+
+def test_without_a_named_turn_the_dialogues_name_decides() -> None:
+    records = [dialogue_record(id=f"d{number}") for number in range(40)]
+    chosen = Counter(item.id.split("-")[1] for item in kmp.dialogue(records, "dialogue"))
+    assert set(chosen) == {"1", "3"} and min(chosen.values()) > 8
+    bad = dialogue_record()
+    bad["turns"][2]["evaluate"] = True
+    with pytest.raises(ValueError, match="d, turn 2"):
+        kmp.dialogue([bad], "dialogue")
+
+
+# Cards and rubrics.
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_cards_ask_for_what_their_loaders_give(task: str) -> None:
+    path = FOLDER / f"{task}.yaml"
+    loaded = read_card(path)
+    check_variables(path, loaded, LOADERS[loaded.card.loader].variables)
+    assert "KMP-Bench" in loaded.card.source and loaded.card.task == task
+    if JUDGE in loaded.card.graders:
+        assert loaded.card.without(JUDGE).headline in {"f1", "new", "match"}
+
+
+def test_there_are_22_criteria_of_which_the_paper_prints_four() -> None:
+    criteria = read_rubric("kmp_dialogue").rubric.criteria
+    groups = Counter(one.group for one in criteria.values())
+    assert groups == {"general": 4, **dict.fromkeys(kmp.PRINCIPLES, 3), None: 1}
+    theirs = [name for name, one in criteria.items() if one.source.startswith("KMP-Bench, Figure")]
+    assert theirs == ["Universal_2", "Universal_3", "Practice_1", "Practice_3"]
+    assert all(
+        one.title and one.definition and len(one.aspects) >= 3 for name, one in criteria.items() if name != "overall"
+    )
+
+
+def words(text: str) -> str:
+    return " ".join(re.sub(r"[*\-]\s", " ", text).split())
+
+
+def test_the_papers_texts_are_quoted_word_for_word(data: Path) -> None:
+    path = data.parent / "papers/kmp-bench.txt"
+    if not path.exists():
+        pytest.skip("the paper's text is not there; it lies beside the folder in MAIEUTIC_DATA")
+    paper = words(path.read_text(encoding="utf-8"))
+    rubric = read_rubric("kmp_dialogue").rubric
+    for name in ("Universal_2", "Universal_3", "Practice_1", "Practice_3"):
+        one = rubric.criteria[name]
+        assert all(words(text) in paper for text in (one.title, one.definition, *one.aspects)), name
+    for aspect in read_rubric("kmp_error_types").rubric.criteria["error_type"].aspects:
+        kind, _, meaning = aspect.partition(": ")
+        assert re.search(re.escape(kind) + r" \([\d.]+%\): " + re.escape(meaning[:60]), paper)
+    for name, ours in (("kmp_dialogue", 2), ("kmp_similar_problems", 22)):
+        template = re.sub(r"{%.*?%}|{{.*?}}", "\n", read_rubric(name).prompt)
+        lines = [words(line) for line in template.split("\n") if len(words(line).split()) > 4]
+        missing = [line for line in lines if line not in paper]
+        assert len(missing) <= ours and len(lines) - len(missing) >= 25, missing
+
+
+# Judging.
+
+
+def dialogue_item(name: str = "d-1", *principles: str) -> Item:
+    record = dialogue_record(id=name)
+    record["turns"][1].update(evaluate=True, principles=list(principles or ("questioning",)))
+    return kmp.dialogue([record], "dialogue")[0]
+
+
+def judged(
+    folder: Path, address: str, rubric: str, item: Item, said: Reply, structured: bool = True, **more: Any
+) -> list[Judgement]:
+    model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", structured=structured, attempts=1)
+    panel = Panel("j", JudgeModel(engine="judge", model="m", rubrics=[rubric], **more), model, 1)
+    loaded = read_rubric(rubric)
+    run_judge(
+        panel, [(loaded, case_of(loaded, item, said))], None, folder / "j.jsonl", folder / "s.log", folder / "o.jsonl"
+    )
+    return read_records(folder / "o.jsonl", Judgement)
+
+
+def by_place(prompt: str) -> str:
+    """A judge that only sees who stands first."""
+    if "error types" in prompt:
+        return json.dumps({"error_type": "Factual Error"})
+    first = prompt.index("Tutor Response (to be evaluated):") < prompt.index("Reference Response (for comparison):")
+    names = [name for name in read_rubric("kmp_dialogue").rubric.criteria if f"{name}: " in prompt or name == "overall"]
+    verdict = "Win" if first else "Lose"
+    return json.dumps({name: {"reason": "x", "verdict": verdict} for name in names})
+
+
+def test_both_places_of_the_reference_make_a_tie_of_a_judge_that_sees_the_place(tmp_path: Path) -> None:
+    item = dialogue_item()
+    handler = scripted(lambda n, body: (200, chat({"content": by_place(prompt_of(body))}), {}))
+    with serving(handler) as address:
+        one = judged(tmp_path / "one", address, "kmp_dialogue", item, reply(item, "Well."))
+        both = judged(tmp_path / "both", address, "kmp_dialogue_both", item, reply(item, "Well."))
+    [fixed] = one
+    assert {verdict.value for verdict in fixed.verdicts} == {"win"} and fixed.order == "ab"
+    assert [verdict.criterion for verdict in fixed.verdicts] == [
+        *(f"Universal_{n}" for n in range(1, 5)), *(f"Questioning_{n}" for n in range(1, 4)), "overall",
+    ]  # fmt: skip
+    found = {grade.criterion: grade for grade in grades_by_judge(both, "m") if grade.grader == "judge/robust"}
+    assert found["overall"].value == "tie" and found["overall"].correct is False
+    assert found["general"].value == 0 and found["questioning"].value == 0 and found[SAME_IN_BOTH].value == 0
+    alone = {grade.criterion: grade for grade in grades_by_judge(one, "m") if grade.grader == "judge/robust"}
+    assert alone["general"].value == 1 and alone["questioning"].value == 1 and alone[DESIRED_SHARE].value == 1
+    assert "challenge" not in alone, "a principle that is not targeted is not judged"
+
+
+def test_a_lost_reply_is_asked_about_again_in_the_same_job(tmp_path: Path) -> None:
+    item = dialogue_item()
+
+    def answer(prompt: str) -> str:
+        return by_place(prompt).replace("Win", "Lose")
+
+    handler = scripted(lambda n, body: (200, chat({"content": answer(prompt_of(body))}), {}))
+    with serving(handler) as address:
+        said = judged(tmp_path, address, "kmp_dialogue", item, reply(item, "Well."))
+    assert [one.rubric for one in said] == ["kmp_dialogue", "kmp_error_types"]
+    assert said[1].verdicts[0].value == "Factual Error" and said[1].model == "m"
+    grades = grades_by_judge(said, "m")
+    assert any(one.criterion == "error_type" and one.value == "Factual Error" and one.correct is None for one in grades)
+    assert sum(one.criterion == DESIRED_SHARE for one in grades) == 2, "a type is no share of desired verdicts"
+
+
+def test_a_judge_may_go_without_reasons(tmp_path: Path) -> None:
+    item = dialogue_item()
+    handler = scripted(lambda n, body: (200, chat({"content": "{}"}), {}))
+    with serving(handler) as address:
+        judged(tmp_path / "a", address, "kmp_dialogue_short", item, reply(item, "Well."), reasons=False)
+        judged(tmp_path / "b", address, "kmp_dialogue_short", item, reply(item, "Well."))
+    forms = [
+        body["response_format"]["json_schema"]["schema"]["properties"]["overall"] for _, _, body in handler.requests
+    ]
+    assert forms[0] == {"type": "string", "enum": ["Win", "Tie", "Lose"]} and forms[1]["required"] == [
+        "reason",
+        "verdict",
+    ]
+
+
+def test_a_checklist_fails_by_default_and_its_rounds_are_apart(tmp_path: Path) -> None:
+    passed = {"second_problem_construction": "pass", "second_similarity": {"reason": "x", "verdict": "PASS"}}
+    handler = scripted(lambda n, body: (200, chat({"content": json.dumps(passed)}), {}))
+    with serving(handler) as address:
+        said = judged(tmp_path, address, "kmp_similar_problems", GEN, reply(GEN, GOOD, GOOD))
+    prompt = prompt_of(handler.requests[0][2])
+    assert prompt.index("First Similar Problem and Solution") < prompt.index("Second Similar Problem and Solution")
+    found = {grade.criterion: grade.value for grade in grades_by_judge(said, "m") if grade.grader == "judge/robust"}
+    assert (found["first"], found["second"], found["first_similarity"]) == (0, 0.5, False)
+
+
+def test_baselines_are_judged_where_their_card_names_them(tmp_path: Path) -> None:
+    card = read_card(FOLDER / "dialogue.yaml").card
+    item = dialogue_item()
+    write_records(tmp_path / "dialogue.jsonl", [item])
+    judge = JudgeModel(engine="judge", model="m", rubrics=["kmp_dialogue_short"])
+    replies = []
+    for name in ("reveal", "copy-seed"):
+        write_records(tmp_path / f"{name}.jsonl", [baseline_reply(name, name, item, 1)])
+        replies.append(tmp_path / f"{name}.jsonl")
+    assert [case.model for _, case in work_on_replies(judge, [card], tmp_path, replies)] == ["reveal"]
+
+
+def test_every_trivial_tutor_says_something_to_every_item() -> None:
+    items = [ec_item(), GEN, dialogue_item()]
+    for name in TUTORS:
+        for item in items:
+            said = baseline_reply(name, name, item, 3)
+            assert len(said.turns) == 3 and said.trivial
+
+
+def test_scores_join_parsers_and_judge() -> None:
+    card = read_card(FOLDER / "ec.yaml").card
+    items = [
+        kmp.detected(f"i{n}", "ec", kmp.Posed(f"What is {n}?", "It is 2.", "2"), kmp.Solved(["a", "b"], n % 3, "x"))
+        for n in range(6)
+    ]
+    said = [baseline_reply("reference", "reference", item, 2) for item in items]
+    parsed = [
+        grade
+        for name in ("error_detection", "correction")
+        for item, one in zip(items, said, strict=True)
+        for grade in grades_of(name, item, one)
+    ]
+    reasons = [
+        Judgement(id=item.id, task="ec", model="m", rubric="kmp_error_reason", key="k", raw="", verdicts=[
+            Verdict(criterion="error_reason", value="correct" if item.reference["step"] == 1 else "incorrect")])
+        for item in items if item.reference["incorrect"]
+    ]  # fmt: skip
+    graded = {"judge": {"j": grades_by_judge(reasons, "m")}}
+    found = {one.metric: one for one in score_task(card, "m", items, parsed, graded, 100, 1) if one.scoring == "robust"}
+    assert found["mr_score"].value == pytest.approx(0.2 + 0.3 + 0.5 / 2) and found["mr_score"].headline
+    assert (found["task1_mcc"].value, found["task2_step"].value, found["task3_reason"].value) == (1, 1, 0.5)
+    assert found["mr_score"].grader == "j" and found["f1"].grader is None and found["f1"].value == 1
+    broken = [
+        one.model_copy(update={"verdicts": [Verdict(criterion="error_reason", value=None, why_none="cut")]})
+        for one in reasons[:1]
+    ]
+    again = score_task(
+        card, "m", items, parsed, {"judge": {"j": grades_by_judge([*broken, *reasons[1:]], "m")}}, 100, 1
+    )
+    score = next(one for one in again if one.metric == "mr_score" and one.scoring == "robust")
+    assert (score.n, score.missing) == (5, 1), "an unreadable reason is missing, never wrong"
+
+
+# Conversations.
+
+
+def test_a_conversation_has_system_history_and_the_tutors_own_answers(tmp_path: Path) -> None:
+    item = dialogue_item()
+    dialogue = read_card(FOLDER / "dialogue.yaml")
+    fqa = read_card(FOLDER / "fqa.yaml")
+    asked = kmp.asked(
+        "q", "fqa", kmp.Posed("one?", "s", "1"), [kmp.Posed("two?", "s", "2"), kmp.Posed("three?", "s", "3")]
+    )
+    handler = scripted(lambda n, body: (200, chat({"content": f"answer {n}"}), {}))
+    with serving(handler) as address:
+        for role in ("system", "user"):
+            model = HostedModel(
+                engine="hosted", model="m", base_url=f"{address}/v1", prompt_role=role, concurrency=1, attempts=1
+            )
+            work = [(dialogue, item), (fqa, asked)]
+            generate_replies(
+                "m",
+                model,
+                work,
+                Limits(None, 1),
+                None,
+                tmp_path / f"{role}.jsonl",
+                tmp_path / "log",
+                tmp_path / f"{role}-out.jsonl",
+                tmp_path / "p.jsonl",
+            )
+    sent = [body["messages"] for _, _, body in handler.requests]
+    with_system, folded = [one for one in sent if "kind" in one[0]["content"]]
+    assert [one["role"] for one in with_system] == ["system", "user"] and with_system[1]["content"] == "I got 5."
+    assert [one["role"] for one in folded] == ["user"] and folded[0]["content"].endswith("\n\nI got 5.")
+    longest = max(sent, key=len)
+    assert [one["role"] for one in longest] == ["user", "assistant"] * 2 + ["user"]
+    assert longest[1]["content"].startswith("answer") and longest[4]["content"].strip() == "three?"
+    replies = {one.task: one for one in read_records(tmp_path / "user-out.jsonl", Reply)}
+    assert [len(replies[task].turns) for task in ("dialogue", "fqa")] == [1, 3]
+
+
+# People.
+
+HEAD = "task,item,tutor,criterion,label,annotator,resolves\n"
+
+
+def people(tmp_path: Path, *lines: str) -> Path:
+    path = tmp_path / "people.csv"
+    path.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def judgement(item: str, tutor: str, **verdicts: str) -> Judgement:
+    said = [Verdict(criterion=name, value=value) for name, value in verdicts.items()]
+    return Judgement(
+        id=item, task="dialogue", model=tutor, rubric="kmp_dialogue", order="ab", key="k", verdicts=said, raw=""
+    )
+
+
+def test_the_resolver_decides_where_annotators_differ(tmp_path: Path) -> None:
+    row = "dialogue,i,m,Universal_1"
+    labels = read_people(people(tmp_path, f"{row},Win,a,", f"{row},Tie,b,", f"{row},LOSE,e,yes"))
+    assert [chosen for _, chosen in majority(labels)] == ["lose"]
+    assert [chosen for _, chosen in majority(labels[:2])] == [None]
+    with pytest.raises(UserError, match=r"people\.csv:2: no such label Universal_1: 'won'.*win, tie, lose"):
+        read_people(people(tmp_path, f"{row},won,a,"))
+
+
+def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> None:
+    said = [
+        judgement(
+            "i",
+            "m",
+            Universal_1="win",
+            Universal_2="win",
+            Universal_3="lose",
+            Universal_4="tie",
+            Practice_1="win",
+            overall="win",
+        ),
+        judgement("j", "m", Universal_1="lose", Feedback_1="win", overall="lose"),
+    ]
+    write_records(tmp_path / "judged.jsonl", said)
+    cells = {"i": {"Universal_1": "win", "Universal_2": "tie", "Universal_3": "lose", "Universal_4": "win", "Practice_1": "lose", "overall": "win"},
+             "j": {"Universal_1": "win", "Feedback_1": "win"}}  # fmt: skip
+    lines = [f"dialogue,{item},m,{name},{label},a," for item, of in cells.items() for name, label in of.items()]
+    align_judge("judge", [tmp_path / "judged.jsonl"], people(tmp_path, *lines), tmp_path / "out.json", 100, 1)
+    found = {one["metric"]: one for one in json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))}
+    assert (found["alignment_rate"]["value"], found["alignment_rate"]["n"]) == (pytest.approx(4 / 8), 8)
+    assert found["general_level/judge"]["value"] == pytest.approx((2 / 4 + 0) / 2)
+    assert found["general_level/people"]["value"] == pytest.approx((2 / 4 + 1) / 2)
+    assert found["principle_level/judge"]["value"] == pytest.approx(1) and found["principle_level/people"][
+        "value"
+    ] == pytest.approx(0.5)
+    assert found["overall/people"]["value"] == pytest.approx((0.75 + 0.5) / 2)
+    assert found["overall_judgement/judge"]["n"] == 1 and {one["grader"] for one in found.values()} == {"judge"}
+    with pytest.raises(UserError, match="no compared reply of x to dialogue/i"):
+        align_judge(
+            "judge",
+            [tmp_path / "judged.jsonl"],
+            people(tmp_path, "dialogue,i,x,overall,win,a,"),
+            tmp_path / "o",
+            100,
+            1,
+        )
+
+
+def test_several_tutors_have_a_row_together() -> None:
+    verdicts = {("dialogue", "i", name): {"Universal_1": "win"} for name in ("m", "n")}
+    found = {
+        (one.model, one.metric): one.value
+        for one in aligned(verdicts, {**verdicts, ("dialogue", "i", "n"): {"Universal_1": "lose"}}, Sampling(100, 1))
+    }
+    assert [found[tutor, "alignment_rate"] for tutor in ("m", "n", ALL)] == [1, 0, 0.5]
+
+
+@pytest.fixture
+def run_results(tmp_path: Path) -> Path:
+    """Replies of two tutors to ten dialogues."""
+    results = tmp_path / "results"
+    items = [dialogue_item(f"d{number}", "challenge") for number in range(10)]
+    write_records(results / "items/kmpbench/dialogue.jsonl", items)
+    for name in ("first", "second"):
+        replies = [reply(item, f"=cmd|'{name[0]}'!A1 of {item.id}", model=name) for item in items]
+        write_records(results / f"replies/kmpbench/{name}.jsonl", replies)
+    return results
+
+
+def fill(path: Path, answer: str) -> list[dict[str, str]]:
+    with open(path, encoding="utf-8", newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    with open(path, "w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, rows[0])
+        writer.writeheader()
+        writer.writerows({**row, "answer": answer} for row in rows)
+    return rows
+
+
+def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path) -> None:
+    study, out = tmp_path / "study", tmp_path / "people.csv"
+    draw_study(run_results, "kmpbench", "dialogue", ["first", "second"], 6, ["a", "b", "c", "d"], 5, study)
+    key = json.loads((study / KEY).read_text(encoding="utf-8"))
+    assert Counter(one["tutor"] for one in key.values()) == {"first": 3, "second": 3}
+    shown = "".join(path.read_text(encoding="utf-8") for path in study.glob("*.csv"))
+    assert "first" not in shown and "second" not in shown and "d1-1" not in shown.replace("of d1-1", "")
+    assert not re.search(r"(?m)(^|,)=", shown), "no cell is a formula"
+    rows = {
+        name: fill(study / f"sheet-{name}.csv", answer)
+        for name, answer in {"a": "1", "b": "2", "c": "tie", "d": "tie"}.items()
+    }
+    assert len(rows["a"]) == 3 * 8 and {row["instance"] for row in rows["a"]}.isdisjoint(
+        row["instance"] for row in rows["c"]
+    )
+    read_study(study, "e", out)
+    assert len(fill(study / "sheet-e.csv", "1")) == 3 * 8, "the resolver gets the rows on which a and b differ"
+    read_study(study, "e", out)
+    labels = read_people(out)
+    chosen = {(one.id, one.model, one.criterion): label for one, label in majority(labels)}
+    assert len(chosen) == 6 * 8 and None not in chosen.values()
+    for (item, tutor, _), label in chosen.items():
+        about = next(one for one in key.values() if (one["item"], one["tutor"]) == (item, tutor))
+        sheets = {row["instance"] for row in rows["a"]}
+        name = next(name for name, one in key.items() if one == about)
+        assert label == (("win" if about["first"] else "lose") if name in sheets else "tie")
+    assert (study / INSTANCES).exists()
+
+
+def test_a_study_refuses_what_would_spoil_it(run_results: Path, tmp_path: Path) -> None:
+    draw = (run_results, "kmpbench", "dialogue", ["first", "second"])
+    for n, annotators, told in (
+        (40, ["a"], "20 replies of first are wanted, there are 10"),
+        (4, ["a", "b", "c"], "work in pairs"),
+        (4, ["a/b"], "no name for a file"),
+    ):
+        with pytest.raises(UserError, match=told):
+            draw_study(*draw, n, annotators, 1, tmp_path / f"study{n}{len(annotators)}")
+    study = tmp_path / "study"
+    draw_study(*draw, 2, ["a"], 1, study)
+    with pytest.raises(UserError, match="may be filled in"):
+        draw_study(*draw, 2, ["a"], 1, study)
+    fill(study / "sheet-a.csv", "3")
+    with pytest.raises(UserError, match=r"sheet-a\.csv:2: expected 1, 2 or tie, found '3'"):
+        read_study(study, None, tmp_path / "out.csv")
