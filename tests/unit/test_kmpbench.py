@@ -27,6 +27,7 @@ from maieutic.graders.judges import DESIRED_SHARE, SAME_IN_BOTH, grades_by_judge
 from maieutic.graders.problems import new_problem
 from maieutic.graders.rounds import round_answers
 from maieutic.judges.alignment import ALL, align_judge, aligned
+from maieutic.judges.answers import read_answer
 from maieutic.judges.judging import Panel, run_judge
 from maieutic.judges.ppi import majority, read_people
 from maieutic.judges.rubrics import read_rubric
@@ -151,6 +152,7 @@ def test_levels_count_where_they_apply() -> None:
         Graded(None, None, None, (one(1.0), one(0.5), none, none, none, none, none)),
         Graded(None, None, None, (one(0.0), one(0.0), one(1.0), none, none, none, none)),
     ]
+    assert np.isnan(METRICS["kmp_overall"].value([item._replace(parts=(none, *item.parts[1:])) for item in items]))
     assert METRICS["kmp_overall"].value(items) == pytest.approx((0.5 + (0.25 + 1.0) / 2) / 2)
     principles = [item._replace(parts=item.parts[1:]) for item in items]
     assert METRICS["kmp_principles"].value(principles) == pytest.approx((0.25 + 1.0) / 2)
@@ -188,6 +190,39 @@ def test_what_cannot_be_read_is_missing_or_wrong_by_scoring() -> None:
     assert found["error_detection/paper_compat", "verdict"].correct is False
     assert found["error_detection/paper_compat", "step"].correct is False
     assert found["correction/robust", "correction"].correct is True
+
+
+def test_a_false_alarm_is_wrong_even_without_a_place() -> None:
+    said = reply(ec_item(0), "<correctness>no</correctness><error_step_num>several</error_step_num>", "2")
+    found = {
+        one.criterion: one.correct
+        for one in grades_of("error_detection", ec_item(0), said)
+        if one.grader.endswith("robust")
+    }
+    assert found == {"verdict": False, "step": False}
+    vague = {
+        one.criterion: one.correct
+        for one in grades_of("error_detection", ec_item(2), said)
+        if one.grader.endswith("robust")
+    }
+    assert vague == {"verdict": True, "step": None}
+
+
+def test_what_was_said_before_a_refusal_counts() -> None:
+    seed = kmp.Posed("p", "s", "1")
+    item = kmp.asked("i", "fqa", seed, [kmp.Posed("q", "s", "2"), kmp.Posed("r", "s", "3")])
+    said = reply(item, "\\boxed{1}", "\\boxed{2}", "").model_copy(update={"error": "400: too long"})
+    for scoring in ("robust", "paper_compat"):
+        found = {one.criterion: one for one in grades_of("round_answers", item, said) if one.grader.endswith(scoring)}
+        assert [found[f"round_{n}"].correct for n in (1, 2, 3)] == [True, True, None]
+        assert found["round_3"].why_none == "refused: 400: too long"
+    card = read_card(FOLDER / "fqa.yaml").card
+    scores = {
+        one.metric: one
+        for one in score_task(card, "m", [item], grades_of("round_answers", item, said), {}, 100, 1)
+        if one.scoring == "robust"
+    }
+    assert (scores["final_round"].n, scores["final_round"].missing, scores["round_2"].value) == (0, 1, 1)
 
 
 def test_only_a_right_step_has_a_reason_to_judge() -> None:
@@ -229,9 +264,12 @@ GEN = kmp.constructed(
         ([GOOD, "**Problem:** Lea reads 12 pages a day for a week. How many?\n\n**Solution:** 12 * 7 = 84"], True),
         ([GOOD, "Tom has 3 bags of 7 nuts. How many nuts?\nSolution: 21"], False),
         ([GOOD, "Lea reads 12 pages a day for a week. How many pages?"], False),
+        ([GOOD, "Sure! Here is a second one that is more difficult:\nTom has 3 bags of 7 nuts. How many nuts?\nSolution: 21"], False),
+        ([GOOD, "Solution: 40"], False),
+        ([GOOD, "Lea reads 12 pages a day for a week. How many?\n### Solution to the problem:\n12 * 7 = 84"], True),
         ([GOOD, ""], None),
     ],
-    ids=["copy of the first", "new", "without tags", "copy of the seed", "no solution", "empty"],
+    ids=["copy of the first", "new", "without tags", "copy of the seed", "no solution", "copy with a preface", "no problem", "heading", "empty"],
 )  # fmt: skip
 def test_a_new_problem_has_a_solution_and_copies_nothing(texts: list[str], right: bool | None) -> None:
     assert new_problem(GEN, texts, "robust")[0].correct is right
@@ -245,9 +283,9 @@ REAL = {
     "gen_similar_mathchat": ("mathchat/P2P_Generation.jsonl", 1319),
     "ec_stepverify": ("stepverify/dataset.json", 2004),
     "ec_processbench": ("processbench/gsm8k.json", 400),
-    "ec_mrgsm8k": ("mr_gsm8k/gpt4-grading/Claude_eval_results.json", 586),
+    "ec_mrgsm8k": ("mr_gsm8k/gpt4-grading/Claude_eval_results.json", 474),
 }
-WRONG = {"ec_stepverify": 1002, "ec_processbench": 207, "ec_mrgsm8k": 293}
+WRONG = {"ec_stepverify": 1002, "ec_processbench": 207, "ec_mrgsm8k": 237}
 
 
 def items_of(task: str, path: Path) -> list[Item]:
@@ -313,6 +351,27 @@ def test_without_a_named_turn_the_dialogues_name_decides() -> None:
     records = [dialogue_record(id=f"d{number}") for number in range(40)]
     chosen = Counter(item.id.split("-")[1] for item in kmp.dialogue(records, "dialogue"))
     assert set(chosen) == {"1", "3"} and min(chosen.values()) > 8
+    for wrong, told in (
+        ({"principles": ["Feedback"]}, "one or two of"),
+        ({"speaker": "tutor"}, "take turns"),
+        ({"principles": ["feedback"] * 2}, "one or two of"),
+    ):
+        spoilt = dialogue_record()
+        spoilt["turns"][2].update(wrong)
+        with pytest.raises(ValueError, match=told):
+            kmp.dialogue([spoilt], "dialogue")
+    for solution in (
+        {"steps": "a"},
+        {"steps": ["a"], "error_step": 2, "error_reason": "x"},
+        {"steps": ["a"], "error_step": 1},
+        {"steps": ["a"], "error_reason": "x"},
+    ):
+        with pytest.raises(ValueError, match="s, solution 1"):
+            kmp.error_correction(
+                [{"id": "s", "problem": "p", "solution": "s", "answer": "1", "solutions": [solution]}], "ec"
+            )
+    with pytest.raises(ValueError, match="'nan' is no plain number"):
+        kmp.posed({"question": "q", "solution": "s", "answer": "nan"})
     bad = dialogue_record()
     bad["turns"][2]["evaluate"] = True
     with pytest.raises(ValueError, match="d, turn 2"):
@@ -448,6 +507,24 @@ def test_a_judge_may_go_without_reasons(tmp_path: Path) -> None:
 
 
 def test_a_checklist_fails_by_default_and_its_rounds_are_apart(tmp_path: Path) -> None:
+    halves = [
+        {
+            "first_problem_construction": "pass",
+            "first_similarity": "pass",
+            "first_solution_correctness": "pass",
+            "first_solution_quality": "pass",
+        }
+    ]
+    halves.append({name.replace("first", "second"): "fail" for name in halves[0]})
+    criteria = read_rubric("kmp_similar_problems").rubric.criteria
+    told = read_answer(
+        read_rubric("kmp_similar_problems").rubric, criteria, " and ".join(map(json.dumps, halves)), "stop"
+    )
+    assert [one.value for one in told] == [True] * 4 + [False] * 4, "two objects for two problems are one answer"
+    told = read_answer(
+        read_rubric("kmp_similar_problems").rubric, criteria, json.dumps(halves[0]) + '{"second_', "length"
+    )
+    assert [one.value for one in told] == [True] * 4 + [None] * 4, "what was cut has not failed"
     passed = {"second_problem_construction": "pass", "second_similarity": {"reason": "x", "verdict": "PASS"}}
     handler = scripted(lambda n, body: (200, chat({"content": json.dumps(passed)}), {}))
     with serving(handler) as address:
@@ -510,6 +587,10 @@ def test_scores_join_parsers_and_judge() -> None:
     )
     score = next(one for one in again if one.metric == "mr_score" and one.scoring == "robust")
     assert (score.n, score.missing) == (5, 1), "an unreadable reason is missing, never wrong"
+    assert score.value == pytest.approx(0.2 + 0.3 + 0.5 * 1 / 3), "the others stand for it"
+    silent = [one.model_copy(update={"verdicts": broken[0].verdicts}) for one in reasons]
+    again = score_task(card, "m", items, parsed, {"judge": {"j": grades_by_judge(silent, "m")}}, 100, 1)
+    assert next(one for one in again if one.metric == "mr_score" and one.scoring == "robust").value is None
 
 
 # Conversations.
@@ -651,7 +732,8 @@ def fill(path: Path, answer: str) -> list[dict[str, str]]:
 def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path) -> None:
     study, out = tmp_path / "study", tmp_path / "people.csv"
     draw_study(run_results, "kmpbench", "dialogue", ["first", "second"], 6, ["a", "b", "c", "d"], 5, study)
-    key = json.loads((study / KEY).read_text(encoding="utf-8"))
+    key = json.loads((study / KEY).read_text(encoding="utf-8"))["instances"]
+    assert len({one["item"] for one in key.values()}) == 6, "no item twice: its reference would show"
     assert Counter(one["tutor"] for one in key.values()) == {"first": 3, "second": 3}
     shown = "".join(path.read_text(encoding="utf-8") for path in study.glob("*.csv"))
     assert "first" not in shown and "second" not in shown and "d1-1" not in shown.replace("of d1-1", "")
@@ -663,6 +745,14 @@ def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path
     assert len(rows["a"]) == 3 * 8 and {row["instance"] for row in rows["a"]}.isdisjoint(
         row["instance"] for row in rows["c"]
     )
+    assert "Step Up:" in rows["a"][4]["look at"], "annotators are told what the judge is told"
+    with open(study / "sheet-a.csv", encoding="utf-8", newline="") as handle:
+        text = handle.read()
+    first, rest = text.split("\n", 1)[0], text.split("\n", 1)[1]
+    (study / "sheet-a.csv").write_text(first + "\n", encoding="utf-8")  # a has not begun: nothing is divided
+    read_study(study, "e", out)
+    assert not (study / "sheet-e.csv").exists()
+    (study / "sheet-a.csv").write_text(first + "\n" + rest, encoding="utf-8")
     read_study(study, "e", out)
     assert len(fill(study / "sheet-e.csv", "1")) == 3 * 8, "the resolver gets the rows on which a and b differ"
     read_study(study, "e", out)
@@ -680,7 +770,7 @@ def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path
 def test_a_study_refuses_what_would_spoil_it(run_results: Path, tmp_path: Path) -> None:
     draw = (run_results, "kmpbench", "dialogue", ["first", "second"])
     for n, annotators, told in (
-        (40, ["a"], "20 replies of first are wanted, there are 10"),
+        (40, ["a"], "40 replies are wanted, first has 10"),
         (4, ["a", "b", "c"], "work in pairs"),
         (4, ["a/b"], "no name for a file"),
     ):
@@ -688,6 +778,8 @@ def test_a_study_refuses_what_would_spoil_it(run_results: Path, tmp_path: Path) 
             draw_study(*draw, n, annotators, 1, tmp_path / f"study{n}{len(annotators)}")
     study = tmp_path / "study"
     draw_study(*draw, 2, ["a"], 1, study)
+    with pytest.raises(UserError, match="a is an annotator"):
+        read_study(study, "a", tmp_path / "out.csv")
     with pytest.raises(UserError, match="may be filled in"):
         draw_study(*draw, 2, ["a"], 1, study)
     fill(study / "sheet-a.csv", "3")

@@ -92,6 +92,9 @@ def grades_of(grader: str, item: Item, reply: Reply) -> list[Grade]:
     for scoring in SCORINGS:
         name = f"{grader}/{scoring}"
         common = {"id": item.id, "task": item.task, "grader": name}
+        if reply.error and grader in CONVERSATION_GRADERS:
+            grades += [Grade(**common, **one._asdict()) for one in refused_readings(grader, item, reply, scoring)]
+            continue
         if reply.error:
             grades.append(Grade(**common, value=None, correct=None, raw="", why_none=f"refused: {reply.error}"))
             continue
@@ -104,6 +107,16 @@ def readings_of(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list
     if grader in CONVERSATION_GRADERS:
         return CONVERSATION_GRADERS[grader](item, [turn.text for turn in reply.turns], scoring)
     return GRADERS[grader](item, reply.text, scoring)
+
+
+def refused_readings(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list[Reading]:
+    """What was said before the refusal, as it was said; whatever hangs on the refused turns has no reading."""
+    texts = [turn.text for turn in reply.turns]
+    texts += [""] * (len(item.reference["replies"]) - len(texts))
+    found = CONVERSATION_GRADERS[grader](item, texts, scoring)
+    robust = {one.criterion: one for one in CONVERSATION_GRADERS[grader](item, texts, "robust")}
+    why = f"refused: {reply.error}"
+    return [Reading(None, None, "", why, one.criterion) if robust[one.criterion].why_none else one for one in found]
 
 
 def save_config(config: str, out: Path) -> None:

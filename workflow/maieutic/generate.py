@@ -179,6 +179,8 @@ async def converse_all(work: Work, job: Job, limits: Limits) -> tuple[list[Reply
 
 async def watched(coroutines: list[Any], watch: Callable[[], None]) -> None:
     """Run coroutines together, with a regular look at the server; the first error that matters ends them all."""
+    if not coroutines:  # a judge that has a rubric for neither the labels nor any reply
+        return
 
     async def look() -> None:
         while True:

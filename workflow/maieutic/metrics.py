@@ -29,7 +29,10 @@ class Graded(NamedTuple):
 
 
 class Metric(NamedTuple):
-    """`value` of all items; `counts` (items x k) and `of_sums` (... x k -> ...) give the same number when resampled."""
+    """`value` of all items, `counts` (items x k) and `of_sums` (... x k -> ...), which give the same when resampled.
+
+    A value is NaN where the items leave it open.
+    """
 
     value: Callable[[list[Graded]], float]
     counts: Callable[[list[Graded]], Counts]
@@ -138,13 +141,27 @@ def holds(part: Graded | None) -> float:
 
 
 def reason_counts(items: list[Graded]) -> Counts:
-    """Of the wrong solutions, those whose first wrong step and its reason are right. Parts: step, reason."""
+    """Wrong solutions; of them those whose step is right, whose reason was read, and is right. Parts: step, reason."""
     counts = []
     for item in items:
         step, reason = item.parts
         assert step is not None
-        counts.append([holds(step) * holds(reason) * bool(step.gold), float(bool(step.gold))])
+        wrong, located = float(bool(step.gold)), holds(step) * bool(step.gold)
+        read = located * float(reason is None or reason.correct is not None)
+        counts.append([wrong, located, read, read * holds(reason)])
     return np.array(counts, dtype=float)
+
+
+def reason_share(sums: Counts) -> Counts:
+    """The share of wrong solutions whose reason is right. A reason that could not be read counts as the others do."""
+    wrong, located, read, accepted = np.moveaxis(sums, -1, 0)
+    return share(located, wrong) * share(accepted, read)
+
+
+def reason_value(items: list[Graded]) -> float:
+    """NaN where reasons were asked for and none could be read."""
+    sums = reason_counts(items).sum(axis=0)
+    return float("nan") if sums[1] and not sums[2] else float(reason_share(sums))
 
 
 def mr_counts(items: list[Graded]) -> Counts:
@@ -152,14 +169,18 @@ def mr_counts(items: list[Graded]) -> Counts:
     verdicts = [item.parts[0] for item in items]
     found = binary_counts([one for one in verdicts if one is not None])
     of_wrong = reason_counts([item._replace(parts=item.parts[1:]) for item in items])
-    steps = [[holds(item.parts[1]) * wrong] for item, (_, wrong) in zip(items, of_wrong, strict=True)]
-    return np.concatenate([found, np.array(steps), of_wrong], axis=1)
+    return np.concatenate([found, of_wrong], axis=1)
 
 
 def mr_score(sums: Counts) -> Counts:
     """MR-Score (MR-GSM8K, arXiv 2312.17080, section 3.3): both accuracies are of the incorrect solutions."""
-    step, reason = share(sums[..., 4], sums[..., 6]), share(sums[..., 5], sums[..., 6])
-    return mr_of(mcc(sums[..., :4]), step, reason)
+    return mr_of(mcc(sums[..., :4]), share(sums[..., 5], sums[..., 4]), reason_share(sums[..., 4:]))
+
+
+def mr_value(items: list[Graded]) -> float:
+    """NaN where reasons were asked for and none could be read."""
+    unknown = np.isnan(reason_value([item._replace(parts=item.parts[1:]) for item in items]))
+    return float("nan") if unknown else float(mr_score(mr_counts(items).sum(axis=0)))
 
 
 def mr_of(correlation: Counts, step: Counts, reason: Counts) -> Counts:
@@ -173,8 +194,8 @@ def level_counts(items: list[Graded]) -> Counts:
 
 
 def cells_of(part: Graded | None) -> tuple[float, float]:
-    """A part's value and 1; zeros for one that does not apply."""
-    return (0.0, 0.0) if part is None else (number(part), 1.0)
+    """A part's value and 1; zeros for one that does not apply or could not be read."""
+    return (0.0, 0.0) if part is None or part.value is None else (number(part), 1.0)
 
 
 def level(sums: Counts, part: int) -> Counts:
@@ -191,6 +212,12 @@ def mean_level(sums: Counts) -> Counts:
 def overall(sums: Counts) -> Counts:
     """(General-Level + mean of the principles) / 2 (KMP-Bench, section 4.1). Parts: general, then the principles."""
     return overall_of(level(sums, 0), mean_level(sums[..., 2:]))
+
+
+def overall_value(items: list[Graded]) -> float:
+    """NaN without a general level, or without any principle."""
+    sums = level_counts(items).sum(axis=0)
+    return float(overall(sums)) if sums[1] and sums[3::2].any() else float("nan")
 
 
 def overall_of(general: Counts, principles: Counts) -> Counts:
@@ -234,8 +261,8 @@ METRICS: dict[str, Metric] = {
         mcc,
     ),
     "detection_f1": of_counts(detection_counts, detection_f1),
-    "reason_accuracy": of_counts(reason_counts, lambda sums: share(sums[..., 0], sums[..., 1])),
-    "mr_score": of_counts(mr_counts, mr_score),
+    "reason_accuracy": Metric(reason_value, reason_counts, reason_share),
+    "mr_score": Metric(mr_value, mr_counts, mr_score),
     "kmp_principles": of_counts(level_counts, mean_level),
-    "kmp_overall": of_counts(level_counts, overall),
+    "kmp_overall": Metric(overall_value, level_counts, overall),
 }

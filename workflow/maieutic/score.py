@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from pathlib import Path
 
@@ -61,7 +62,10 @@ def score_task(
     return scores
 
 
-Found = tuple[list[tuple[Item, Graded]], int]  # the items with what is known of them, and how many are missing
+OPEN = Graded(None, None, None)  # a judge was asked, and what it said could not be read
+Found = tuple[
+    list[tuple[Item, Graded]], int, int
+]  # items with what is known of them; how many are missing, of how many
 
 
 def graded_items(metric: Metric, kind: str, items: list[Item], grades: dict[str, Grade]) -> Found | None:
@@ -75,7 +79,7 @@ def graded_items(metric: Metric, kind: str, items: list[Item], grades: dict[str,
     found = [(item, one) for item, one in known if one is not None]
     if metric.value is not None:
         found = [(item, one._replace(correct=one.value == metric.value)) for item, one in found]
-    return found, len(counted) - len(found)
+    return found, len(counted) - len(found), len(counted)
 
 
 def counted_items(metric: Metric, items: list[Item]) -> list[Item]:
@@ -96,18 +100,31 @@ def seen(item: Item, grade: Grade | None, gold: str | None) -> Graded | None:
 
 
 def joined(metric: Metric, scoring: Scoring, items: list[Item], given: Given) -> Found | None:
-    """The items with all parts of a metric. One unreadable part makes an item missing; so does having none at all."""
+    """The items with the parts of a metric. One whose parser could read nothing is left out; so is one without a part.
+
+    What a judge said and could not be read leaves the item in, since a judge is not asked of every item: the metric
+    knows what it has. Such an item counts as missing too.
+    """
     sources = [(part.grader, given.get((f"{part.grader}/{scoring}", part.criterion), {})) for part in metric.parts]
     if not any(grades for _, grades in sources):
         return None
     counted = counted_items(metric, items)
-    found = []
+    found, missing = [], 0
     for item in counted:
-        grades = [grades.get(item.id) for _, grades in sources]
-        parts = tuple(seen(item, grade, GOLD_FIELD.get(kind)) for grade, (kind, _) in zip(grades, sources, strict=True))
-        if any(parts) and not any(map(unread, grades)):
+        grades = [(kind, grades.get(item.id)) for kind, grades in sources]
+        missing += not any(grade for _, grade in grades) or any(unread(grade) for _, grade in grades)
+        parts = tuple(part_of(item, kind, grade) for kind, grade in grades)
+        by_parser = any(kind not in MODEL_GRADERS and unread(grade) for kind, grade in grades)
+        if not by_parser and any(part not in (None, OPEN) for part in parts):
             found.append((item, Graded(None, None, None, parts)))
-    return found, len(counted) - len(found)
+    return found, missing, len(counted)
+
+
+def part_of(item: Item, kind: str, grade: Grade | None) -> Graded | None:
+    """One of the grades that a metric is made of; None where nobody was asked."""
+    if kind in MODEL_GRADERS and unread(grade):
+        return OPEN
+    return seen(item, grade, GOLD_FIELD.get(kind))
 
 
 def score_metric(
@@ -118,6 +135,7 @@ def score_metric(
     model: str,
     found: list[tuple[Item, Graded]],
     missing: int,
+    counted: int,
     resamples: int,
     seed: int,
 ) -> Score:
@@ -128,6 +146,9 @@ def score_metric(
     value, interval = None, Interval(None, None)
     if known:
         value = function.value(known)
+    if value is not None and math.isnan(value):
+        value = None
+    if value is not None:
         interval = clustered_interval(function.counts(known), function.of_sums, clusters, resamples, seed)
     return Score(
         task=card.task,
@@ -138,7 +159,7 @@ def score_metric(
         value=value,
         low=interval.low,
         high=interval.high,
-        n=len(known),
+        n=counted - missing,
         missing=missing,
         clusters=len(set(clusters)),
     )

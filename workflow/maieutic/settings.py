@@ -128,6 +128,7 @@ def check_config(raw: dict[str, Any]) -> Config:
         check_card(config, path, loaded)
     for name in tutors_of(config):
         check_tutor(name, config.models[name])
+        check_endpoint(config, name)
     check_graders(config)
     check_judges(config)
     return config
@@ -180,6 +181,19 @@ def check_tutor(name: str, model: Model) -> None:
         raise unknown(f"models.{name}.tutor", model.tutor, list(TUTORS), "baselines.py")
     if isinstance(model, VllmModel):
         model.weights.refuse_unpinned(f"models.{name}.weights")
+
+
+def check_endpoint(config: Config, name: str) -> None:
+    """A raw completion has one prompt: a tutor that is asked so can hold no conversation."""
+    if getattr(config.models[name], "endpoint", None) != "completions":
+        return
+    for path, loaded in config.cards.items():
+        if len(loaded.card.turns) > 1 or loaded.card.system:
+            raise UserError(
+                f"models.{name}.endpoint",
+                f"{loaded.card.benchmark}/{loaded.card.task} is a conversation, and completions hold one prompt",
+                f"set it to chat, drop it ({path} says chat), or take the task out of run.tasks",
+            )
 
 
 def select_cards(config: Config) -> dict[Path, LoadedCard]:

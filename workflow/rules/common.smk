@@ -126,11 +126,10 @@ def loader_code(wildcards):
     """The module of a card's loader, and what all loaders share."""
     return code(
         settings.LOADERS[card_of(wildcards).loader].file,
-        "datasets/kmp.py",
+        *settings.LOADERS[card_of(wildcards).loader].uses,
         "datasets/sampling.py",
         "datasets/sources.py",
         "datasets/text.py",
-        "forms.py",
     )
 
 

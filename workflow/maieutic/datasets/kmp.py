@@ -12,6 +12,7 @@ case `evaluate`, and `instruction`, the system prompt that was written for it).
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,9 @@ from maieutic.forms import detected as detected_form
 from maieutic.records import Item
 
 PRINCIPLES = ("challenge", "explanation", "modelling", "practice", "questioning", "feedback")
+ANSWER = re.compile(r"-?\d+(?:\.\d+)?")
+NUMBERED = re.compile(r"^\s*Step\s+\d+\s*[:.)-]\s*", re.IGNORECASE)
+MOST_PRINCIPLES = 2  # of one turn (section 2.3)
 FQA_VARIABLES = {"question", "followup_1", "followup_2"}
 EC_VARIABLES = {"question", "student_solution", "reference_solution", "reference_step", "reference_reason"}
 GEN_VARIABLES = {"seed_problem", "seed_solution"}
@@ -74,8 +78,8 @@ def constructed(name: str, task: str, seed: Posed, rounds: Sequence[Posed], tags
 
 
 def numbered(steps: Sequence[str]) -> str:
-    """Steps as the paper numbers them (Figure 11)."""
-    return "\n".join(f"Step {number}: {step.strip()}" for number, step in enumerate(steps, 1))
+    """Steps as the paper numbers them (Figure 11), numbered once."""
+    return "\n".join(f"Step {number}: {NUMBERED.sub('', step).strip()}" for number, step in enumerate(steps, 1))
 
 
 def detected(name: str, task: str, seed: Posed, said: Solved, tags: dict[str, str] | None = None) -> Item:
@@ -107,7 +111,9 @@ def detected(name: str, task: str, seed: Posed, said: Solved, tags: dict[str, st
 
 def posed(record: Source) -> Posed:
     """A seed problem, or one that is made from it. Raises ValueError for an answer that is no number."""
-    float(record["answer"])
+    answer = str(record["answer"])
+    if not ANSWER.fullmatch(answer):
+        raise ValueError(f"the answer {answer[:20]!r} is no plain number: {str(record)[:60]}")
     return Posed(record.get("problem") or record["question"], record["solution"], str(record["answer"]))
 
 
@@ -144,12 +150,34 @@ def error_correction(records: list[Source], task: str) -> list[Item]:
             f"{record['id']}-{number}",
             task,
             posed(record),
-            Solved(one["steps"], int(one.get("error_step") or 0), one.get("error_reason") or ""),
+            solved(f"{record['id']}, solution {number}", one),
             skill_tags(record),
         )
         for record in records
         for number, one in enumerate(record["solutions"], 1)
     ]
+
+
+def solved(place: str, record: Source) -> Solved:
+    """A student's solution. Raises ValueError for a wrong step that is none of its steps, or lacks its reason."""
+    steps, step, reason = record["steps"], record.get("error_step") or 0, record.get("error_reason") or ""
+    if not isinstance(steps, list) or not steps or not all(isinstance(one, str) and one.strip() for one in steps):
+        raise ValueError(f"{place}: steps is no list of texts")
+    if not isinstance(step, int) or not 0 <= step <= len(steps) or bool(step) != bool(reason):
+        raise ValueError(f"{place}: error_step is one of 1 to {len(steps)} and has an error_reason, or both are absent")
+    return Solved(steps, step, reason)
+
+
+def check_dialogue(record: Source) -> None:
+    """Raise ValueError for turns that do not alternate from the student's first on, or principles that are none."""
+    turns = record["turns"]
+    speakers = [turn["speaker"] for turn in turns]
+    if speakers != [("student", "tutor")[place % 2] for place in range(len(turns))]:
+        raise ValueError(f"{record['id']}: student and tutor take turns, the student first; found {speakers}")
+    for place, turn in enumerate(turns):
+        named = turn.get("principles") or []
+        if not (set(named) <= set(PRINCIPLES) and len(set(named)) == len(named) <= MOST_PRINCIPLES):
+            raise ValueError(f"{record['id']}, turn {place}: one or two of {', '.join(PRINCIPLES)}; found {named}")
 
 
 def dialogue(records: list[Source], task: str) -> list[Item]:
@@ -159,6 +187,7 @@ def dialogue(records: list[Source], task: str) -> list[Item]:
 
 def evaluated(record: Source) -> list[int]:
     """The places of the turns to test: those that the curation names, else one, by the dialogue's name."""
+    check_dialogue(record)
     turns = record["turns"]
     named = [place for place, turn in enumerate(turns) if turn.get("evaluate")]
     for place in named:

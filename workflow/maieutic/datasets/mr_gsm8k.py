@@ -10,6 +10,7 @@ from maieutic.datasets.text import plain_solution
 from maieutic.records import Item
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
+ONLY_ANSWER = re.compile(r"(?:#+\s*\S*|\W*(?:the\s+)?(?:final\s+)?answer\s*(?:is)?\W*\S{0,20}\W*|)", re.IGNORECASE)
 STEP = re.compile(r"^\s*Step\s+\d+\s*:\s*", re.IGNORECASE)
 
 
@@ -20,20 +21,24 @@ def seed_of(record: Source) -> Posed:
 
 
 def answered(records: list[Source]) -> list[Source]:
-    """The records with a number as their answer: two in three of the program-of-thought ones have none."""
-    return [record for record in records if NUMBER.fullmatch(seed_of(record).answer)]
+    """The records with a worked solution and a number as answer. Those that ask for a program have neither."""
+    seeds = [(record, seed_of(record)) for record in records if record["question_type"] != "POT"]
+    return [record for record, seed in seeds if seed.solution and NUMBER.fullmatch(seed.answer)]
 
 
 def said(record: Source) -> Solved:
-    """The model's solution."""
-    steps = [STEP.sub("", step) for step in record["model_output_steps"]]
-    if record["model_output_solution_correctness"] == "correct":
-        return Solved(steps, 0)
-    return Solved(
-        steps,
-        int(record["model_output_solution_first_error_step"]),
-        str(record["model_output_solution_first_error_reason"]),
-    )
+    """The model's solution, without GSM8K's marks and the lines that repeat its answer.
+
+    They would tell a model's solution from a reference, and so a wrong one from its right twin, by its form alone.
+    """
+    steps = [plain_solution(STEP.sub("", step)).strip() for step in record["model_output_steps"]]
+    wrong = record["model_output_solution_correctness"] != "correct"
+    first = int(record["model_output_solution_first_error_step"]) if wrong else 0
+    kept = [place for place, step in enumerate(steps, 1) if place == first or not ONLY_ANSWER.fullmatch(step)]
+    shown = [steps[place - 1].removeprefix("####").strip() for place in kept]
+    if not wrong:
+        return Solved(shown, 0)
+    return Solved(shown, kept.index(first) + 1, str(record["model_output_solution_first_error_reason"]))
 
 
 def detection(records: list[Source], task: str) -> list[Item]:

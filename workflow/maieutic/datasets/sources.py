@@ -42,9 +42,9 @@ class Dataset(Entry):
         if copy is None:
             raise UserError(place, "this dataset has no demo edition", "set edition: published")
         if copy.sha256 is None or copy.records is None:
-            raise UserError(
-                place, "sha256 or records is null: the file is not pinned", "set both from the publisher's page"
-            )
+            own = "it is your own file: set both (sha256sum, number of records), or leave its tasks out of run.tasks"
+            mend = "set both from the publisher's page" if copy.url else own
+            raise UserError(place, "sha256 or records is null: the file is not pinned", mend)
         return copy
 
 

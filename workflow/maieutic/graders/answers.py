@@ -31,13 +31,15 @@ MARKERS = (
     ),
 )
 LATEX = (
-    (re.compile(r"\\d?frac\s*\{(\d+)\}\s*\{(\d+)\}"), r"\1/\2"),
-    (re.compile(r"\\(?:text|mathrm|mathbf)\s*\{([^{}]*)\}"), r" \1 "),
+    (re.compile(r"\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}"), r" \1/\2"),
+    (re.compile(r"\\[dt]?frac\s*(\d)\s*(\d)(?!\d)"), r" \1/\2"),
+    (re.compile(r"\\(?:text|mathrm|mathbf)\s*\{([^{}]*)\}(?:\^\{?\d\}?)?"), r" \1 "),
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\[,;!: ]"), ""),
     (re.compile(r"\\([$%])"), r"\1"),
 )
-BOXED = re.compile(r"\\boxed\s*\{([^{}]*)\}")
+BOXED = re.compile(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
+UNFINISHED = re.compile(r"\\sqrt|\d\s*\^|\\(?:times|cdot)|\d:\d")  # a box with work left to do, or with a time
 # The sign after a calculation or a lone variable: a result follows ("9*2 = 18", "x = 5"; not "with n = 4 friends").
 RESULT = re.compile(r"(?:[\d)\]%>]\s*|^\W*[A-Za-z]\w?\s*)=")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -117,6 +119,8 @@ def final_number(text: str) -> tuple[float, str] | None:
     for pattern, replacement in LATEX:
         text = pattern.sub(replacement, text)
     if boxed := BOXED.findall(text):
+        if UNFINISHED.search(after_result(boxed[-1]) or boxed[-1]):
+            return None
         return next(iter(numbers_in(after_result(boxed[-1]) or boxed[-1])), None)
     text = plain(text)
     marked = after_marker(text)

@@ -12,20 +12,30 @@ from maieutic.records import Item, Scoring
 
 COPIED = 0.9  # share of common words above which a problem is a copy (KMP-Bench, appendix D: LCS over 90 % is dropped)
 SOLUTION = re.compile(
-    r"</problem>|<solution>|^\W*(?:the\s+)?(?:step-by-step\s+)?solution\W*[:\n]", re.IGNORECASE | re.MULTILINE
+    r"</problem>|<solution>|^[^\w\n]{0,20}(?:the\s+)?(?:step-by-step\s+)?solution\b", re.IGNORECASE | re.MULTILINE
 )
+TAGGED = re.compile(r"<problem>(.*?)</problem>", re.IGNORECASE | re.DOTALL)
+FEWEST_WORDS, MOST_WORDS = 5, 2000
 WORD = re.compile(r"[^\W_]+")
 
 
 def problem_of(text: str) -> str:
-    """What a reply says before its solution begins."""
-    return SOLUTION.split(text, maxsplit=1)[0]
+    """What a reply gives as its problem: what is tagged so, else what stands before its solution."""
+    tagged = TAGGED.findall(text)
+    return tagged[-1] if tagged else SOLUTION.split(text, maxsplit=1)[0]
+
+
+def solution_of(text: str) -> str:
+    """What follows the problem."""
+    parts = SOLUTION.split(text, maxsplit=1)
+    return parts[1] if len(parts) > 1 else ""
 
 
 def likeness(one: str, other: str) -> float:
-    """The share of words that two problems have in common, in their order: 1 for copies."""
-    first, second = (WORD.findall(text.casefold()) for text in (one, other))
-    return SequenceMatcher(None, first, second, autojunk=False).ratio()
+    """The share of the shorter problem's words that stand in the other in their order: 1 for copies."""
+    first, second = (WORD.findall(text.casefold())[:MOST_WORDS] for text in (one, other))
+    common = sum(block.size for block in SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks())
+    return common / max(1, min(len(first), len(second)))
 
 
 def new_problem(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
@@ -34,6 +44,10 @@ def new_problem(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Read
     if not plain(said) and scoring == "robust":
         return [unread(said, "empty reply")]
     problem = problem_of(said)
-    whole = problem != said and final_number(said[len(problem) :]) is not None
+    whole = len(WORD.findall(problem)) >= FEWEST_WORDS and final_number(solution_of(said)) is not None
     copied = max(likeness(problem, other) for other in (item.vars["seed_problem"], *map(problem_of, texts[:-1])))
-    return [Reading(round(copied, 3), whole and copied <= COPIED, "" if whole else "no solution with a number")]
+    return [
+        Reading(
+            round(copied, 3), whole and copied <= COPIED, "" if whole else "no problem with a number as its solution"
+        )
+    ]

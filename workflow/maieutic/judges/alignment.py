@@ -6,6 +6,7 @@ the levels are computed from the verdicts of each on the same instances.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -85,6 +86,8 @@ def level_scores(
         if items:
             function = METRICS[metric]
             known, problems = list(items.values()), [item for _, item, _ in items]
+            if math.isnan(function.value(known)):
+                continue
             interval = clustered_interval(function.counts(known), function.of_sums, problems, *sampling)
             measured = Measured(function.value(known), interval, len(known), 0, len(set(problems)))
             found.append(scored(tutor, f"{name}/{by}", measured))
@@ -130,8 +133,9 @@ def aligned(judge: Verdicts, people: Verdicts, sampling: Sampling) -> list[Score
 
 def align_judge(judge: str, judgements: Sequence[Path], people: Path, out: Path, resamples: int, seed: int) -> None:
     """Write a judge's alignment with people. Raises UserError for labels of replies that it has not compared."""
-    labels = [one for one in read_people(people) if one.label in VERDICTS]
     said = judged_verdicts(one for path in judgements for one in read_records(path, Judgement))
+    compared = {task for task, _, _ in said}
+    labels = [one for one in read_people(people) if one.label in VERDICTS and one.task in compared]
     for label in labels:
         if (label.task, label.id, label.model) not in said:
             raise UserError(

@@ -87,27 +87,39 @@ def objects_in(text: str) -> list[dict[str, Any]]:
 def read_object(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, finish: str | None) -> list[Verdict]:
     """What the last of the objects says that name the most of the criteria (a pair: that has a verdict).
 
-    A judge that ends with a quotation of one criterion has still said what it said of all.
+    A judge that ends with a quotation of one criterion has still said what it said of all. Objects that share no
+    criterion and name all of them together, as of a first and a second problem, are one answer.
     """
     wanted = [*criteria] or ["verdict"]
-    given: dict[str, Any] = {}
-    most = 0
-    for one in objects_in(text):
-        folded = {str(key).strip().casefold(): value for key, value in one.items()}
-        named = sum(name.casefold() in folded for name in wanted)
-        if named and named >= most:
-            given, most = folded, named
-    if not most:
+    objects = [{str(key).strip().casefold(): value for key, value in one.items()} for one in objects_in(text)]
+    given = whole_of(objects, [name.casefold() for name in wanted])
+    if not given:
         why = "cut by max_tokens" if finish == "length" else "no JSON object with what was asked"
         return [Verdict(criterion=name if criteria else None, value=None, why_none=why) for name in wanted]
-    return [verdict_in(rubric, criteria.get(name), name if criteria else None, given, name) for name in wanted]
+    cut = finish == "length"  # what was not said yet has not failed
+    return [verdict_in(rubric, criteria.get(name), name if criteria else None, given, name, cut) for name in wanted]
+
+
+def whole_of(objects: Sequence[dict[str, Any]], wanted: Sequence[str]) -> dict[str, Any]:
+    """The answer among an answer's objects; empty where none names what was asked."""
+    named = [(one, {name for name in wanted if name in one}) for one in objects]
+    named = [(one, names) for one, names in named if names]
+    if not named:
+        return {}
+    joined = set().union(*(names for _, names in named))
+    if len(joined) == len(wanted) == sum(len(names) for _, names in named):
+        return {name: one[name] for one, names in named for name in names}
+    most = max(len(names) for _, names in named)
+    return next(one for one, names in reversed(named) if len(names) == most)
 
 
 def verdict_in(
-    rubric: Rubric, criterion: Criterion | None, shown: str | None, given: Mapping[str, Any], key: str
+    rubric: Rubric, criterion: Criterion | None, shown: str | None, given: Mapping[str, Any], key: str, cut: bool
 ) -> Verdict:
     """The verdict under one key of an answer that can be read."""
     if key.casefold() not in given:
+        if cut:
+            return Verdict(criterion=shown, value=None, why_none="cut by max_tokens")
         if rubric.kind == "checklist":  # the rubric's own rule, told to the judge: what is not shown to hold, fails
             return Verdict(criterion=shown, value=False)
         return Verdict(criterion=shown, value=None, why_none="left out")

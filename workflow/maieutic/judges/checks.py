@@ -54,7 +54,14 @@ def check_people(config: Config) -> None:
         raise UserError(
             "run.human_labels", "no selected task is judged", "add mrbench to run.tasks, or drop the labels"
         )
-    read_people(Path(config.run.human_labels))
+    judged = {loaded.card.task for loaded in config.cards.values() if JUDGE in loaded.card.graders}
+    for label in read_people(Path(config.run.human_labels)):
+        if label.task not in judged:
+            raise UserError(
+                config.run.human_labels,
+                f"{label.task} is no judged task of this run",
+                f"one of {', '.join(sorted(judged))}",
+            )
 
 
 def check_judge(config: Config, name: str) -> None:

@@ -12,7 +12,7 @@ import hashlib
 import json
 import logging
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,7 +28,7 @@ from maieutic.records import Item, Reply, read_records
 log = logging.getLogger(__name__)
 KEY = "key.json"
 INSTANCES = "instances.csv"
-SHEET = ["instance", "criterion", "name", "question", "answer"]
+SHEET = ["instance", "criterion", "name", "question", "look at", "answer"]
 ANSWERS = {"1": 1, "2": 2, "tie": 0}
 TWO = 2  # annotators of an instance
 
@@ -68,6 +68,8 @@ def draw_study(
         raise UserError(
             f"{benchmark}/{task}", "its replies are not compared with a reference", "name kmpbench/dialogue"
         )
+    for name in annotators:
+        sheet_path(out, name)
     if out.exists():
         raise UserError(str(out), "the folder is there already, and its sheets may be filled in", "name another folder")
     if (len(annotators) > 1 and len(annotators) % TWO) or len(set(annotators)) < len(annotators):
@@ -89,7 +91,7 @@ def draw_study(
     key = {
         one.name: {"task": one.task, "item": one.item.id, "tutor": one.tutor, "first": one.first} for one in instances
     }
-    write_json(out / KEY, key)
+    write_json(out / KEY, {"annotators": list(annotators), "instances": key})
     log.info("%d instances, %d sheets in %s; %s is not for annotators", len(instances), len(sheets), out, KEY)
 
 
@@ -105,16 +107,26 @@ def replies_of(results: Path, benchmark: str, task: str, tutors: Sequence[str]) 
 
 
 def drawn(items: Mapping[str, Item], replies: Mapping[str, list[Reply]], n: int, seed: int) -> list[Instance]:
-    """A random sample, as many of each tutor as possible, in random order."""
+    """A random sample, as many of each tutor as possible, in random order.
+
+    No item stands there twice while there are others: the text that two instances share would be the reference.
+    """
     draw = random.Random(seed)
-    shares = [n // len(replies) + (place < n % len(replies)) for place, _ in enumerate(replies)]
+    left = {tutor: draw.sample(of, len(of)) for tutor, of in replies.items()}
+    used: Counter[str] = Counter()
     found = []
-    for share, (tutor, of) in zip(shares, replies.items(), strict=True):
-        if share > len(of):
-            raise UserError("--n", f"{share} replies of {tutor} are wanted, there are {len(of)}", "draw fewer")
-        for reply in draw.sample(of, share):
-            name = hashlib.sha256(f"{seed}:{reply.task}:{reply.id}:{tutor}".encode()).hexdigest()[:10]
-            found.append(Instance(name, reply.task, items[reply.id], tutor, reply.text, draw.random() < 1 / TWO))
+    for place in range(n):
+        tutor = list(replies)[place % len(replies)]
+        if not left[tutor]:
+            raise UserError("--n", f"{n} replies are wanted, {tutor} has {len(replies[tutor])}", "draw fewer")
+        reply = min(left[tutor], key=lambda one: used[one.id])
+        left[tutor].remove(reply)
+        used[reply.id] += 1
+        # A letter first: a spreadsheet would take digits for a number.
+        name = "i" + hashlib.sha256(f"{seed}:{reply.task}:{reply.id}:{tutor}".encode()).hexdigest()[:9]
+        found.append(Instance(name, reply.task, items[reply.id], tutor, reply.text, draw.random() < 1 / TWO))
+    if max(used.values(), default=0) > 1:
+        log.warning("some items stand there for several tutors: the response that returns is the reference")
     draw.shuffle(found)
     return found
 
@@ -128,7 +140,7 @@ def shown(instance: Instance) -> list[str]:
 
 def questions(instance: Instance) -> list[list[str]]:
     """The rows of a sheet: one a criterion, the answer left open."""
-    return [[instance.name, name, one.title, one.definition, ""] for name, one in instance.criteria.items()]
+    return [[instance.name, name, *told_of(name), ""] for name in instance.criteria]
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -152,25 +164,42 @@ Answers = dict[tuple[str, str], dict[str, int]]  # by instance and criterion: wh
 def read_study(study: Path, resolver: str | None, out: Path) -> None:
     """Write the labels of filled-in sheets as the CSV that `run.human_labels` takes.
 
-    Where two annotators differ and a resolver is named, the resolver's sheet with these rows is written first, and read
-    the next time. Raises UserError naming file and line for an answer that is none.
+    Rows on which two annotators differ go to the resolver's sheet, and its answers decide the next time. Raises
+    UserError naming file and line for an answer that is none, and for a sheet of somebody who was not asked.
     """
-    try:
-        key = json.loads((study / KEY).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(str(study / KEY), f"cannot be read: {error}", "name the folder that draw-study wrote") from None
+    key, annotators = read_key(study)
+    if resolver in annotators:
+        raise UserError("--resolver", f"{resolver} is an annotator", "name somebody who has not judged")
     answers: Answers = defaultdict(dict)
     unanswered = 0
     for path in sorted(study.glob("sheet-*.csv")):
+        name = path.stem.removeprefix("sheet-")
+        if name not in (*annotators, resolver):
+            raise UserError(str(path), f"{name} is no annotator of this study", f"give --resolver {name}, or remove it")
         unanswered += read_sheet(path, key, answers)
     divided = [cell for cell, of in answers.items() if differ(of, resolver)]
-    if resolver and divided and not sheet_path(study, resolver).exists():
-        rows = ([*cell, *told_of(cell[1]), ""] for cell in divided)
-        write_csv(sheet_path(study, resolver), SHEET, rows)
-        log.info("%d rows on which annotators differ: %s", len(divided), sheet_path(study, resolver))
+    if resolver and divided:
+        ask_resolver(sheet_path(study, resolver), divided, {cell: answers[cell].get(resolver) for cell in divided})
     labels = [row for cell, of in answers.items() for row in label_rows(cell, of, key, resolver)]
     write_csv(out, [*COLUMNS, "annotator", "resolves"], labels)
-    log.info("%d answers in %s; %d rows are open, %d divided", len(labels), out, unanswered, len(divided))
+    left = sum(resolver not in answers[cell] for cell in divided)
+    log.info("%d answers in %s; %d rows are open, %d divided", len(labels), out, unanswered, left)
+
+
+def read_key(study: Path) -> tuple[dict[str, Any], list[str]]:
+    """Whose response stood where, and who was asked."""
+    try:
+        key = json.loads((study / KEY).read_text(encoding="utf-8"))
+        return key["instances"], key["annotators"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(str(study / KEY), f"cannot be read: {error}", "name the folder that draw-study wrote") from None
+
+
+def ask_resolver(path: Path, divided: Sequence[tuple[str, str]], answers: Mapping[tuple[str, str], int | None]) -> None:
+    """Write the resolver's sheet: every divided row, with what is answered already."""
+    said: dict[int | None, str] = {None: "", **{number: text for text, number in ANSWERS.items()}}
+    write_csv(path, SHEET, ([*cell, *told_of(cell[1]), said[answers[cell]]] for cell in divided))
+    log.info("%d rows on which annotators differ: %s", len(divided), path)
 
 
 def differ(of: Mapping[str, int], resolver: str | None) -> bool:
@@ -178,10 +207,10 @@ def differ(of: Mapping[str, int], resolver: str | None) -> bool:
     return len({answer for name, answer in of.items() if name != resolver}) > 1
 
 
-def told_of(criterion: str) -> tuple[str, str]:
-    """A criterion's name and question."""
+def told_of(criterion: str) -> tuple[str, str, str]:
+    """A criterion's name, question and aspects, as the judge is told them."""
     one = read_rubric(COMPARISONS).rubric.criteria[criterion]
-    return one.title, one.definition
+    return one.title, one.definition, " | ".join(one.aspects)
 
 
 def read_sheet(path: Path, key: Mapping[str, Any], answers: Answers) -> int:
@@ -191,13 +220,18 @@ def read_sheet(path: Path, key: Mapping[str, Any], answers: Answers) -> int:
     unanswered = 0
     try:
         with open(path, encoding="utf-8-sig", newline="") as handle:
-            reader = csv.DictReader(handle)
+            head = handle.readline()
+            handle.seek(0)
+            delimiter = max(",;\t", key=head.count)  # spreadsheets of some countries save semicolons
+            reader = csv.DictReader(handle, delimiter=delimiter)
             for row in reader:
                 cell = (row.get("instance") or "").strip(), (row.get("criterion") or "").strip()
-                answer = (row.get("answer") or "").strip().casefold()
+                answer = (row.get("answer") or "").strip().casefold().removesuffix(".0")
                 place = f"{path}:{reader.line_num}"
                 if cell[0] not in key or cell[1] not in criteria:
-                    raise UserError(place, f"no such instance or criterion: {' '.join(cell)}", "leave both as drawn")
+                    raise UserError(
+                        place, f"no such instance or criterion: {' '.join(cell)!r}", "leave the columns as drawn"
+                    )
                 if answer and answer not in ANSWERS:
                     raise UserError(place, f"expected 1, 2 or tie, found {answer[:20]!r}", "mend the answer")
                 unanswered += not answer

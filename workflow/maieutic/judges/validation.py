@@ -189,15 +189,20 @@ def correct_by_people(
     labels = read_people(people)
     read = [one for path in judgements for one in read_records(path, Judgement)]
     known = {(one.task, one.id, one.model) for one in read}
+    judged = {task for task, _, _ in known}
     for number, label in enumerate(labels, 2):  # comparisons too: of which replies they are is checked here
-        if (label.task, label.id, label.model) not in known:
+        if label.task in judged and (label.task, label.id, label.model) not in known:
             raise UserError(
                 f"{people}:{number}",
                 f"this run has no judged reply of {label.model} to {label.task}/{label.id}",
                 "item and tutor are named as in results/replies",
             )
     # Two tasks may have items of one name.
-    apart = [one.model_copy(update={"id": f"{one.task}/{one.id}"}) for one in labels if one.criterion in DESIRED]
+    apart = [
+        one.model_copy(update={"id": f"{one.task}/{one.id}"})
+        for one in labels
+        if one.criterion in DESIRED and one.task in judged
+    ]
     said = said_by(one.model_copy(update={"id": f"{one.task}/{one.id}"}) for one in read)
     write_scores(people_scores(judge, apart, said, Sampling(resamples, seed)), out)
 

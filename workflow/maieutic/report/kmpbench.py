@@ -153,7 +153,7 @@ def alignment_rows(config: Config, results: Path, printed: Iterable[Printed]) ->
     rows: list[dict[str, Any]] = [
         {"who": model, "by": by, "paper": [of.get(name) for name in columns]} for (model, by), of in by_row.items()
     ]
-    for judge in judges_of_replies(config):
+    for judge in judges_of_replies(config) if config.run.human_labels else []:
         scores = score_file(results / "scores" / "alignment" / f"{judge}.json")
         found = {(one.model, one.metric): one for one in scores}
         for tutor in dict.fromkeys(model for model, metric in found if metric == "alignment_rate"):
@@ -174,19 +174,27 @@ def error_section(config: Config, results: Path, printed: Iterable[Printed]) -> 
     types = read_rubric(ERROR_TYPES).rubric.criteria[ERROR_TYPE].labels
     paper = {one.metric: one.percent for one in printed if one.table == "figure 5"}
     counts: dict[str, Counter[str]] = {}
+    lost: dict[str, int] = {}
     examples: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for tutor, judged in error_judgements(config, results).items():
         said = {(one.task, one.id): str(merged([one], False)[ERROR_TYPE][0].value) for one in judged}
         counts[tutor] = Counter(value for value in said.values() if value in types)
+        lost[tutor] = len(said)
         if not isinstance(config.models[tutor], BaselineModel):
             for kind, example in examples_of(config, results, tutor, said):
                 if len(examples[kind]) < EXAMPLES:
                     examples[kind].append(example)
     rows = [
-        {"type": kind, "paper": paper.get(kind), "cells": [of[kind] / max(1, of.total()) for of in counts.values()]}
+        {
+            "type": kind,
+            "paper": paper.get(kind),
+            "cells": [of[kind] / of.total() if of.total() else None for of in counts.values()],
+        }
         for kind in types
     ]
-    tutors = [{"label": label_of(config, tutor), "n": of.total()} for tutor, of in counts.items()]
+    tutors = [
+        {"label": label_of(config, tutor), "read": of.total(), "lost": lost[tutor]} for tutor, of in counts.items()
+    ]
     judge = comparing(config)
     return {"rows": rows, "tutors": tutors, "examples": dict(examples), "types": types, "judge": judge}
 

@@ -85,6 +85,7 @@ def judge_code():
         "judges/rubrics.py",
         "judges/work.py",
         "graders/detection.py",
+        "graders/reading.py",
         "prompts.py",
         "thinking.py",
     )

@@ -1,0 +1,62 @@
+"""Conversations of several turns with a real server: turns overlap, and a kill between them loses none."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from running import overlay, run, start
+from small import NAME, PATIENCE, model_of, until
+
+JOURNAL = f"results/journal/replies/kmpbench/{NAME}.jsonl"
+LOG = f"results/logs/generate_replies/kmpbench/{NAME}.log"
+REPLIES = f"results/replies/kmpbench/{NAME}.jsonl"
+TASKS = ["kmpbench/fqa", "kmpbench/ec", "kmpbench/gen_similar"]
+
+
+def keys_of(folder: Path) -> list[str]:
+    """The keys of the journal's whole lines."""
+    lines = (folder / JOURNAL).read_bytes().split(b"\n")[:-1]
+    return [json.loads(line)["key"] for line in lines if line.endswith(b"}")]
+
+
+def test_a_kill_between_the_turns_goes_on_inside_the_conversation(checkouts: Callable[[], Path], smollm2: Path) -> None:
+    folder = checkouts()
+    # Two at a time: the first items are in their last turn while others have not begun.
+    model = model_of(smollm2, max_tokens=12, concurrency=2)
+    config = overlay(folder, {"models": {NAME: model}, "run": {"tutors": [NAME], "tasks": TASKS}})
+
+    def said() -> str:
+        return (folder / LOG).read_text(encoding="utf-8") if (folder / LOG).exists() else ""
+
+    process = start(folder, config)
+    until(lambda: "turn 2 of" in said(), "a second turn")
+    first = next(line for line in said().splitlines() if "turn 2 of" in line)
+    behind = int(first.split("while ")[1].split()[0])
+    assert behind > 0, "a second turn begins while another item is still in its first"
+    lock = folder / JOURNAL.replace(".jsonl", ".lock")
+    os.kill(int(lock.read_text(encoding="utf-8").split()[-1]), signal.SIGKILL)
+    assert process.wait(PATIENCE) != 0
+    known = keys_of(folder)
+    assert known and not (folder / REPLIES).exists()
+
+    done = run(folder, config)
+    assert done.returncode == 0, done.stdout
+    assert keys_of(folder)[: len(known)] == known, "what was answered is not asked again"
+    assert max(Counter(keys_of(folder)).values()) == 1
+    replies = [json.loads(line) for line in (folder / REPLIES).read_text(encoding="utf-8").splitlines()]
+    turns = Counter((one["task"], len(one["turns"])) for one in replies)
+    assert turns == {("fqa", 3): 3, ("ec", 2): 6, ("gen_similar", 2): 3}
+    prompts = folder / f"results/replies/kmpbench/prompts/{NAME}.jsonl"
+    sent = {
+        one["messages"]: one["content"] for one in map(json.loads, prompts.read_text(encoding="utf-8").splitlines())
+    }
+    for one in replies:
+        for number, turn in enumerate(one["turns"][1:], 1):
+            assert sent[turn["messages"]][-2]["content"] == one["turns"][number - 1]["text"], (
+                "its own answers stand before"
+            )
