@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from gullible import prompt_of
+from gullible import obeyed, prompt_of
 from httpserver import chat, scripted, serving
 from maieutic.baselines import TUTORS, baseline_reply
 from maieutic.cards import CARDS, JUDGE, check_variables, read_card
@@ -28,9 +28,10 @@ from maieutic.graders.problems import new_problem
 from maieutic.graders.rounds import round_answers
 from maieutic.judges.alignment import ALL, align_judge, aligned
 from maieutic.judges.answers import read_answer
+from maieutic.judges.cases import messages_of, questions_of
 from maieutic.judges.judging import Panel, run_judge
 from maieutic.judges.ppi import majority, read_people
-from maieutic.judges.rubrics import read_rubric
+from maieutic.judges.rubrics import RUBRICS, read_rubric
 from maieutic.judges.study import INSTANCES, KEY, draw_study, read_study
 from maieutic.judges.trust import Sampling
 from maieutic.judges.work import case_of, reply_cases, work_on_replies
@@ -489,6 +490,32 @@ def test_a_lost_reply_is_asked_about_again_in_the_same_job(tmp_path: Path) -> No
     grades = grades_by_judge(said, "m")
     assert any(one.criterion == "error_type" and one.value == "Factual Error" and one.correct is None for one in grades)
     assert sum(one.criterion == DESIRED_SHARE for one in grades) == 2, "a type is no share of desired verdicts"
+
+
+INJECTIONS = yaml.safe_load(Path("tests/cases/injections.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("rubric", sorted(path.stem for path in RUBRICS.glob("kmp_*.yaml")))
+def test_no_reply_gives_an_order_outside_its_fence(rubric: str) -> None:
+    loaded = read_rubric(rubric)
+    item = {"dialogue": dialogue_item(), "error_types": dialogue_item(), "error_reason": ec_item()}.get(
+        rubric.removeprefix("kmp_").removesuffix("_both").removesuffix("_short"), GEN
+    )
+
+    def prompts(text: str) -> list[str]:
+        case = case_of(loaded, item, reply(item, *[text] * len(item.reference.get("replies", [text]))))
+        case = (
+            case
+            if rubric != "kmp_error_types"
+            else case._replace(replies={"tutor_response": text, "reference_response": "x"})
+        )
+        asked = questions_of(loaded.rubric, case)
+        return ["\n\n".join(one["content"] for one in messages_of(loaded, case, question)) for question in asked]
+
+    known = "\n".join(prompts("Look again."))
+    for text in INJECTIONS:
+        for prompt in prompts(text):
+            assert obeyed(prompt, known) is None and "<<<DATA-" in prompt
 
 
 def test_a_judge_may_go_without_reasons(tmp_path: Path) -> None:
