@@ -287,6 +287,13 @@ def judges_of_replies(config: Config) -> list[str]:
     return [name for name in config.run.judges if getattr(config.models.get(name), "rubrics", None)]
 
 
+def tutors_on(config: Config, benchmark: str) -> list[str]:
+    """The tutors that answer a benchmark: the run's, and the baselines that its selected cards name."""
+    cards_here = [loaded.card for loaded in benchmarks_of(config)[benchmark]]
+    named = {name for card in cards_here for name in [*card.baselines.floor, card.baselines.ceiling]}
+    return [name for name in tutors_of(config) if name in config.run.tutors or name in named]
+
+
 def judges_of_card(config: Config, card: Card) -> list[str]:
     """The run's judges that have a rubric for a task; the first one's verdicts head it."""
     if cards.JUDGE not in card.graders:

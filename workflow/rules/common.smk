@@ -24,7 +24,6 @@ try:
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
-TUTORS = settings.tutors_of(checked)
 CARDS = settings.benchmarks_of(checked)
 PACKAGE = "workflow/maieutic"
 SERVED = [name for name, model in checked.models.items() if model.engine == "vllm"]
@@ -81,6 +80,15 @@ wildcard_constraints:
 def tasks_of(wildcards):
     """The selected tasks of a benchmark."""
     return [loaded.card.task for loaded in CARDS[wildcards.benchmark]]
+
+
+def of_tutors(pattern):
+    """A file of each benchmark and tutor that answers it."""
+    return [
+        pattern.format(benchmark=benchmark, model=model)
+        for benchmark in CARDS
+        for model in settings.tutors_on(checked, benchmark)
+    ]
 
 
 def items_of(wildcards):

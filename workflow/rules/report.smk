@@ -18,11 +18,9 @@ rule save_config:
 rule build_report:
     input:
         config="results/report/config.yaml",
-        scores=collect("results/scores/{benchmark}/{model}.json", benchmark=CARDS, model=TUTORS),
-        grades=collect(
-            "results/grades/parsed/{benchmark}/{model}.jsonl", benchmark=CARDS, model=TUTORS
-        ),
-        replies=collect("results/replies/{benchmark}/{model}.jsonl", benchmark=CARDS, model=TUTORS),
+        scores=of_tutors("results/scores/{benchmark}/{model}.json"),
+        grades=of_tutors("results/grades/parsed/{benchmark}/{model}.jsonl"),
+        replies=of_tutors("results/replies/{benchmark}/{model}.jsonl"),
         graders=grader_files(),
         code=code("report/*.*", "judges/lights.py", "judges/selection.py"),
         printed=[
