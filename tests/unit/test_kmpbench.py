@@ -22,6 +22,7 @@ from maieutic.datasets.mathchat import rounds_of, stated
 from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
 from maieutic.generate import Limits, generate_replies
+from maieutic.graders.answers import final_number
 from maieutic.graders.detection import detection, located
 from maieutic.graders.judges import DESIRED_SHARE, SAME_IN_BOTH, grades_by_judge
 from maieutic.graders.problems import new_problem
@@ -274,6 +275,20 @@ GEN = kmp.constructed(
 )  # fmt: skip
 def test_a_new_problem_has_a_solution_and_copies_nothing(texts: list[str], right: bool | None) -> None:
     assert new_problem(GEN, texts, "robust")[0].correct is right
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("\\boxed{2\\frac{1}{2}}", 2.5), ("\\boxed{\\tfrac{3}{4}}", 0.75), ("\\boxed{\\frac 3 4}", 0.75), ("\\boxed{\\frac{3.5}{2}}", 1.75),
+        ("\\boxed{\\frac{-3}{4}}", -0.75), ("\\boxed{24\\,\\text{cm}^{2}}", 24), ("\\boxed{12^\\circ}", 12), ("\\boxed{5x=20}", 20),
+        ("\\boxed{3,000}", 3000), ("\\boxed{12\\%}", 12), ("\\boxed{\\$4.50}", 4.5), ("\\boxed{18} \\boxed{}", 18), ("\\boxed{x=5}", 5),
+        ("\\boxed{\\sqrt{16}}", None), ("\\boxed{5 \\times 10^{3}}", None), ("\\boxed{3:45}", None), ("\\boxed{2 \\times 3 = 6}", 6),
+    ],
+)  # fmt: skip
+def test_boxes_are_read_as_numbers_or_not_at_all(text: str, value: float | None) -> None:
+    found = final_number(text)
+    assert (found[0] if found else None) == (None if value is None else pytest.approx(value))
 
 
 # Loaders.
@@ -618,6 +633,9 @@ def test_scores_join_parsers_and_judge() -> None:
     silent = [one.model_copy(update={"verdicts": broken[0].verdicts}) for one in reasons]
     again = score_task(card, "m", items, parsed, {"judge": {"j": grades_by_judge(silent, "m")}}, 100, 1)
     assert next(one for one in again if one.metric == "mr_score" and one.scoring == "robust").value is None
+    graded = {"judge": {"of dialogues": [], "j": grades_by_judge(reasons, "m")}}
+    heads = [one for one in score_task(card, "m", items, parsed, graded, 100, 1, ["j"]) if one.metric == "mr_score"]
+    assert {(one.grader, one.headline) for one in heads} == {("j", True)}, "a judge of other tasks says nothing of this"
 
 
 # Conversations.

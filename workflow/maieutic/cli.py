@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import json
 import logging
 import signal
 import sys
@@ -316,7 +317,16 @@ def score(given: Arguments) -> None:
     rewards = dict(zip(given.graders, given.rewards, strict=True)) if given.rewards else {}
     judged = dict(zip(given.judges, given.judgements, strict=True)) if given.judgements else {}
     score_replies(
-        cards, given.model, given.items, given.grades, rewards, judged, given.out, given.resamples, given.seed
+        cards,
+        given.model,
+        given.items,
+        given.grades,
+        rewards,
+        judged,
+        given.out,
+        given.resamples,
+        given.seed,
+        json.loads(given.judging),
     )
 
 
@@ -434,7 +444,7 @@ def parser() -> argparse.ArgumentParser:
     verb("score-replies", score, "grades to scores with intervals", "items", "grades", "out",
          benchmark=need, tasks=tasks, model=need, rewards=some, graders={"nargs": "*", "default": []},
          judgements=some, judges={"nargs": "*", "default": []}, judged={"action": "store_true"},
-         resamples=seed, seed=seed)  # fmt: skip
+         judging={"default": "{}"}, resamples=seed, seed=seed)  # fmt: skip
     verb("validate-reward-model", validate_reward, "a reward model on the test pairs", "pairs", "rewards", "out",
          model=need, resamples=seed, seed=seed)  # fmt: skip
     verb("validate-criteria", validate_criteria, "criteria classifiers on labels and pairs",

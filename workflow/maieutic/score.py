@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from maieutic.cards import JUDGE, MODEL_GRADERS, REWARD, Card, Metric
@@ -35,10 +36,12 @@ def score_task(
     graded: dict[str, dict[str, list[Grade]]],
     resamples: int,
     seed: int,
+    judges: Sequence[str] | None = None,
 ) -> list[Score]:
     """Every score of one model on one task. An item without a readable grade is counted as missing, never as wrong.
 
     graded: by kind (reward models, judges) the grades of each; the first one's headline metric is the task's headline.
+    judges: those that judge this task; None: all that there are.
     """
     parsed = by_criterion(card.task, grades)
     scores = []
@@ -46,7 +49,11 @@ def score_task(
         kind = metric.grader or card.graders[0]
         sources: dict[str | None, Given] = {None: parsed}
         if kind in MODEL_GRADERS:
-            sources = {grader: by_criterion(card.task, given) for grader, given in graded.get(kind, {}).items()}
+            sources = {
+                grader: by_criterion(card.task, given)
+                for grader, given in graded.get(kind, {}).items()
+                if kind != JUDGE or judges is None or grader in judges
+            }
         leader = None
         for grader, source in sources.items():
             for scoring in SCORINGS:
@@ -175,10 +182,12 @@ def score_replies(
     out: Path,
     resamples: int,
     seed: int,
+    judging: Mapping[str, Sequence[str]],
 ) -> None:
     """Write every score of one model on one benchmark, as a JSON list.
 
-    rewards: grades by each reward model; judgements: what each judge said of a batch of tutors, this one among them.
+    rewards: grades by each reward model; judgements: what each judge said of a batch of tutors, this one among them;
+    judging: by task the judges that have a rubric for it.
     """
     parsed = read_records(grades, Grade)
     graded = {
@@ -188,7 +197,7 @@ def score_replies(
     scores = []
     for card in cards:
         items = read_records(items_dir / f"{card.task}.jsonl", Item)
-        scores += score_task(card, model, items, parsed, graded, resamples, seed)
+        scores += score_task(card, model, items, parsed, graded, resamples, seed, judging.get(card.task))
     write_scores(scores, out)
 
 

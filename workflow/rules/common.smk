@@ -1,5 +1,6 @@
 """The checked configuration, and the few look-ups that several rule files share."""
 
+import json
 import re
 import shlex
 import sys

@@ -25,13 +25,14 @@ rule score_replies:
         graders=checked.run.reward_models,
         judges=judges_of,
         judged=judged_flag,
+        judging=judging_json,
         resamples=checked.report.resamples,
         seed=checked.run.seed,
     shell:
         '"$DRIVER" -m maieutic score-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}'
         " --model {wildcards.model} --items results/items/{wildcards.benchmark} --grades {input.grades}"
         " --rewards {input.rewards} --graders {params.graders}"
-        " --judgements {input.judgements} --judges {params.judges} {params.judged}"
+        " --judgements {input.judgements} --judges {params.judges} {params.judged} --judging {params.judging:q}"
         " --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"
 
 

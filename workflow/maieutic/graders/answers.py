@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from fractions import Fraction
 
 from maieutic.graders.reading import Reading, plain, unread
@@ -30,8 +31,20 @@ MARKERS = (
         r"\banswer(?:\s+is\b(?!\s+(?:wrong|incorrect|not|right|correct|off|too|close))|\s*[:=])\s*[:=]?", re.IGNORECASE
     ),
 )
-LATEX = (
+Replacement = str | Callable[[re.Match[str]], str]
+
+
+def quotient(over: str, under: str) -> str:
+    """The value of a fraction that is none of whole numbers; nothing for one that has no value."""
+    try:
+        return f" {float(over.replace(',', '')) / float(under.replace(',', '')):.10g}"
+    except (ValueError, ZeroDivisionError):
+        return " "
+
+
+LATEX: tuple[tuple[re.Pattern[str], Replacement], ...] = (
     (re.compile(r"\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}"), r" \1/\2"),
+    (re.compile(r"\\[dt]?frac\s*\{(-?[\d.,]+)\}\s*\{(-?[\d.,]+)\}"), lambda found: quotient(found[1], found[2])),
     (re.compile(r"\\[dt]?frac\s*(\d)\s*(\d)(?!\d)"), r" \1/\2"),
     (re.compile(r"\\(?:text|mathrm|mathbf)\s*\{([^{}]*)\}(?:\^\{?\d\}?)?"), r" \1 "),
     (re.compile(r"\{,\}"), ","),
@@ -39,7 +52,8 @@ LATEX = (
     (re.compile(r"\\([$%])"), r"\1"),
 )
 BOXED = re.compile(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
-UNFINISHED = re.compile(r"\\sqrt|\d\s*\^|\\(?:times|cdot)|\d:\d")  # a box with work left to do, or with a time
+# A box with work left to do, or with a time.
+UNFINISHED = re.compile(r"\\sqrt|\d\s*\^\s*\{?\s*\d|\\(?:times|cdot)\s*[\d.]|\d:\d")
 # The sign after a calculation or a lone variable: a result follows ("9*2 = 18", "x = 5"; not "with n = 4 friends").
 RESULT = re.compile(r"(?:[\d)\]%>]\s*|^\W*[A-Za-z]\w?\s*)=")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -118,10 +132,9 @@ def final_number(text: str) -> tuple[float, str] | None:
     """The final answer and what it was read from: after a marker where there is one, else the text's last number."""
     for pattern, replacement in LATEX:
         text = pattern.sub(replacement, text)
-    if boxed := BOXED.findall(text):
-        if UNFINISHED.search(after_result(boxed[-1]) or boxed[-1]):
-            return None
-        return next(iter(numbers_in(after_result(boxed[-1]) or boxed[-1])), None)
+    if boxed := [one for one in BOXED.findall(text) if NUMBER.search(one)]:
+        result = after_result(boxed[-1]) or boxed[-1].rsplit("=", 1)[-1]
+        return None if UNFINISHED.search(result) else next(iter(numbers_in(result)), None)
     text = plain(text)
     marked = after_marker(text)
     if marked is not None:

@@ -15,15 +15,23 @@ from maieutic.records import Item, Scoring
 
 # Names without underscores: the clean-up takes them for Markdown.
 TAG = r"<{name}>(.*?)(?:</{name}>|(?=<[a-z]{{3,30}}>)|\Z)"
-LINE = r"^[^\w\n]{{0,20}}{name}[^\w\n:=]{{0,10}}(?:[:=]|\n)[^\w\n]{{0,20}}(\w[^\n]{{0,300}})"
+LINE = (
+    r"^[^\w\n]{{0,20}}(?:\d{{1,2}}[.)][^\w\n]{{0,20}})?{name}"
+    r"[^\w\n:=]{{0,10}}(?:[:=]|\n)[^\w\n]{{0,20}}(\w[^\n]{{0,300}})"
+)
 CORRECTNESS = r"(?:final\s+judge?ment|solution\s+correctness|correctness)"
 STEP = r"(?:first\s*)?(?:error|wrong|incorrect)\s*step(?:\s*(?:number|num|no\.?))?"
 SAID = re.compile(r"\w")
 # What a verdict is made of. Both sides at once ("yes or no", "correct until step 2") are no verdict.
 NO_ERROR = re.compile(r"\b(?:no|without(?:\s+any)?)\s+(?:errors?|mistakes?|issues?)\b", re.IGNORECASE)
-WRONG = re.compile(r"\b(?:incorrect|wrong|false|inaccurate|not\s+(?:\w+\s+)?(?:correct|right|true))\b", re.IGNORECASE)
+WRONG = re.compile(
+    r"\b(?:incorrect|wrong|false|inaccurate|flawed|invalid|not\s+(?:\w+\s+)?(?:correct|right|true))\b", re.IGNORECASE
+)
 FAULT = re.compile(r"\b(?:errors?|mistakes?)\b", re.IGNORECASE)
-RIGHT = re.compile(r"\b(?:correct|right|true|accurate)\b", re.IGNORECASE)
+RIGHT = re.compile(
+    r"\b(?:correct|right|true|accurate|valid)\b(?!\s+(?:answer|total|value|result|sum|number|amount|one)\b)",
+    re.IGNORECASE,
+)
 PARTLY = re.compile(r"\b(?:until|except|partial(?:ly)?|partly|almost|mostly|but|if|otherwise)\b", re.IGNORECASE)
 FIRST_WORD = re.compile(r"\W*(yes|no)\b(?!\s+(?:errors?|mistakes?|issues?))", re.IGNORECASE)
 YES_OR_NO = re.compile(r"\byes\b.*\bno\b|\bno\b.*\byes\b", re.IGNORECASE | re.DOTALL)
@@ -33,7 +41,10 @@ NUMBER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 # After the number nothing with digits, unless a sign says that an explanation begins.
-EXPLAINED = re.compile(r"\s*(?:[:(;]|\.\s|[-\u2013]\s+\D|,?\s*(?:because|since|where|as|in\s+which)\b)", re.IGNORECASE)
+EXPLAINED = re.compile(
+    r"\s*(?:[:(;]|\.\s|[-\u2013]\s+(?:\D|.*=)|,[^,]*=|of\s+\d|,?\s*(?:because|since|where|as|in\s+which)\b)",
+    re.IGNORECASE,
+)
 NO_STEP = re.compile(r"\W*(?:none|n/?a|no\s+(?:error|step|mistake)s?|-1)\b", re.IGNORECASE)
 # Without any field: the sentences in which models say the same.
 PROSE_VERDICT = re.compile(r"\bsolution\s+is\s+((?:\w+\s+)?(?:not\s+)?(?:in)?correct)\b", re.IGNORECASE)
@@ -58,17 +69,17 @@ def field(text: str, tag: str, words: str) -> str | None:
     return None
 
 
-def verdict_in(said: str) -> bool | None:
-    """Whether the solution is said to be incorrect; None where both are said, or neither."""
-    if YES_OR_NO.search(said):
-        return None
+def verdict_in(said: str, step: int | None) -> bool | None:
+    """Whether the solution is said to be incorrect; None where both are said, or neither. step: the one beside it."""
     rest = NO_ERROR.sub(" ", said)
-    wrong = bool(WRONG.search(rest))
+    if YES_OR_NO.search(rest):
+        return None
+    wrong = bool(WRONG.search(rest) or FAULT.search(rest))
     right = bool(RIGHT.search(WRONG.sub(" ", rest))) or bool(NO_ERROR.search(said))
     if first := FIRST_WORD.match(said):
         if first[1].lower() == "no":
-            return None if right and PARTLY.search(said) else True
-        return None if wrong or FAULT.search(rest) or PARTLY.search(said) else False
+            return None if right and PARTLY.search(said) and not step else True
+        return None if wrong or PARTLY.search(said) else False
     if wrong == right or (right and PARTLY.search(said)):
         return None
     return wrong
@@ -95,7 +106,7 @@ def detection(text: str) -> Found | None:
     step = step_in(place) if place is not None else None
     if verdict is None:
         return None if step is None else Found(step > 0, step)
-    incorrect = verdict_in(verdict)
+    incorrect = verdict_in(verdict, step)
     if incorrect is None or (not incorrect and step):
         return None
     return Found(True, step or None) if incorrect else Found(False, 0)

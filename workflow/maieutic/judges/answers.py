@@ -87,30 +87,32 @@ def objects_in(text: str) -> list[dict[str, Any]]:
 def read_object(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, finish: str | None) -> list[Verdict]:
     """What the last of the objects says that name the most of the criteria (a pair: that has a verdict).
 
-    A judge that ends with a quotation of one criterion has still said what it said of all. Objects that share no
-    criterion and name all of them together, as of a first and a second problem, are one answer.
+    A judge that ends with a quotation of one criterion has still said what it said of all. Where none names all of
+    them, several together may, as of a first and a second problem; then the later one's word counts.
     """
     wanted = [*criteria] or ["verdict"]
     objects = [{str(key).strip().casefold(): value for key, value in one.items()} for one in objects_in(text)]
-    given = whole_of(objects, [name.casefold() for name in wanted])
+    given, whole = whole_of(objects, [name.casefold() for name in wanted])
     if not given:
         why = "cut by max_tokens" if finish == "length" else "no JSON object with what was asked"
         return [Verdict(criterion=name if criteria else None, value=None, why_none=why) for name in wanted]
-    cut = finish == "length"  # what was not said yet has not failed
+    cut = finish == "length" or not whole  # what was not said yet, or not in one piece, has not failed
     return [verdict_in(rubric, criteria.get(name), name if criteria else None, given, name, cut) for name in wanted]
 
 
-def whole_of(objects: Sequence[dict[str, Any]], wanted: Sequence[str]) -> dict[str, Any]:
-    """The answer among an answer's objects; empty where none names what was asked."""
+def whole_of(objects: Sequence[dict[str, Any]], wanted: Sequence[str]) -> tuple[dict[str, Any], bool]:
+    """The answer among an answer's objects, and whether it is in one piece; empty where none names what was asked."""
     named = [(one, {name for name in wanted if name in one}) for one in objects]
     named = [(one, names) for one, names in named if names]
     if not named:
-        return {}
-    joined = set().union(*(names for _, names in named))
-    if len(joined) == len(wanted) == sum(len(names) for _, names in named):
-        return {name: one[name] for one, names in named for name in names}
+        return {}, True
     most = max(len(names) for _, names in named)
-    return next(one for one, names in reversed(named) if len(names) == most)
+    best = next(one for one, names in reversed(named) if len(names) == most)
+    if most == len(wanted) or len(named) == 1:
+        return best, True
+    if len(set().union(*(names for _, names in named))) == len(wanted):
+        return {name: one[name] for one, names in named for name in names}, True
+    return best, False
 
 
 def verdict_in(
@@ -119,7 +121,7 @@ def verdict_in(
     """The verdict under one key of an answer that can be read."""
     if key.casefold() not in given:
         if cut:
-            return Verdict(criterion=shown, value=None, why_none="cut by max_tokens")
+            return Verdict(criterion=shown, value=None, why_none="left out of an answer that is cut or in pieces")
         if rubric.kind == "checklist":  # the rubric's own rule, told to the judge: what is not shown to hold, fails
             return Verdict(criterion=shown, value=False)
         return Verdict(criterion=shown, value=None, why_none="left out")

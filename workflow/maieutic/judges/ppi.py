@@ -228,4 +228,5 @@ def people_scores(grader: str, labels: Sequence[Label], said: Said, sampling: Sa
     agreed = [one.model_copy(update={"label": label}) for one, label in merged if label is not None]
     pairings = pairings_of(agreed, said, {})
     found = agreement_scores(grader, pairings, sampling) if pairings else []
-    return [*found, *annotator_scores(grader, labels), *corrected_rates(grader, known, said, "ppi", sampling)]
+    annotators = [one for one in labels if not one.resolves]
+    return [*found, *annotator_scores(grader, annotators), *corrected_rates(grader, known, said, "ppi", sampling)]

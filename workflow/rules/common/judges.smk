@@ -142,6 +142,12 @@ def judges_of(wildcards):
     return judges if judge_batch(wildcards) else []
 
 
+def judging_json(wildcards):
+    """Which judges judge each task of a benchmark."""
+    judged = judging.judge_cards(checked, wildcards.benchmark) if REPLY_JUDGES else []
+    return json.dumps({card.task: settings.judges_of_card(checked, card) for card in judged})
+
+
 def judged_flag(wildcards):
     """Whether judges judge this benchmark: a tutor that they do not judge has then no headline of its own."""
     judged = REPLY_JUDGES and wildcards.benchmark in judging.judged_benchmarks(checked)
