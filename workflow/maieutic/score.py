@@ -182,12 +182,12 @@ def score_replies(
     out: Path,
     resamples: int,
     seed: int,
-    judging: Mapping[str, Sequence[str]],
+    judging: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Write every score of one model on one benchmark, as a JSON list.
 
     rewards: grades by each reward model; judgements: what each judge said of a batch of tutors, this one among them;
-    judging: by task the judges that have a rubric for it.
+    judging: by task the judges that have a rubric for it; None: all that there are.
     """
     parsed = read_records(grades, Grade)
     graded = {
@@ -197,7 +197,7 @@ def score_replies(
     scores = []
     for card in cards:
         items = read_records(items_dir / f"{card.task}.jsonl", Item)
-        scores += score_task(card, model, items, parsed, graded, resamples, seed, judging.get(card.task))
+        scores += score_task(card, model, items, parsed, graded, resamples, seed, (judging or {}).get(card.task))
     write_scores(scores, out)
 
 

@@ -143,8 +143,8 @@ def judges_of(wildcards):
 
 
 def judging_json(wildcards):
-    """Which judges judge each task of a benchmark."""
-    judged = judging.judge_cards(checked, wildcards.benchmark) if REPLY_JUDGES else []
+    """Which judges judge each task of a benchmark; nothing for a tutor that they do not judge."""
+    judged = judging.judge_cards(checked, wildcards.benchmark) if judges_of(wildcards) else []
     return json.dumps({card.task: settings.judges_of_card(checked, card) for card in judged})
 
 
