@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
+
+from httpserver import chat, scripted
 
 MARK = re.compile(r"<<<(DATA-[0-9a-f]+)")
 ORDER = re.compile(
@@ -41,3 +44,8 @@ def obeyed(prompt: str, known: str) -> str | None:
 def prompt_of(body: dict[str, Any]) -> str:
     """All messages of a request."""
     return "\n\n".join(message["content"] for message in body["messages"])
+
+
+def answering(answer: Callable[[str], str]) -> Any:
+    """A server that answers by what the prompt says."""
+    return scripted(lambda n, body: (200, chat({"content": answer(prompt_of(body))}), {}))

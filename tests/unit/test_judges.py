@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from gullible import HONEST, obeyed, prompt_of
+from gullible import HONEST, answering, obeyed, prompt_of
 from httpserver import chat, scripted, serving
 from maieutic.datasets.mrbench import DESIRED, LABELS
 from maieutic.errors import UserError
@@ -192,11 +192,6 @@ def judge(
     panel = Panel("judge", JudgeModel(engine="judge", model="m", rubrics=["r"]), model, 1)
     run_judge(panel, work, None, folder / "journal.jsonl", folder / "server.log", folder / name)
     return read_records(folder / name, Judgement)
-
-
-def answering(answer: Callable[[str], str]) -> Any:
-    """A server that answers by what the prompt says."""
-    return scripted(lambda n, body: (200, chat({"content": answer(prompt_of(body))}), {}))
 
 
 def gullible(loaded: LoadedRubric, harmless: Case, answer: Callable[[str | None], str]) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from gullible import obeyed, prompt_of
+from gullible import answering, obeyed, prompt_of
 from httpserver import chat, scripted, serving
 from maieutic.baselines import TUTORS, baseline_reply
 from maieutic.cards import CARDS, JUDGE, check_variables, read_card
@@ -474,7 +474,7 @@ def by_place(prompt: str) -> str:
 
 def test_both_places_of_the_reference_make_a_tie_of_a_judge_that_sees_the_place(tmp_path: Path) -> None:
     item = dialogue_item()
-    handler = scripted(lambda n, body: (200, chat({"content": by_place(prompt_of(body))}), {}))
+    handler = answering(by_place)
     with serving(handler) as address:
         one = judged(tmp_path / "one", address, "kmp_dialogue", item, reply(item, "Well."))
         both = judged(tmp_path / "both", address, "kmp_dialogue_both", item, reply(item, "Well."))
@@ -497,7 +497,7 @@ def test_a_lost_reply_is_asked_about_again_in_the_same_job(tmp_path: Path) -> No
     def answer(prompt: str) -> str:
         return by_place(prompt).replace("Win", "Lose")
 
-    handler = scripted(lambda n, body: (200, chat({"content": answer(prompt_of(body))}), {}))
+    handler = answering(answer)
     with serving(handler) as address:
         said = judged(tmp_path, address, "kmp_dialogue", item, reply(item, "Well."))
     assert [one.rubric for one in said] == ["kmp_dialogue", "kmp_error_types"]
@@ -535,7 +535,7 @@ def test_no_reply_gives_an_order_outside_its_fence(rubric: str) -> None:
 
 def test_a_judge_may_go_without_reasons(tmp_path: Path) -> None:
     item = dialogue_item()
-    handler = scripted(lambda n, body: (200, chat({"content": "{}"}), {}))
+    handler = answering(lambda prompt: "{}")
     with serving(handler) as address:
         judged(tmp_path / "a", address, "kmp_dialogue_short", item, reply(item, "Well."), reasons=False)
         judged(tmp_path / "b", address, "kmp_dialogue_short", item, reply(item, "Well."))
@@ -568,7 +568,7 @@ def test_a_checklist_fails_by_default_and_its_rounds_are_apart(tmp_path: Path) -
     )
     assert [one.value for one in told] == [True] * 4 + [None] * 4, "what was cut has not failed"
     passed = {"second_problem_construction": "pass", "second_similarity": {"reason": "x", "verdict": "PASS"}}
-    handler = scripted(lambda n, body: (200, chat({"content": json.dumps(passed)}), {}))
+    handler = answering(lambda prompt: json.dumps(passed))
     with serving(handler) as address:
         said = judged(tmp_path, address, "kmp_similar_problems", GEN, reply(GEN, GOOD, GOOD))
     prompt = prompt_of(handler.requests[0][2])

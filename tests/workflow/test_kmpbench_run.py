@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from gullible import prompt_of
-from httpserver import chat, scripted, serving
+from gullible import answering
+from httpserver import serving
 from maieutic.judges.rubrics import read_rubric
 from running import environment, overlay, planned, run
 
@@ -36,7 +36,7 @@ def strict(prompt: str) -> str:
 
 @pytest.fixture(scope="module")
 def judge_server() -> Iterator[tuple[str, Any]]:
-    handler = scripted(lambda n, body: (200, chat({"content": strict(prompt_of(body))}), {}))
+    handler = answering(strict)
     with serving(handler) as address:
         yield address, handler
 

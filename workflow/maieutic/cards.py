@@ -48,6 +48,11 @@ class Baselines(Entry):
     floor: list[str] = Field(min_length=1, description="Tutors that know nothing; the best of them is the floor")
     ceiling: str = Field("reference", description="Tutor that knows the reference")
 
+    @property
+    def named(self) -> list[str]:
+        """All of them, the ceiling last."""
+        return [*self.floor, self.ceiling]
+
 
 class Variant(Entry):
     """A named other reading of what is asked; what it leaves out stays as on the card."""

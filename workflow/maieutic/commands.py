@@ -87,36 +87,27 @@ def parse_replies(benchmark: str, tasks: list[str], items_dir: Path, replies: Pa
 
 
 def grades_of(grader: str, item: Item, reply: Reply) -> list[Grade]:
-    """One grader's reading of one reply, under both scorings. A reply that the server refused has no reading."""
-    grades = []
-    for scoring in SCORINGS:
-        name = f"{grader}/{scoring}"
-        common = {"id": item.id, "task": item.task, "grader": name}
-        if reply.error and grader in CONVERSATION_GRADERS:
-            grades += [Grade(**common, **one._asdict()) for one in refused_readings(grader, item, reply, scoring)]
-            continue
-        if reply.error:
-            grades.append(Grade(**common, value=None, correct=None, raw="", why_none=f"refused: {reply.error}"))
-            continue
-        grades += [Grade(**common, **one._asdict()) for one in readings_of(grader, item, reply, scoring)]
-    return grades
+    """One grader's reading of one reply, under both scorings. What hangs on a turn that was refused has no reading."""
+    return [
+        Grade(id=item.id, task=item.task, grader=f"{grader}/{scoring}", **one._asdict())
+        for scoring in SCORINGS
+        for one in readings_of(grader, item, reply, scoring)
+    ]
 
 
 def readings_of(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list[Reading]:
     """What one grader reads in a reply: in its last turn, or in all of them."""
-    if grader in CONVERSATION_GRADERS:
-        return CONVERSATION_GRADERS[grader](item, [turn.text for turn in reply.turns], scoring)
-    return GRADERS[grader](item, reply.text, scoring)
-
-
-def refused_readings(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list[Reading]:
-    """What was said before the refusal, as it was said; whatever hangs on the refused turns has no reading."""
+    refused = f"refused: {reply.error}"
+    if grader in GRADERS:
+        return [Reading(None, None, "", refused)] if reply.error else GRADERS[grader](item, reply.text, scoring)
+    read = CONVERSATION_GRADERS[grader]
     texts = [turn.text for turn in reply.turns]
+    if not reply.error:
+        return read(item, texts, scoring)
     texts += [""] * (len(item.reference["replies"]) - len(texts))
-    found = CONVERSATION_GRADERS[grader](item, texts, scoring)
-    robust = {one.criterion: one for one in CONVERSATION_GRADERS[grader](item, texts, "robust")}
-    why = f"refused: {reply.error}"
-    return [Reading(None, None, "", why, one.criterion) if robust[one.criterion].why_none else one for one in found]
+    left = {one.criterion for one in read(item, texts, "robust") if one.why_none}
+    found = read(item, texts, scoring)
+    return [Reading(None, None, "", refused, one.criterion) if one.criterion in left else one for one in found]
 
 
 def save_config(config: str, out: Path) -> None:

@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from maieutic.cards import JUDGE, MODEL_GRADERS, REWARD, Card, Metric
 from maieutic.files import whole_file
@@ -64,15 +65,20 @@ def score_task(
                 if found is not None:
                     leader = leader or grader  # a judge without a rubric for this task has said nothing of it
                     shown = metric if grader == leader else metric.model_copy(update={"headline": False})
-                    score = score_metric(card, name, shown, scoring, model, *found, resamples, seed)
+                    score = score_metric(card, name, shown, scoring, model, found, resamples, seed)
                     scores.append(score.model_copy(update={"grader": grader}))
     return scores
 
 
 OPEN = Graded(None, None, None)  # a judge was asked, and what it said could not be read
-Found = tuple[
-    list[tuple[Item, Graded]], int, int
-]  # items with what is known of them; how many are missing, of how many
+
+
+class Found(NamedTuple):
+    """What is known of a metric's items: of `counted` ones, `missing` could not be read in full."""
+
+    known: list[tuple[Item, Graded]]
+    missing: int
+    counted: int
 
 
 def graded_items(metric: Metric, kind: str, items: list[Item], grades: dict[str, Grade]) -> Found | None:
@@ -86,7 +92,7 @@ def graded_items(metric: Metric, kind: str, items: list[Item], grades: dict[str,
     found = [(item, one) for item, one in known if one is not None]
     if metric.value is not None:
         found = [(item, one._replace(correct=one.value == metric.value)) for item, one in found]
-    return found, len(counted) - len(found), len(counted)
+    return Found(found, len(counted) - len(found), len(counted))
 
 
 def counted_items(metric: Metric, items: list[Item]) -> list[Item]:
@@ -124,7 +130,7 @@ def joined(metric: Metric, scoring: Scoring, items: list[Item], given: Given) ->
         by_parser = any(kind not in MODEL_GRADERS and unread(grade) for kind, grade in grades)
         if not by_parser and any(part not in (None, OPEN) for part in parts):
             found.append((item, Graded(None, None, None, parts)))
-    return found, missing, len(counted)
+    return Found(found, missing, len(counted))
 
 
 def part_of(item: Item, kind: str, grade: Grade | None) -> Graded | None:
@@ -140,22 +146,18 @@ def score_metric(
     metric: Metric,
     scoring: Scoring,
     model: str,
-    found: list[tuple[Item, Graded]],
-    missing: int,
-    counted: int,
+    found: Found,
     resamples: int,
     seed: int,
 ) -> Score:
     """One number. Its value comes from scikit-learn or the mean, its interval from whole problems drawn again."""
     function: Function = METRICS[metric.function or name]
-    known = [one for _, one in found]
-    clusters = [item.cluster for item, _ in found]
-    value, interval = None, Interval(None, None)
-    if known:
-        value = function.value(known)
-    if value is not None and math.isnan(value):
+    known = [one for _, one in found.known]
+    clusters = [item.cluster for item, _ in found.known]
+    value, interval = function.value(known) if known else None, Interval(None, None)
+    if value is None or math.isnan(value):
         value = None
-    if value is not None:
+    else:
         interval = clustered_interval(function.counts(known), function.of_sums, clusters, resamples, seed)
     return Score(
         task=card.task,
@@ -166,8 +168,8 @@ def score_metric(
         value=value,
         low=interval.low,
         high=interval.high,
-        n=counted - missing,
-        missing=missing,
+        n=found.counted - found.missing,
+        missing=found.missing,
         clusters=len(set(clusters)),
     )
 

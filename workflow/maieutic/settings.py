@@ -237,7 +237,7 @@ def check_card(config: Config, path: Path, loaded: LoadedCard) -> None:
         ("dataset", card.dataset, list(config.datasets)),
         ("loader", card.loader, list(LOADERS)),
         *(("graders", name, [*GRADERS, *CONVERSATION_GRADERS, *cards.MODEL_GRADERS]) for name in card.graders),
-        *(("baselines", name, list(config.models)) for name in [*card.baselines.floor, card.baselines.ceiling]),
+        *(("baselines", name, list(config.models)) for name in card.baselines.named),
         *((f"metrics.{name}", metric.function or name, list(METRICS)) for name, metric in card.metrics.items()),
         *(
             (f"metrics.{name}.grader", grader, card.graders)
@@ -247,7 +247,7 @@ def check_card(config: Config, path: Path, loaded: LoadedCard) -> None:
     ):
         if name not in known:
             raise unknown(f"{path}: {key}", name, known, "the registry")
-    for name in [*card.baselines.floor, card.baselines.ceiling]:
+    for name in card.baselines.named:
         check_entry(config.models, f"{path}: baselines", name, (BaselineModel,), "a baseline tutor")
     config.datasets[card.dataset].copy_of(card.dataset, config.edition)
     cards.check_variables(path, loaded, LOADERS[card.loader].variables)
@@ -263,11 +263,7 @@ def benchmarks_of(config: Config) -> dict[str, list[LoadedCard]]:
 
 def tutors_of(config: Config) -> list[str]:
     """The run's tutors, then the baselines that the selected cards name: every table has its floor and ceiling."""
-    baselines = {
-        name
-        for loaded in config.cards.values()
-        for name in [*loaded.card.baselines.floor, loaded.card.baselines.ceiling]
-    }
+    baselines = {name for loaded in config.cards.values() for name in loaded.card.baselines.named}
     return [*config.run.tutors, *sorted(name for name in baselines if name not in config.run.tutors)]
 
 
@@ -290,8 +286,12 @@ def judges_of_replies(config: Config) -> list[str]:
 def tutors_on(config: Config, benchmark: str) -> list[str]:
     """The tutors that answer a benchmark: the run's, and the baselines that its selected cards name."""
     cards_here = [loaded.card for loaded in benchmarks_of(config)[benchmark]]
-    named = {name for card in cards_here for name in [*card.baselines.floor, card.baselines.ceiling]}
-    return [name for name in tutors_of(config) if name in config.run.tutors or name in named]
+    return [name for name in tutors_of(config) if any(belongs(config, card, name) for card in cards_here)]
+
+
+def belongs(config: Config, card: Card, tutor: str) -> bool:
+    """Whether a task is a tutor's: a baseline is for the cards that name it, unless the run names it itself."""
+    return tutor in config.run.tutors or tutor in card.baselines.named
 
 
 def judges_of_card(config: Config, card: Card) -> list[str]:

@@ -114,7 +114,7 @@ def posed(record: Source) -> Posed:
     answer = str(record["answer"])
     if not ANSWER.fullmatch(answer):
         raise ValueError(f"the answer {answer[:20]!r} is no plain number: {str(record)[:60]}")
-    return Posed(record.get("problem") or record["question"], record["solution"], str(record["answer"]))
+    return Posed(record.get("problem") or record["question"], record["solution"], answer)
 
 
 def skill_tags(record: Source) -> dict[str, str]:
@@ -191,25 +191,18 @@ def evaluated(record: Source) -> list[int]:
     turns = record["turns"]
     named = [place for place, turn in enumerate(turns) if turn.get("evaluate")]
     for place in named:
-        if not may_be_tested(turns, place):
+        if not may_be_tested(turns[place]):
             raise ValueError(f"{record['id']}, turn {place}: no tutor's turn with principles after a student's")
     if named:
         return named
-    possible = [place for place in range(len(turns)) if may_be_tested(turns, place)]
+    possible = [place for place, turn in enumerate(turns) if may_be_tested(turn)]
     draw = int.from_bytes(hashlib.sha256(record["id"].encode()).digest()[:8])
     return [possible[draw % len(possible)]] if possible else []
 
 
-def may_be_tested(turns: Sequence[Source], place: int) -> bool:
-    """Whether a turn is a tutor's, guided by principles, in answer to a student."""
-    turn = turns[place]
-    return bool(
-        turn["speaker"] == "tutor"
-        and turn.get("principles")
-        and set(turn["principles"]) <= set(PRINCIPLES)
-        and place
-        and turns[place - 1]["speaker"] == "student"
-    )
+def may_be_tested(turn: Source) -> bool:
+    """Whether a turn is a tutor's that principles guide. A student has spoken before it: see check_dialogue."""
+    return turn["speaker"] == "tutor" and bool(turn.get("principles"))
 
 
 def truncated(record: Source, place: int, task: str) -> Item:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from maieutic.cards import JUDGE
 from maieutic.graders.reading import KEPT
-from maieutic.judges.cases import merged
+from maieutic.judges.cases import by_order, merged
 from maieutic.judges.rubrics import Rubric, desired_of, read_rubric
-from maieutic.records import SCORINGS, Grade, Judgement, Scoring, Verdict
+from maieutic.records import SCORINGS, Grade, Judgement, Scoring
 
 DESIRED_SHARE = "desired_share"
 SAME_IN_BOTH = "same_in_both_orders"
@@ -68,11 +68,7 @@ def shares(rubric: Rubric, grades: Sequence[Grade], common: dict[str, str]) -> l
 
 def same_in_both(judgements: Sequence[Judgement], common: dict[str, str]) -> Grade:
     """The share of criteria whose verdict is the same wherever the reply stands."""
-    said: dict[str | None, dict[str | None, Verdict]] = defaultdict(dict)
-    for one in judgements:
-        for verdict in one.verdicts:
-            said[verdict.criterion][one.order] = verdict
-    pairs = [[verdict.value for verdict in of.values()] for of in said.values() if len(of) == 2]
+    pairs = [[verdict.value for verdict, _ in of.values()] for of in by_order(judgements).values() if len(of) == 2]
     read = [one == other for one, other in pairs if None not in (one, other)]
     value = sum(read) / len(read) if read else None
     why = None if read else "no criterion has two verdicts"

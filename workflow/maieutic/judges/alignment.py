@@ -86,10 +86,11 @@ def level_scores(
         if items:
             function = METRICS[metric]
             known, problems = list(items.values()), [item for _, item, _ in items]
-            if math.isnan(function.value(known)):
+            value = function.value(known)
+            if math.isnan(value):
                 continue
             interval = clustered_interval(function.counts(known), function.of_sums, problems, *sampling)
-            measured = Measured(function.value(known), interval, len(known), 0, len(set(problems)))
+            measured = Measured(value, interval, len(known), 0, len(set(problems)))
             found.append(scored(tutor, f"{name}/{by}", measured))
     judged = [(item, of[OVERALL] == "win") for (_, item, _), of in replies.items() if OVERALL in of]
     return [*found, *rate(tutor, f"overall_judgement/{by}", judged, sampling)]

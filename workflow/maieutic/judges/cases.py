@@ -110,15 +110,24 @@ def consistent(values: Mapping[Order, str | bool | None]) -> str | bool | None:
     return first if all(other == first for other in others) else "tie"
 
 
-def merged(judgements: Iterable[Judgement], both_orders: bool) -> dict[str | None, tuple[Verdict, str]]:
-    """Each criterion's verdict on one reply by one rubric, with the answer that it was read from.
+Said = dict[str | None, dict[Order | None, tuple[Verdict, str]]]
 
-    Asked for again, a criterion's later answer counts; of both orders, what they say together.
-    """
-    said: dict[str | None, dict[Order | None, tuple[Verdict, str]]] = {}
+
+def by_order(judgements: Iterable[Judgement]) -> Said:
+    """Each criterion's verdict in each order, with the answer that it was read from; a later answer counts."""
+    said: Said = {}
     for one in judgements:
         for verdict in one.verdicts:
             said.setdefault(verdict.criterion, {})[one.order] = (verdict, one.raw)
+    return said
+
+
+def merged(judgements: Iterable[Judgement], both_orders: bool) -> dict[str | None, tuple[Verdict, str]]:
+    """Each criterion's verdict on one reply by one rubric, with the answer that it was read from.
+
+    Of both orders, what they say together.
+    """
+    said = by_order(judgements)
     if not both_orders:
         return {name: next(reversed(of.values())) for name, of in said.items()}
     return {name: agreed(name, of) for name, of in said.items()}

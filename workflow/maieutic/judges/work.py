@@ -112,8 +112,7 @@ def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, r
                 f"{len(items) * len(replies)} replies to {card.task} expected, {len(mine)} found",
                 "delete these files and run again",
             )
-        named = {*card.baselines.floor, card.baselines.ceiling}
-        mine = [reply for reply in mine if not reply.trivial or reply.model in named]
+        mine = [reply for reply in mine if not reply.trivial or reply.model in card.baselines.named]
         work += reply_cases(rubric_of("judge", judge, card), items, mine)
     return work
 

@@ -12,8 +12,7 @@ from maieutic.graders.judges import grades_by_judge
 from maieutic.judges.selection import judge_batches, judge_cards
 from maieutic.models import BaselineModel
 from maieutic.records import Grade, Item, Judgement, Prompt, Reply, read_records
-from maieutic.report.tables import belongs
-from maieutic.settings import Config, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
+from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
 
 LONGEST = 4000  # characters of a text that the page shows
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import csv
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.cards import JUDGE, Card
+from maieutic.datasets.kmp import PRINCIPLES
 from maieutic.judges.cases import merged
+from maieutic.judges.ppi import COMPARISONS
 from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.selection import compared_benchmarks, judge_batches
 from maieutic.models import BaselineModel
@@ -27,7 +28,6 @@ ERROR_TYPES, ERROR_TYPE = "kmp_error_types", "error_type"
 DELTA = ("KMP-LM-7B", "Qwen2.5-Math-7B-Inst")  # the paper's last row: what its training gains
 EXAMPLES = 2  # of each error type
 LONGEST = 700  # characters of a reply that stands as an example
-PRINCIPLES = ("challenge", "explanation", "modelling", "practice", "questioning", "feedback")
 
 
 class Column(NamedTuple):
@@ -176,12 +176,13 @@ def error_section(config: Config, results: Path, printed: Iterable[Printed]) -> 
     counts: dict[str, Counter[str]] = {}
     lost: dict[str, int] = {}
     examples: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    items = compared_items(config, results)
     for tutor, judged in error_judgements(config, results).items():
         said = {(one.task, one.id): str(merged([one], False)[ERROR_TYPE][0].value) for one in judged}
         counts[tutor] = Counter(value for value in said.values() if value in types)
         lost[tutor] = len(said)
         if not isinstance(config.models[tutor], BaselineModel):
-            for kind, example in examples_of(config, results, tutor, said):
+            for kind, example in examples_of(config, results, tutor, said, items):
                 if len(examples[kind]) < EXAMPLES:
                     examples[kind].append(example)
     rows = [
@@ -218,17 +219,26 @@ def error_judgements(config: Config, results: Path) -> dict[str, list[Judgement]
     return {name: found[name] for name in order}
 
 
+def compared_items(config: Config, results: Path) -> dict[tuple[str, str], Item]:
+    """The items whose replies are compared with a reference."""
+    return {
+        (item.task, item.id): item
+        for benchmark in compared_benchmarks(config)
+        for loaded in benchmarks_of(config)[benchmark]
+        if COMPARISONS in loaded.card.rubrics
+        for item in read_records(results / "items" / benchmark / f"{loaded.card.task}.jsonl", Item)
+    }
+
+
 def examples_of(
-    config: Config, results: Path, tutor: str, said: dict[tuple[str, str], str]
+    config: Config,
+    results: Path,
+    tutor: str,
+    said: Mapping[tuple[str, str], str],
+    items: Mapping[tuple[str, str], Item],
 ) -> Iterable[tuple[str, dict[str, Any]]]:
     """Lost responses with their error type, beside the reference."""
     for benchmark in compared_benchmarks(config):
-        cards: list[Card] = [loaded.card for loaded in benchmarks_of(config)[benchmark] if JUDGE in loaded.card.graders]
-        items = {
-            (item.task, item.id): item
-            for card in cards
-            for item in read_records(results / "items" / benchmark / f"{card.task}.jsonl", Item)
-        }
         for reply in read_records(results / "replies" / benchmark / f"{tutor}.jsonl", Reply):
             kind, item = said.get((reply.task, reply.id)), items.get((reply.task, reply.id))
             if kind and item:

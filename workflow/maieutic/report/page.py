@@ -19,9 +19,9 @@ from maieutic.report.graders import grader_section
 from maieutic.report.kmpbench import BENCHMARK as KMP_BENCH
 from maieutic.report.kmpbench import kmpbench_section
 from maieutic.report.mrbench import mrbench_section
-from maieutic.report.tables import Printed, belongs, label_of, leads, printed_values
+from maieutic.report.tables import Printed, label_of, leads, printed_values
 from maieutic.report.trust import lights, trust_section
-from maieutic.settings import Config, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
+from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
 
 HERE = Path(__file__).parent
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}

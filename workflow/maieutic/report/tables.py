@@ -14,7 +14,7 @@ from maieutic.cards import Card
 from maieutic.files import safe_cell
 from maieutic.models import BaselineModel, HostedModel, Model
 from maieutic.records import Reply, Score, Turn, read_records
-from maieutic.settings import Config, benchmarks_of, judges_of_card, tutors_of
+from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, tutors_of
 
 REFERENCE = Path("resources/reference")
 DIGITS = 6
@@ -127,12 +127,6 @@ def complete_scores(config: Config, results: Path) -> dict[str, list[Score]]:
                         )
                     )
     return complete
-
-
-def belongs(config: Config, card: Card, model: str) -> bool:
-    """Whether a model's replies to a task are shown: a baseline tutor's where the card or the run names it."""
-    named = (*config.run.tutors, *card.baselines.floor, card.baselines.ceiling)
-    return model in named or not isinstance(config.models[model], BaselineModel)
 
 
 def label_of(config: Config, name: str) -> str:

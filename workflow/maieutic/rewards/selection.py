@@ -53,7 +53,7 @@ def reward_batches(config: Config, benchmark: str) -> dict[str, list[str]]:
 
 def batches_of(config: Config, cards: list[Card], size: int) -> dict[str, list[str]]:
     """Tutors that share a job, by the batch's name: the baselines of some cards in one, the others by `size`."""
-    named = {name for card in cards for name in [*card.baselines.floor, card.baselines.ceiling]}
+    named = {name for card in cards for name in card.baselines.named}
     tutors = tutors_of(config)
     baselines = [name for name in tutors if isinstance(config.models[name], BaselineModel) and name in named]
     others = [name for name in tutors if not isinstance(config.models[name], BaselineModel)]
