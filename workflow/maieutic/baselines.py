@@ -43,6 +43,12 @@ def reference(item: Item) -> str | list[str]:
     return [str(text) for text in replies] if replies else str(item.reference["text"])
 
 
+def criteria(item: Item) -> str:
+    """What the item's own criteria ask for, recited: a tutor that knows the rubric and says nothing else."""
+    wanted = [one for one in item.reference.get("criteria", {}).values() if one["weight"] > 0]
+    return "\n".join(one["definition"] for one in wanted) or last_sentence(item)
+
+
 TUTORS: dict[str, Callable[[Item], str | list[str]]] = {
     "always-yes": lambda item: "Yes",
     "always-0": lambda item: "0",
@@ -53,6 +59,7 @@ TUTORS: dict[str, Callable[[Item], str | list[str]]] = {
     "echo": last_sentence,
     "reveal": reveal,
     "reference": reference,
+    "recites-criteria": criteria,
 }
 
 

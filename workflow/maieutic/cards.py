@@ -58,7 +58,9 @@ class Variant(Entry):
     """A named other reading of what is asked; what it leaves out stays as on the card."""
 
     note: str = Field(description="What differs, and where it is printed")
+    system: str | None = None
     turns: list[str] | None = None
+    role: Literal["system", "user"] | None = None
     shots: str | None = None
     stop: list[str] | None = None
     endpoint: Endpoint | None = None
@@ -76,6 +78,8 @@ class Card(Entry):
     dataset: str = Field(description="Entry of the dataset registry")
     loader: str = Field(description="Name in datasets/")
     items: int = Field(description="Published number of items")
+    images: bool = Field(False, description="Every item has a picture; a tutor that takes none is not asked")
+    pool: str | None = Field(None, description="Tasks of one pool are also scored together, by tag; see breakdown.py")
     system: str | None = Field(None, description="Template of the system message; the first turn is then the user's")
     turns: list[str] = Field(min_length=1, description="One prompt template for each turn of the conversation")
     role: Literal["system", "user"] | None = Field(None, description="Of the first turn; null: the model's prompt_role")

@@ -32,6 +32,17 @@ def fetch(given: Arguments) -> None:
     fetch_dataset(given.dataset, dataset, given.edition, given.data_dir, given.demo_dir, given.out)
 
 
+def fetch_pictures(given: Arguments) -> None:
+    from maieutic.datasets.pictures import fetch_pictures as run
+    from maieutic.datasets.sources import Dataset
+
+    dataset = Dataset.model_validate_json(given.settings)
+    root = given.demo_dir if given.edition == "demo" else given.data_dir
+    path = dataset.copy_of(given.dataset, given.edition).path
+    folder = (root / path).parent if root else None
+    run(given.dataset, dataset, given.edition, given.source, folder, given.store, given.out)
+
+
 def prepare(given: Arguments) -> None:
     from pydantic import TypeAdapter
 
@@ -44,7 +55,16 @@ def prepare(given: Arguments) -> None:
 def items(given: Arguments) -> None:
     from maieutic.commands import make_items
 
-    make_items(given.benchmark, given.task, given.format, given.source, given.out, given.limit, given.seed)
+    make_items(
+        given.benchmark,
+        given.task,
+        given.format,
+        given.source,
+        given.out,
+        given.limit,
+        given.seed,
+        given.pictures,
+    )
 
 
 def generate(given: Arguments) -> None:
@@ -64,6 +84,7 @@ def generate(given: Arguments) -> None:
         given.out,
         given.prompts,
         Limits(given.max_tokens, given.seed),
+        given.pictures,
     )
 
 
@@ -327,6 +348,7 @@ def score(given: Arguments) -> None:
         given.resamples,
         given.seed,
         json.loads(given.judging),
+        given.negative_weights,
     )
 
 
@@ -374,14 +396,16 @@ def parser() -> argparse.ArgumentParser:
     number: dict[str, object] = {"type": int}
     verb("fetch-dataset", fetch, "download or copy one dataset and verify it", "demo-dir", "out",
          dataset=need, settings=need, edition=need, data_dir={"type": Path})  # fmt: skip
+    verb("fetch-pictures", fetch_pictures, "bring the pictures of one dataset", "source", "store", "demo-dir", "out",
+         dataset=need, settings=need, edition=need, data_dir={"type": Path})  # fmt: skip
     verb("prepare-weights", prepare, "bring one model's safetensors", "out",
          model=need, weights=need, with_code={"action": "store_true"})  # fmt: skip
     verb("make-items", items, "source file to items", "source", "out",
-         benchmark=need, task=need, format=need, limit=number, seed=seed)  # fmt: skip
+         benchmark=need, task=need, format=need, limit=number, seed=seed, pictures={"type": Path})  # fmt: skip
     verb("generate-replies", generate, "ask one model every item of a benchmark",
          "items", "journal", "server-log", "out", "prompts",
          benchmark=need, tasks=tasks, protocol=need, model=need, settings=need,
-         weights={"type": Path}, max_tokens=number, seed=seed)  # fmt: skip
+         weights={"type": Path}, max_tokens=number, seed=seed, pictures={"type": Path})  # fmt: skip
     verb(
         "parse-replies",
         parse,
@@ -444,7 +468,7 @@ def parser() -> argparse.ArgumentParser:
     verb("score-replies", score, "grades to scores with intervals", "items", "grades", "out",
          benchmark=need, tasks=tasks, model=need, rewards=some, graders={"nargs": "*", "default": []},
          judgements=some, judges={"nargs": "*", "default": []}, judged={"action": "store_true"},
-         judging={"default": "{}"}, resamples=seed, seed=seed)  # fmt: skip
+         judging={"default": "{}"}, negative_weights={"default": "by_phrasing"}, resamples=seed, seed=seed)  # fmt: skip
     verb("validate-reward-model", validate_reward, "a reward model on the test pairs", "pairs", "rewards", "out",
          model=need, resamples=seed, seed=seed)  # fmt: skip
     verb("validate-criteria", validate_criteria, "criteria classifiers on labels and pairs",
@@ -459,6 +483,9 @@ def parser() -> argparse.ArgumentParser:
         "out",
         missing_ok={"action": "store_true"},
     )
+    from maieutic.cli_rubrics import add_verbs
+
+    add_verbs(verb, judge)
     verb("recover", recover, "end drivers that outlived Snakemake", "results")
     verb("export-schemas", schemas, "write the JSON schemas of config, cards and records", "out")
     return top

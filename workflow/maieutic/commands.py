@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from pydantic import Field, TypeAdapter
 
 from maieutic.cards import LoadedCard, card_path, read_card
 from maieutic.datasets import LOADERS
+from maieutic.datasets.pictures import picture_names
 from maieutic.datasets.sampling import select
 from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
@@ -18,6 +20,8 @@ from maieutic.graders import CONVERSATION_GRADERS, GRADERS
 from maieutic.graders.reading import Reading
 from maieutic.models import Tutor
 from maieutic.records import SCORINGS, Grade, Item, Reply, Scoring, read_records, write_records
+
+log = logging.getLogger(__name__)
 
 
 def model_of(settings: str) -> Tutor:
@@ -31,8 +35,20 @@ def cards_of(benchmark: str, tasks: list[str], protocol: str) -> list[LoadedCard
     return [read_card(card_path(benchmark, task), protocol) for task in tasks]
 
 
-def make_items(benchmark: str, task: str, form: str, source: Path, out: Path, limit: int | None, seed: int) -> None:
-    """Turn a source file into the items of one task, or into a random sample of them."""
+def make_items(
+    benchmark: str,
+    task: str,
+    form: str,
+    source: Path,
+    out: Path,
+    limit: int | None,
+    seed: int,
+    pictures: Path | None = None,
+) -> None:
+    """Turn a source file into the items of one task, or into a random sample of them.
+
+    pictures: the list of the source's pictures. An item whose picture is not to be had is left out, and that is said.
+    """
     card = read_card(card_path(benchmark, task)).card
     records = read_source(source, form)
     try:
@@ -45,7 +61,23 @@ def make_items(benchmark: str, task: str, form: str, source: Path, out: Path, li
         ) from error
     if len({item.id for item in items}) != len(items):
         raise UserError(f"loader {card.loader}", "two items share an id", "mend the loader")
+    if card.images:
+        if pictures is None:
+            raise UserError(f"{benchmark}/{task}", "its dataset lists no pictures", "mend `pictures` in datasets.yaml")
+        items = with_files(items, picture_names(pictures))
     write_records(out, select(items, limit, seed))
+
+
+def with_files(items: list[Item], files: dict[int, str | None]) -> list[Item]:
+    """The items with their pictures' files, instead of the numbers of their records."""
+    found = []
+    for item in items:
+        named = [files.get(int(number)) for number in item.images]
+        if all(named):
+            found.append(item.model_copy(update={"images": named}))
+    if left := len(items) - len(found):
+        log.warning("%d of %d items are left out: their pictures are not to be had", left, len(items))
+    return found
 
 
 def generate(
@@ -61,6 +93,7 @@ def generate(
     out: Path,
     prompts_out: Path,
     limits: Limits,
+    pictures: Path | None = None,
 ) -> None:
     """Every selected task of a benchmark, asked of one model in one job."""
     work = [
@@ -68,7 +101,7 @@ def generate(
         for loaded in cards_of(benchmark, tasks, protocol)
         for item in read_records(items_dir / f"{loaded.card.task}.jsonl", Item)
     ]
-    generate_replies(model, model_of(settings), work, limits, weights, journal, server_log, out, prompts_out)
+    generate_replies(model, model_of(settings), work, limits, weights, journal, server_log, out, prompts_out, pictures)
 
 
 def parse_replies(benchmark: str, tasks: list[str], items_dir: Path, replies: Path, out: Path) -> None:

@@ -15,6 +15,7 @@ from maieutic.cards import LoadedCard
 from maieutic.errors import UserError
 from maieutic.journal import Entry, Journal, digest, request_key
 from maieutic.models import BaselineModel, HostedModel, ServedModel, VllmModel
+from maieutic.pictures import as_sent, with_pictures
 from maieutic.progress import Progress
 from maieutic.prompts import Messages, render
 from maieutic.records import Item, Prompt, Reply, Turn, write_records
@@ -27,8 +28,16 @@ class Job:
     """One model on one benchmark: asks what the journal lacks, starting the server on the first miss."""
 
     def __init__(
-        self, name: str, model: ServedModel, identity: dict[str, Any], journal: Journal[Entry], backend: Backend
+        self,
+        name: str,
+        model: ServedModel,
+        identity: dict[str, Any],
+        journal: Journal[Entry],
+        backend: Backend,
+        pictures: Path | None = None,
     ) -> None:
+        """pictures: the folder of the pictures that messages name."""
+        self.pictures = pictures
         self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
         self.asked = 0
         self.rounds = Rounds()
@@ -50,7 +59,7 @@ class Job:
         future = self.waiting[key] = asyncio.get_running_loop().create_future()
         try:
             client = await self.backend.client()
-            answer = await client.ask(request)
+            answer = await client.ask({**request, "messages": as_sent(request["messages"], self.pictures)})
             entry = Entry(key=key, **vars(answer))
             self.journal.append(entry)
             self.asked += 1
@@ -108,12 +117,6 @@ def request_of(loaded: LoadedCard, messages: Messages, model: ServedModel, limit
     }
 
 
-def opening(loaded: LoadedCard, item: Item, model: ServedModel) -> Messages:
-    """What stands before the first turn: the system message, and what was said before."""
-    first = [{"role": "system", "content": render(loaded.system, item.vars, "")}] if loaded.card.system else []
-    return [*first, *item.history]
-
-
 def folded(messages: Messages) -> Messages:
     """The system message at the head of the first message of the user, for models that take none."""
     system, *others = messages
@@ -122,18 +125,35 @@ def folded(messages: Messages) -> Messages:
     return [*others[:first], {"role": "user", "content": content}, *others[first + 1 :]]
 
 
+def followed(messages: Messages, role: str, content: str) -> Messages:
+    """The messages with one more. Chat templates want users and assistants in turn: two of one speaker become one."""
+    if messages and messages[-1]["role"] == role != "system":
+        return [*messages[:-1], {"role": role, "content": f"{messages[-1]['content']}\n\n{content}"}]
+    return [*messages, {"role": role, "content": content}]
+
+
+def first_messages(loaded: LoadedCard, item: Item, prompt_role: str) -> Messages:
+    """What the first request holds: the system message, what was said before, the card's first turn, the pictures.
+
+    prompt_role: of the model; `user` where it takes no system message.
+    """
+    system = [{"role": "system", "content": render(loaded.system, item.vars, "")}] if loaded.card.system else []
+    before = [*system, *item.history]
+    role = loaded.card.role or (item.speaker if before else prompt_role)
+    first = render(loaded.templates[0], {**item.vars, "answers": []}, loaded.shots)
+    messages = followed(before, role, first)
+    return with_pictures(folded(messages) if system and prompt_role == "user" else messages, item.images)
+
+
 async def converse(loaded: LoadedCard, item: Item, job: Job, limits: Limits, prompts: dict[str, Prompt]) -> Reply:
     """One item from its first turn to its last; later turns see the tutor's own answers."""
     turns: list[Turn] = []
-    messages = opening(loaded, item, job.model)
+    messages = first_messages(loaded, item, job.model.prompt_role)
     for number, template in enumerate(loaded.templates, 1):
         if turns:
-            messages = [*messages, {"role": "assistant", "content": turns[-1].text}]
-        said = {**item.vars, "answers": [turn.text for turn in turns]}
-        role = "user" if messages else loaded.card.role or job.model.prompt_role
-        messages = [*messages, {"role": role, "content": render(template, said, loaded.shots)}]
-        if not turns and loaded.card.system and job.model.prompt_role == "user":  # a model without system messages
-            messages = folded(messages)
+            answers = [turn.text for turn in turns]
+            asked = render(template, {**item.vars, "answers": answers}, loaded.shots)
+            messages = [*messages, {"role": "assistant", "content": answers[-1]}, {"role": "user", "content": asked}]
         job.rounds.enter(item, number, len(loaded.templates))
         request = request_of(loaded, messages, job.model, limits)
         sent = digest(messages)
@@ -212,6 +232,7 @@ def generate_replies(
     server_log: Path,
     out: Path,
     prompts_out: Path,
+    pictures: Path | None = None,
 ) -> None:
     """Write one Reply per item, and the prompts that were sent; nothing is asked that the journal holds."""
     if isinstance(model, BaselineModel):
@@ -224,7 +245,7 @@ def generate_replies(
         else:
             assert weights is not None, "a served model has weights"
             backend, identity = vllm_backend(name, model, weights, server_log)
-        job = Job(name, model, identity, journal, backend)
+        job = Job(name, model, identity, journal, backend, pictures)
         replies, prompts = asyncio.run(run_job(work, job, limits))
     write_records(prompts_out, prompts)
     write_records(out, replies)

@@ -113,6 +113,7 @@ class ServedModel(Model):
     max_tokens: int | None = Field(None, ge=1, description="Upper bound on the cards' max_tokens for this model")
     extra_body: dict[str, object] = Field({}, description="Further fields of every request")
     structured: bool = Field(False, description="Whether the server decodes by a JSON schema (response_format)")
+    images: bool = Field(False, description="Whether it takes pictures; without, it is not asked about items with some")
     omit: list[Literal["stop", "temperature", "seed", "max_tokens"]] = Field(
         [], description="Parameters the server refuses"
     )
@@ -278,6 +279,7 @@ class JudgeModel(Model):
     model: str = Field(description="Entry of this registry that answers; its `needs` are the judge's")
     rubrics: list[str] = Field([], description="Rubric cards for replies; a task takes the first that its card names")
     pairs: list[str] = Field([], description="Rubric cards for the Bridge pairs, each in both orders")
+    tags: list[str] = Field([], description="Rubric cards by which it tags items and criteria (run.taggers)")
     max_tokens: int | None = Field(None, ge=1, description="Of an answer, instead of the model's own bound")
     reasons: bool = Field(True, description="Whether a verdict is argued where the server decodes by a schema")
     label_limit: int | None = Field(None, ge=1, description="Instead of run.label_limit, for this judge")
@@ -286,8 +288,8 @@ class JudgeModel(Model):
 
     @model_validator(mode="after")
     def has_work(self) -> JudgeModel:
-        if not self.rubrics and not self.pairs:
-            raise ValueError("give 'rubrics', 'pairs', or both")
+        if not self.rubrics and not self.pairs and not self.tags:
+            raise ValueError("give 'rubrics', 'pairs' or 'tags', or several")
         if self.needs != Needs():
             raise ValueError("set 'needs' on the model that answers")
         return self

@@ -27,7 +27,8 @@ class Record(BaseModel):
 class Item(Record):
     """One test case. `vars` fill the prompt, `cluster` names the problem that the bootstrap resamples.
 
-    history: chat messages (`role`, `content`) that stand before the card's first turn.
+    history: chat messages (`role`, `content`) that stand before the card's first turn; speaker: whose words that turn
+    renders, where something stands before it; images: files of the picture store, which the user's first message holds.
     """
 
     id: str
@@ -38,6 +39,22 @@ class Item(Record):
     tags: dict[str, str] = {}
     images: list[str] = []
     history: list[dict[str, str]] = []
+    speaker: Literal["user", "assistant"] = "user"
+
+
+class Picture(Record):
+    """One record's picture: its file in the picture store, named by its SHA-256; None where it is not to be had.
+
+    record: the number of the source's record, from 0; width and height in pixels.
+    """
+
+    record: int
+    address: str
+    file: str | None
+    origin: Literal["embedded", "path", "address"] | None = None
+    width: int | None = None
+    height: int | None = None
+    why_none: str | None = None
 
 
 class Turn(Record):
@@ -154,6 +171,7 @@ class Verdict(Record):
     criterion: str | None
     value: str | bool | None
     why_none: str | None = None
+    reason: str | None = None
 
 
 class Judgement(Record):
@@ -176,7 +194,7 @@ class Judgement(Record):
 
 
 class Grade(Record):
-    """What one grader said of one reply. `value` is None where nothing could be read, and `why_none` says why."""
+    """What one grader said of one reply, a judge with its reason. `value` is None where nothing could be read."""
 
     id: str
     task: str
@@ -186,12 +204,14 @@ class Grade(Record):
     correct: bool | None
     raw: str
     why_none: str | None = None
+    reason: str | None = None
 
 
 class Score(Record):
     """One number of one model on one task with its 95 % interval [low, high] and the counts behind it.
 
-    `grader` names the reward model or judge that the number rests on; None: a parser.
+    `grader` names the reward model or judge that the number rests on; None: a parser. `normal` is half the width of the
+    normal 95 % interval, 1.96 sd / sqrt(n), as some papers print it.
     """
 
     task: str
@@ -206,6 +226,7 @@ class Score(Record):
     n: int
     missing: int
     clusters: int
+    normal: float | None = None
     floor: float | None = None
     ceiling: float | None = None
     paper: float | None = None

@@ -11,7 +11,8 @@ from typing import NamedTuple
 from maieutic.cards import JUDGE, MODEL_GRADERS, REWARD, Card, Metric
 from maieutic.files import whole_file
 from maieutic.graders import GOLD_FIELD
-from maieutic.graders.judges import grades_by_judge
+from maieutic.graders.judges import Weighing, grades_by_judge
+from maieutic.graders.rubric import NegativeWeights
 from maieutic.metrics import METRICS, Graded
 from maieutic.metrics import Metric as Function
 from maieutic.records import SCORINGS, Grade, Item, Judgement, Score, Scoring, read_records
@@ -185,21 +186,27 @@ def score_replies(
     resamples: int,
     seed: int,
     judging: Mapping[str, Sequence[str]] | None = None,
+    reading: NegativeWeights = "by_phrasing",
 ) -> None:
     """Write every score of one model on one benchmark, as a JSON list.
 
     rewards: grades by each reward model; judgements: what each judge said of a batch of tutors, this one among them;
-    judging: by task the judges that have a rubric for it; None: all that there are.
+    judging: by task the judges that have a rubric for it; None: all that there are; reading: of negative weights.
     """
     parsed = read_records(grades, Grade)
+    items = {card.task: read_records(items_dir / f"{card.task}.jsonl", Item) for card in cards}
+    weighing = Weighing({(item.task, item.id): item for of in items.values() for item in of}, reading)
     graded = {
         REWARD: {name: read_records(path, Grade) for name, path in rewards.items()},
-        JUDGE: {name: grades_by_judge(read_records(path, Judgement), model) for name, path in judgements.items()},
+        JUDGE: {
+            name: grades_by_judge(read_records(path, Judgement), model, weighing) for name, path in judgements.items()
+        },
     }
     scores = []
     for card in cards:
-        items = read_records(items_dir / f"{card.task}.jsonl", Item)
-        scores += score_task(card, model, items, parsed, graded, resamples, seed, (judging or {}).get(card.task))
+        scores += score_task(
+            card, model, items[card.task], parsed, graded, resamples, seed, (judging or {}).get(card.task)
+        )
     write_scores(scores, out)
 
 

@@ -19,6 +19,7 @@ from maieutic.datasets import LOADERS
 from maieutic.datasets.sources import Dataset, Edition
 from maieutic.errors import UserError
 from maieutic.graders import CONVERSATION_GRADERS, GRADERS
+from maieutic.graders.rubric import NegativeWeights
 from maieutic.judges.checks import check_judges
 from maieutic.metrics import METRICS
 from maieutic.models import (
@@ -47,6 +48,14 @@ WRONG_TYPE = {
 }
 
 
+class Difficulty(Entry):
+    """The filter by which TutorBench's samples were kept (appendix A.1)."""
+
+    tutors: list[str] = Field([], description="Tutors of the run that count; empty: no filter. The paper: five")
+    below: float = Field(0.5, description="A score under this is a failure")
+    at_least: int = Field(3, ge=1, description="An item is hard where so many of them fail")
+
+
 class Run(Entry):
     """What to run: selections are lists, so an overlay replaces them."""
 
@@ -64,6 +73,11 @@ class Run(Entry):
     label_limit: int | None = Field(
         None, ge=1, description="Labelled replies (of each release) and pairs that a judge is checked on; null: all"
     )
+    taggers: list[str] = Field([], description="Judges that tag items and criteria; a level is that of most of them")
+    negative_weights: NegativeWeights = Field(
+        "by_phrasing", description="When a criterion of weight -5 counts: graders/rubric.py"
+    )
+    difficulty: Difficulty = Field(Difficulty(), description="Which items of judged rubrics are hard")
     human_labels: str | None = Field(None, description="CSV of labels that people gave to this run's replies")
     max_unreadable: float = Field(0.05, ge=0, le=1, description="Share of unreadable verdicts that fails the run")
     tutors_per_judge_job: int = Field(1, ge=1, description="Tutors judged with one start of a judge's server")
@@ -129,6 +143,7 @@ def check_config(raw: dict[str, Any]) -> Config:
     for name in tutors_of(config):
         check_tutor(name, config.models[name])
         check_endpoint(config, name)
+        check_pictures(config, name)
     check_graders(config)
     check_judges(config)
     return config
@@ -181,6 +196,16 @@ def check_tutor(name: str, model: Model) -> None:
         raise unknown(f"models.{name}.tutor", model.tutor, list(TUTORS), "baselines.py")
     if isinstance(model, VllmModel):
         model.weights.refuse_unpinned(f"models.{name}.weights")
+
+
+def check_pictures(config: Config, name: str) -> None:
+    """A tutor has something to answer."""
+    if not any(takes(config, loaded.card, name) for loaded in config.cards.values()):
+        raise UserError(
+            f"models.{name}.images",
+            "every task of run.tasks has pictures, and this tutor takes none",
+            "set images: true if it does, or leave it out of run.tutors",
+        )
 
 
 def check_endpoint(config: Config, name: str) -> None:
@@ -291,7 +316,17 @@ def tutors_on(config: Config, benchmark: str) -> list[str]:
 
 def belongs(config: Config, card: Card, tutor: str) -> bool:
     """Whether a task is a tutor's: a baseline is for the cards that name it, unless the run names it itself."""
-    return tutor in config.run.tutors or tutor in card.baselines.named
+    return takes(config, card, tutor) and (tutor in config.run.tutors or tutor in card.baselines.named)
+
+
+def takes(config: Config, card: Card, tutor: str) -> bool:
+    """Whether a tutor can be asked a task: one with pictures is not for a model that takes none."""
+    return not card.images or getattr(config.models[tutor], "images", True)
+
+
+def cards_for(config: Config, benchmark: str, tutor: str) -> list[LoadedCard]:
+    """The selected cards of a benchmark that a tutor can be asked."""
+    return [loaded for loaded in benchmarks_of(config)[benchmark] if takes(config, loaded.card, tutor)]
 
 
 def judges_of_card(config: Config, card: Card) -> list[str]:

@@ -14,7 +14,7 @@ def used_models(config: Config) -> list[str]:
     graders = [*graders_of(config), *classifiers_of(config)]
     trains = [getattr(config.models[name], "train", None) for name in graders]
     bases = [train.base for train in trains if train]
-    judges = config.run.judges
+    judges = [*config.run.judges, *config.run.taggers]
     answering = [judge_entry(config, name).model for name in judges]
     return list(dict.fromkeys([*tutors_of(config), *graders, *bases, *judges, *answering]))
 

@@ -110,12 +110,12 @@ def link_folder(name: str, source: Path, out: Path) -> None:
             link.symlink_to(file.resolve())
 
 
-def download_snapshot(repo: str, revision: str, out: Path, files: list[str]) -> None:
-    """Download one pinned revision's safetensors and tokenizer from the hub; interrupted downloads resume."""
+def download_snapshot(repo: str, revision: str, out: Path, files: list[str], kind: str = "model") -> None:
+    """Download files of one pinned revision from the hub; interrupted downloads resume. kind: model or dataset."""
     from huggingface_hub import snapshot_download
 
     os.environ.pop("HF_HUB_OFFLINE", None)
-    snapshot_download(repo, revision=revision, local_dir=out, allow_patterns=files)
+    snapshot_download(repo, revision=revision, repo_type=kind, local_dir=out, allow_patterns=files)
     shutil.rmtree(out / ".cache", ignore_errors=True)
 
 

@@ -35,10 +35,20 @@ REWARD_MODELS = selection.graders_of(checked)
 TRAINED = [name for name in REWARD_MODELS if checked.models[name].train]
 CLASSIFIERS = checked.run.classifiers
 JUDGES = {name: judging.judge_entry(checked, name) for name in checked.run.judges}
+TAGGERS = {name: judging.judge_entry(checked, name) for name in checked.run.taggers}
 REPLY_JUDGES = settings.judges_of_replies(checked)
 SERVED_JUDGES = [name for name, judge in JUDGES.items() if judge.model in SERVED]
 HOSTED_JUDGES = [name for name in JUDGES if name not in SERVED_JUDGES]
+SERVED_TAGGERS = [name for name, judge in TAGGERS.items() if judge.model in SERVED]
+HOSTED_TAGGERS = [name for name in TAGGERS if name not in SERVED_TAGGERS]
 RELEASES = judging.label_sources(checked)
+PICTURES = "results/pictures"
+PICTURED = [name for name, dataset in checked.datasets.items() if dataset.pictures]
+HUB_DATASETS = [
+    name
+    for name, dataset in checked.datasets.items()
+    if dataset.published.hub and checked.edition == "published"
+]
 
 
 def in_containers():
@@ -79,8 +89,9 @@ wildcard_constraints:
 
 
 def tasks_of(wildcards):
-    """The selected tasks of a benchmark."""
-    return [loaded.card.task for loaded in CARDS[wildcards.benchmark]]
+    """The selected tasks of a benchmark that a tutor can be asked."""
+    cards_here = settings.cards_for(checked, wildcards.benchmark, wildcards.model)
+    return [loaded.card.task for loaded in cards_here]
 
 
 def of_tutors(pattern):
@@ -93,15 +104,33 @@ def of_tutors(pattern):
 
 
 def items_of(wildcards):
-    """The items of the selected tasks of a benchmark."""
+    """Their items."""
     return [f"results/items/{wildcards.benchmark}/{task}.jsonl" for task in tasks_of(wildcards)]
 
 
 def card_files(wildcards):
     """The cards, prompts and few-shot texts of the selected tasks of a benchmark."""
+    return files_of_cards(wildcards, CARDS[wildcards.benchmark])
+
+
+def tutor_card_files(wildcards):
+    """Those of the tasks that a tutor can be asked."""
+    return files_of_cards(
+        wildcards, settings.cards_for(checked, wildcards.benchmark, wildcards.model)
+    )
+
+
+def listed_pictures(wildcards):
+    """The list of the pictures of a task's items, where they have some."""
+    card = card_of(wildcards)
+    return [f"results/datasets/{card.dataset}.pictures.jsonl"] if card.images else []
+
+
+def files_of_cards(wildcards, loaded_cards):
+    """The files that some cards of a benchmark are read with."""
     return [
         file
-        for loaded in CARDS[wildcards.benchmark]
+        for loaded in loaded_cards
         for file in map(
             str,
             cards.files_of(cards.card_path(wildcards.benchmark, loaded.card.task), loaded),
@@ -151,4 +180,5 @@ def tutor_code(wildcards):
 
 include: "common/machine.smk"
 include: "common/judges.smk"
+include: "common/rubrics.smk"
 include: "common/rewards.smk"

@@ -5,7 +5,9 @@ rule parse_replies:
     input:
         cases=items_of,
         replies="results/replies/{benchmark}/{model}.jsonl",
-        cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
+        cards=lambda wildcards: [
+            file for file in tutor_card_files(wildcards) if file.endswith(".yaml")
+        ],
         code=code("graders/*.py"),
     output:
         "results/grades/parsed/{benchmark}/{model}.jsonl",
@@ -165,6 +167,60 @@ use rule judge_labelled as judge_labelled_locally with:
         code=judge_code(),
     wildcard_constraints:
         model=one_of(HOSTED_JUDGES),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    resources:
+        mem_mb=lambda wildcards: needs_of(wildcards).mem_mb,
+    params:
+        python='"$DRIVER"',
+        weights="",
+
+
+rule tag_items:
+    """A model that we serve tags items and criteria."""
+    input:
+        cases=pooled_items,
+        weights=answering_weights,
+        rubrics=tag_rubrics,
+        code=[*judge_code(), *code("judges/tagging.py")],
+    output:
+        "results/grades/tags/{model}/{benchmark}.jsonl",
+    log:
+        "results/logs/tag_items/{model}/{benchmark}.log",
+    benchmark:
+        "results/benchmarks/tag_items/{model}/{benchmark}.tsv"
+    wildcard_constraints:
+        model=one_of(SERVED_TAGGERS),
+    container:
+        config["containers"]["serve"]
+    threads: lambda wildcards: needs_of(wildcards).cpus
+    resources:
+        **MODEL_JOB,
+    params:
+        python='"$SERVE"',
+        tasks=pooled_tasks,
+        settings=tag_json,
+        answering=answering_json,
+        weights=lambda wildcards: f"--weights results/weights/{answering(wildcards.model)}",
+        seed=checked.run.seed,
+        journal="results/journal/tags/{model}/{benchmark}.jsonl",
+        server_log="results/logs/serve/taggers/{model}/{benchmark}.log",
+    shell:
+        "{params.python} -m maieutic tag-items --benchmark {wildcards.benchmark} --tasks {params.tasks}"
+        " --judge {wildcards.model} --settings {params.settings:q} --answering {params.answering:q} {params.weights}"
+        " --items results/items/{wildcards.benchmark} --seed {params.seed}"
+        " --journal {params.journal} --server-log {params.server_log} --out {output} --log {log}"
+
+
+use rule tag_items as tag_items_locally with:
+    """A hosted model: no GPU, and a compute node may have no way out."""
+    input:
+        cases=pooled_items,
+        rubrics=tag_rubrics,
+        code=[*judge_code(), *code("judges/tagging.py")],
+    wildcard_constraints:
+        model=one_of(HOSTED_TAGGERS),
     localrule: True
     container:
         config["containers"]["driver"]

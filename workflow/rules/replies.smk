@@ -5,7 +5,7 @@ rule generate_replies:
     """A model that we serve. A further attempt gets more time and memory, and goes on from the journal."""
     input:
         cases=items_of,
-        cards=card_files,
+        cards=tutor_card_files,
         weights="results/weights/{model}/manifest.json",
         code=tutor_code,
     output:
@@ -27,6 +27,7 @@ rule generate_replies:
         tasks=tasks_of,
         settings=model_json,
         weights="--weights results/weights/{model}",
+        pictures=f"--pictures {PICTURES}",
         max_tokens=f"--max-tokens {checked.run.max_tokens}" if checked.run.max_tokens else "",
         protocol=checked.run.protocol,
         seed=checked.run.seed,
@@ -35,7 +36,7 @@ rule generate_replies:
     shell:
         "{params.python} -m maieutic generate-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}"
         " --protocol {params.protocol} --model {wildcards.model} --settings {params.settings:q}"
-        " --items results/items/{wildcards.benchmark} {params.weights} {params.max_tokens} --seed {params.seed}"
+        " --items results/items/{wildcards.benchmark} {params.weights} {params.pictures} {params.max_tokens} --seed {params.seed}"
         " --journal {params.journal} --server-log {params.server_log}"
         " --out {output.replies} --prompts {output.prompts} --log {log}"
 
@@ -44,7 +45,7 @@ use rule generate_replies as generate_replies_locally with:
     """A hosted model or a baseline tutor: no GPU, and a compute node may have no way out."""
     input:
         cases=items_of,
-        cards=card_files,
+        cards=tutor_card_files,
         code=tutor_code,
     wildcard_constraints:
         model=one_of(UNSERVED),

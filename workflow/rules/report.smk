@@ -22,11 +22,13 @@ rule build_report:
         grades=of_tutors("results/grades/parsed/{benchmark}/{model}.jsonl"),
         replies=of_tutors("results/replies/{benchmark}/{model}.jsonl"),
         graders=grader_files(),
+        rubrics=rubric_report_files(),
         code=code("report/*.*", "judges/lights.py", "judges/selection.py"),
         printed=[
             path
             for path in Path("resources/reference").glob("*.csv")
-            if path.stem in [*CARDS, "reward_models", "mrbench_tables", "kmpbench_tables"]
+            if path.stem
+            in [*CARDS, "reward_models", "mrbench_tables", "kmpbench_tables", "tutorbench_tables"]
         ],
     output:
         page=report(

@@ -8,8 +8,10 @@ rule score_replies:
         rewards=reward_grades,
         judgements=judge_grades,
         rubrics=grading_rubrics,
-        cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
-        code=code("graders/judges.py", "metrics.py", "score.py", "stats.py"),
+        cards=lambda wildcards: [
+            file for file in tutor_card_files(wildcards) if file.endswith(".yaml")
+        ],
+        code=code("graders/judges.py", "graders/rubric.py", "metrics.py", "score.py", "stats.py"),
     output:
         "results/scores/{benchmark}/{model}.json",
     log:
@@ -26,6 +28,7 @@ rule score_replies:
         judges=judges_of,
         judged=judged_flag,
         judging=judging_json,
+        negative=checked.run.negative_weights,
         resamples=checked.report.resamples,
         seed=checked.run.seed,
     shell:
@@ -33,6 +36,7 @@ rule score_replies:
         " --model {wildcards.model} --items results/items/{wildcards.benchmark} --grades {input.grades}"
         " --rewards {input.rewards} --graders {params.graders}"
         " --judgements {input.judgements} --judges {params.judges} {params.judged} --judging {params.judging:q}"
+        " --negative-weights {params.negative}"
         " --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"
 
 
@@ -233,3 +237,117 @@ rule align_judge:
     shell:
         '"$DRIVER" -m maieutic align-judge --judge {wildcards.model} --judgements {input.judgements}'
         " --people {input.people} --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"
+
+
+rule vote_tags:
+    """The Bloom level that most taggers give to each item, and how far they agree (TutorBench, section 3.4)."""
+    input:
+        cases=pooled_items,
+        tags=tag_files,
+        code=code("judges/tagging.py"),
+    output:
+        "results/scores/tags/{benchmark}.json",
+    log:
+        "results/logs/vote_tags/{benchmark}.log",
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        tasks=pooled_tasks,
+        taggers=list(TAGGERS),
+    shell:
+        '"$DRIVER" -m maieutic vote-tags --tasks {params.tasks} --items results/items/{wildcards.benchmark}'
+        " --taggers {params.taggers} --tags {input.tags} --out {output} --log {log}"
+
+
+rule break_down:
+    """A tutor's scores over pooled tasks, by the tags of items and criteria."""
+    input:
+        cases=pooled_items,
+        judgements=judge_grades,
+        votes=vote_file,
+        rubrics=grading_rubrics,
+        cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
+        code=code(
+            "breakdown.py", "graders/judges.py", "graders/rubric.py", "metrics.py", "stats.py"
+        ),
+    output:
+        "results/scores/breakdowns/{benchmark}/{model}.json",
+    log:
+        "results/logs/break_down/{benchmark}/{model}.log",
+    wildcard_constraints:
+        benchmark=one_of(POOLED),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    resources:
+        mem_mb=2000,
+        runtime=30,
+    params:
+        pooled=pooled_tasks,
+        asked=asked_pooled,
+        judges=judges_of,
+        votes=lambda wildcards, input: f"--votes {input.votes}" if input.votes else "",
+        negative=checked.run.negative_weights,
+        resamples=checked.report.resamples,
+        seed=checked.run.seed,
+    shell:
+        '"$DRIVER" -m maieutic break-down --benchmark {wildcards.benchmark} --pooled {params.pooled}'
+        " --tasks {params.asked} --model {wildcards.model} --items results/items/{wildcards.benchmark}"
+        " --judges {params.judges} --judgements {input.judgements} {params.votes}"
+        " --negative-weights {params.negative} --resamples {params.resamples} --seed {params.seed}"
+        " --out {output} --log {log}"
+
+
+rule rate_judge:
+    """A judge's verdicts criterion by criterion against those of people (TutorBench, section 3.7)."""
+    input:
+        people=checked.run.human_labels or [],
+        cases=pooled_items,
+        judgements=judged_here,
+        code=[*trust_code(), *code("judges/raters.py")],
+    output:
+        "results/scores/raters/{benchmark}/{model}.json",
+    log:
+        "results/logs/rate_judge/{benchmark}/{model}.log",
+    wildcard_constraints:
+        model=one_of(JUDGES),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        tasks=pooled_tasks,
+        resamples=checked.report.resamples,
+        seed=checked.run.seed,
+    shell:
+        '"$DRIVER" -m maieutic rate-judge --judge {wildcards.model} --tasks {params.tasks}'
+        " --items results/items/{wildcards.benchmark} --judgements {input.judgements} --people {input.people}"
+        " --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"
+
+
+rule filter_by_difficulty:
+    """Which items most of some tutors fail (TutorBench, appendix A.1)."""
+    input:
+        cases=pooled_items,
+        judgements=lambda wildcards: judge_batch_files(
+            leading_judge(wildcards.benchmark), wildcards.benchmark
+        ),
+        code=code("difficulty.py", "graders/judges.py", "graders/rubric.py"),
+    output:
+        "results/scores/difficulty/{benchmark}.csv",
+    log:
+        "results/logs/filter_by_difficulty/{benchmark}.log",
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        tasks=pooled_tasks,
+        tutors=checked.run.difficulty.tutors,
+        below=checked.run.difficulty.below,
+        at_least=checked.run.difficulty.at_least,
+        negative=checked.run.negative_weights,
+    shell:
+        '"$DRIVER" -m maieutic filter-by-difficulty --tasks {params.tasks} --tutors {params.tutors}'
+        " --items results/items/{wildcards.benchmark} --judgements {input.judgements}"
+        " --negative-weights {params.negative} --below {params.below} --at-least {params.at_least}"
+        " --out {output} --log {log}"

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from maieutic.datasets import gsm8k, kmp, mathchat, mathdial_bridge, mr_gsm8k, mrbench, processbench, stepverify
+from maieutic.datasets import (
+    gsm8k,
+    kmp,
+    mathchat,
+    mathdial_bridge,
+    mr_gsm8k,
+    mrbench,
+    processbench,
+    stepverify,
+    tutorbench,
+)
 from maieutic.datasets.sources import Source
 from maieutic.records import Item
 
@@ -27,6 +37,7 @@ class Loader(NamedTuple):
 
 
 FORMS = ("forms.py",)
+RUBRIC = ("graders/rubric.py",)
 KMP = ("datasets/kmp.py", *FORMS)
 MATHCHAT = ("datasets/gsm8k.py", "graders/answers.py", "graders/reading.py", *KMP)
 
@@ -49,5 +60,8 @@ LOADERS = {
     "stepverify_ec": Loader(stepverify.detection, kmp.EC_VARIABLES, KMP),
     "processbench_ec": Loader(processbench.detection, kmp.EC_VARIABLES, KMP),
     "mr_gsm8k_ec": Loader(mr_gsm8k.detection, kmp.EC_VARIABLES, KMP),
+    "tutorbench_text": Loader(tutorbench.text, tutorbench.VARIABLES, RUBRIC),
+    "tutorbench_multimodal": Loader(tutorbench.multimodal, tutorbench.VARIABLES, RUBRIC),
+    "tutorbench_copied_text": Loader(tutorbench.copied_text, tutorbench.VARIABLES, RUBRIC),
     "mr_gsm8k_ec_twins": Loader(mr_gsm8k.with_twins, kmp.EC_VARIABLES, KMP),
 }

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import shutil
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import requests
 import urllib3
 
-from maieutic.datasets.sources import Dataset, Edition, check_source
+from maieutic.datasets.sources import Copy, Dataset, Edition, Hub, check_source
 from maieutic.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -37,8 +38,11 @@ def fetch_dataset(
     """
     copy = dataset.copy_of(name, edition)
     out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(f".{out.name}.{str(copy.sha256)[:12]}.part")
-    if edition == "demo" or data_dir is not None:
+    pin = copy.sha256 or str(copy.hub.revision if copy.hub else None)
+    part = out.with_name(f".{out.name}.{pin[:12]}.part")
+    if copy.hub and edition == "published":
+        shown = from_hub(copy, copy.hub, data_dir, part)
+    elif edition == "demo" or data_dir is not None:
         source = (demo_dir if edition == "demo" else Path(str(data_dir))) / copy.path
         if not source.is_file():
             raise UserError(str(source), "the file is not there", "mend data_dir, or set it to null to download")
@@ -52,12 +56,51 @@ def fetch_dataset(
         download(copy.url, part, read_seconds)
         shown = copy.url
     try:
-        check_source(part, dataset, copy, shown)
+        check_source(part, dataset, copy, shown, dataset.form_of(edition))
     except UserError:
         part.unlink()  # whole but wrong: a later try must not continue it
         raise
     part.replace(out)
-    log.info("%s: %d records, sha256 as pinned", shown, copy.records)
+    log.info("%s: %d records, as pinned", shown, copy.records)
+
+
+def from_hub(copy: Copy, hub: Hub, data_dir: Path | None, part: Path) -> str:
+    """Write the Parquet files of a commit, or those that lie in data_dir, as one; return what to call them."""
+    if data_dir is not None:
+        files = sorted(data_dir.glob(copy.path))
+        if not files:
+            raise UserError(f"{data_dir}/{copy.path}", "no such file", "mend data_dir, or set it to null to download")
+        join_parquet(files, part)
+        return f"{data_dir}/{copy.path}"
+    from maieutic.weights import download_snapshot
+
+    folder = part.with_suffix(".hub")
+    download_snapshot(hub.repo, str(hub.revision), folder, [hub.files], kind="dataset")
+    join_parquet(sorted(folder.glob(hub.files)), part)
+    shutil.rmtree(folder)
+    return f"{hub.repo}@{hub.revision}"
+
+
+def join_parquet(files: Sequence[Path], out: Path) -> None:
+    """Several Parquet files of one schema as one, a row group at a time. Raises UserError for one that is none."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if not files:
+        raise UserError(str(out), "the commit holds no such file", "mend hub.files in the registry")
+    schema = None
+    try:
+        with out.open("wb") as handle:
+            schema = pq.read_schema(files[0])
+            with pq.ParquetWriter(handle, schema) as writer:
+                for path in files:
+                    whole = pq.ParquetFile(path)
+                    for group in range(whole.num_row_groups):
+                        writer.write_table(whole.read_row_group(group).cast(schema))
+    except (pa.ArrowException, ValueError, OSError) as error:
+        out.unlink(missing_ok=True)
+        place = ", ".join(path.name for path in files)
+        raise UserError(place, f"not Parquet: {str(error).splitlines()[0][:200]}", "fetch the files anew") from None
 
 
 def download(url: str, part: Path, read_seconds: float) -> None:

@@ -3,28 +3,40 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from maieutic.cards import JUDGE
 from maieutic.graders.reading import KEPT
+from maieutic.graders.rubric import READINGS, NegativeWeights, Weighed, arr_w, clipped
 from maieutic.judges.cases import by_order, merged
 from maieutic.judges.rubrics import Rubric, desired_of, read_rubric
-from maieutic.records import SCORINGS, Grade, Judgement, Scoring
+from maieutic.records import SCORINGS, Grade, Item, Judgement, Scoring
 
 DESIRED_SHARE = "desired_share"
+ARR_W = "arr_w"
 SAME_IN_BOTH = "same_in_both_orders"
 
 
-def grades_by_judge(judgements: Sequence[Judgement], model: str) -> list[Grade]:
+class Weighing(NamedTuple):
+    """What the scores of items with criteria of their own are made with: the items by task and id, and the reading."""
+
+    items: Mapping[tuple[str, str], Item]
+    reading: NegativeWeights
+
+
+def grades_by_judge(judgements: Sequence[Judgement], model: str, weighing: Weighing | None = None) -> list[Grade]:
     """The grades of one tutor by one judge. A verdict is read one way: both scorings show it."""
     by_reply: dict[tuple[str, str, str], list[Judgement]] = defaultdict(list)
     for one in judgements:
         if one.model == model:
             by_reply[one.task, one.id, one.rubric].append(one)
-    return [grade for of in by_reply.values() for scoring in SCORINGS for grade in grades_of_reply(of, scoring)]
+    return [
+        grade for of in by_reply.values() for scoring in SCORINGS for grade in grades_of_reply(of, scoring, weighing)
+    ]
 
 
-def grades_of_reply(judgements: Sequence[Judgement], scoring: Scoring) -> list[Grade]:
+def grades_of_reply(judgements: Sequence[Judgement], scoring: Scoring, weighing: Weighing | None = None) -> list[Grade]:
     """What one rubric says of one reply: every criterion's label, right where it is the desired one, and the shares."""
     first = judgements[0]
     rubric = read_rubric(first.rubric).rubric
@@ -40,11 +52,40 @@ def grades_of_reply(judgements: Sequence[Judgement], scoring: Scoring) -> list[G
                 value=verdict.value,
                 correct=verdict.value == wanted if known else None,
                 raw=raw[-KEPT:],
+                reason=verdict.reason,
                 why_none=verdict.why_none,
             )
         )
     both = [same_in_both(judgements, common)] if rubric.both_orders else []
-    return [*shares(rubric, grades, common), *both, *grades]
+    item = weighing.items.get((first.task, first.id)) if weighing and rubric.kind == "weighted" else None
+    weighed = item_scores(item, grades, weighing.reading, common) if item and weighing else []
+    return [*shares(rubric, grades, common), *both, *weighed, *grades]
+
+
+def weighed_criteria(item: Item) -> dict[str, Weighed]:
+    """An item's own criteria with their weights."""
+    tags = item.reference["criterion_tags"]
+    criteria = item.reference["criteria"]
+    return {name: Weighed(one["weight"], tags[name]["prohibits"]) for name, one in criteria.items()}
+
+
+def item_scores(item: Item, grades: Sequence[Grade], reading: NegativeWeights, common: dict[str, str]) -> list[Grade]:
+    """ARR_w of one reply by the run's reading and by each; clipped by the run's. None where a verdict is missing."""
+    criteria = weighed_criteria(item)
+    passed = {str(one.criterion): bool(one.value) for one in grades if one.value is not None}
+    whole = criteria.keys() <= passed.keys()
+    values = {each: arr_w(criteria, passed, each) if whole else None for each in READINGS}
+    chosen = values[reading]
+    named = {
+        ARR_W: chosen,
+        f"{ARR_W}_clipped": None if chosen is None else clipped(chosen),
+        **{f"{ARR_W}/{each}": value for each, value in values.items()},
+    }
+    why = None if whole else f"{len(criteria.keys() - passed.keys())} of {len(criteria)} criteria have no verdict"
+    return [
+        Grade(**common, criterion=name, value=value, correct=None, raw="", why_none=why)
+        for name, value in named.items()
+    ]
 
 
 def shares(rubric: Rubric, grades: Sequence[Grade], common: dict[str, str]) -> list[Grade]:

@@ -61,7 +61,7 @@ def question(item: Item, text: str, scoring: Scoring) -> list[Reading]:
 
 
 def statistics(item: Item, text: str, scoring: Scoring) -> list[Reading]:
-    """Words, questions, emptiness of a reply, and whether it says the final answer. robust only: ours."""
+    """Words, questions, emptiness of a reply, and whether it says the final answer where there is one. Ours: robust."""
     if scoring == "paper_compat":
         return []
     cleaned = plain(text)
@@ -69,7 +69,7 @@ def statistics(item: Item, text: str, scoring: Scoring) -> list[Reading]:
         Reading(not cleaned, None, "", criterion="empty"),
         Reading(len(cleaned.split()), None, "", criterion="words"),
         Reading(cleaned.count("?"), None, "", criterion="questions"),
-        reveals(item, cleaned),
+        *([reveals(item, cleaned)] if "solution" in item.reference else []),
     ]
 
 

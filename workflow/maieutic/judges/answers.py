@@ -20,6 +20,7 @@ LETTER = re.compile(r"\[\[\s*([A-Za-z]+)\s*\]\]")
 # A verdict at the very end of an answer.
 ENDS = re.compile(r"(?:\[RESULT\][\s:*\"'`(]*\d[)*\"'`.]*|\[\[\s*[A-Za-z]\s*\]\][*\"'`.]*)$", re.IGNORECASE)
 TAIL = 20_000  # characters at the end of an answer in which its verdict is looked for
+LONGEST_REASON = 500  # characters of a judge's reason that the results keep beside its verdict
 MOST_BRACES = 2_000  # places where an object may begin
 
 
@@ -125,14 +126,16 @@ def verdict_in(
         if rubric.kind == "checklist":  # the rubric's own rule, told to the judge: what is not shown to hold, fails
             return Verdict(criterion=shown, value=False)
         return Verdict(criterion=shown, value=None, why_none="left out")
-    said = given[key.casefold()]
+    said, reason = given[key.casefold()], None
     if isinstance(said, dict):
         folded = {str(name).casefold(): one for name, one in said.items()}
-        said = folded.get("verdict", folded.get("decision"))
+        said, reason = folded.get("verdict", folded.get("decision")), folded.get("reason")
+    reason = reason.strip()[:LONGEST_REASON] or None if isinstance(reason, str) else None
     value = label_of(said, values_of(rubric, criterion))
     if value is None:
         return Verdict(criterion=shown, value=None, why_none=f"no such label: {str(said)[:40]!r}")
-    return Verdict(criterion=shown, value=value == "pass" if rubric.kind in {"weighted", "checklist"} else value)
+    passed = value == "pass" if rubric.kind in {"weighted", "checklist"} else value
+    return Verdict(criterion=shown, value=passed, reason=reason)
 
 
 def label_of(said: Any, labels: Sequence[str]) -> str | None:

@@ -70,7 +70,8 @@ def messages_of(loaded: LoadedRubric, case: Case, question: Question) -> Message
         "order": question.order,
     }
     user = {"role": "user", "content": render(loaded.prompt, variables, "")}
-    placed = "notice" in variables_of(loaded.prompt)  # a card may say where: what stands before it can be cached
+    # A card may say where it stands: what is before it can be cached. Without a reply there is nothing to fence.
+    placed = "notice" in variables_of(loaded.prompt) or not case.replies
     if not loaded.system:
         return [user if placed else {"role": "user", "content": f"{notice}\n\n{user['content']}"}]
     system = render(loaded.system, variables, "").strip()

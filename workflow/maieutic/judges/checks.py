@@ -27,7 +27,11 @@ def check_judges(config: Config) -> None:
         if config.run.judges.count(name) > 1:
             raise UserError(key, f"{name!r} is listed twice", "list it once")
         check_judge(config, name)
+        judge = config.models[name]
+        if isinstance(judge, JudgeModel) and not judge.rubrics and not judge.pairs:
+            raise UserError(key, f"{name!r} only tags", "list it in run.taggers, or give it rubrics")
     check_coverage(config)
+    check_taggers(config)
     check_labels(config)
 
 
@@ -42,6 +46,21 @@ def check_coverage(config: Config) -> None:
                 f"none of {', '.join(config.run.judges)} has a rubric for {card.benchmark}/{card.task}",
                 f"its card takes {', '.join(card.rubrics)}: name one in a judge's `rubrics`, or leave the task out",
             )
+
+
+def check_taggers(config: Config) -> None:
+    """Every tagger exists, and has rubrics about items or criteria; tutors of the difficulty filter are of the run."""
+    for number, name in enumerate(config.run.taggers):
+        key = f"run.taggers[{number}]"
+        check_entry(config.models, key, name, (JudgeModel,), "a judge")
+        judge = config.models[name]
+        assert isinstance(judge, JudgeModel)
+        if not judge.tags or config.run.taggers.count(name) > 1:
+            raise UserError(key, f"{name!r} has no rubrics to tag by, or is listed twice", f"set models.{name}.tags")
+        check_judge(config, name)
+    for number, name in enumerate(config.run.difficulty.tutors):
+        if name not in config.run.tutors:
+            raise unknown(f"run.difficulty.tutors[{number}]", name, config.run.tutors, "run.tutors")
 
 
 def check_people(config: Config) -> None:
@@ -73,10 +92,13 @@ def check_judge(config: Config, name: str) -> None:
     model = config.models[judge.model]
     if isinstance(model, VllmModel):
         model.weights.refuse_unpinned(f"models.{judge.model}.weights")
-    for rubric in [*judge.rubrics, *judge.pairs]:
+    named = [*judge.rubrics, *judge.pairs, *judge.tags]
+    for rubric in named:
         read_rubric(rubric)
-        if [*judge.rubrics, *judge.pairs].count(rubric) > 1:
+        if named.count(rubric) > 1:
             raise UserError(key, f"{rubric} is listed twice", "list it once")
+        if (read_rubric(rubric).rubric.about != "replies") != (rubric in judge.tags):
+            raise UserError(key, f"{rubric} is not about what it is listed for", "`tags` are of items and criteria")
     for rubric in judge.pairs:
         loaded = read_rubric(rubric)
         if loaded.rubric.kind != "pairwise":

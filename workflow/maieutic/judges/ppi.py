@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,8 @@ MOST_LOST = 0.1  # share of replies that a judge may leave unread, or annotators
 COLUMNS = ("task", "item", "tutor", "criterion", "label")
 COMPARISONS = "kmp_dialogue"  # the rubric whose criteria have these verdicts
 VERDICTS = ("win", "tie", "lose")
+RATED = re.compile(r"c\d{2,}")  # an item's own criterion, which people rate as a judge does: raters.py
+PASSED = "pass"
 
 
 class Estimate(NamedTuple):
@@ -174,8 +177,10 @@ def label_of(place: str, row: Mapping[str, str | None], mend: str) -> Label:
         raise UserError(place, f"{', '.join(missing)} is missing", mend)
     task, item, tutor, criterion, label = ((row[name] or "").strip() for name in COLUMNS)
     compared = read_rubric(COMPARISONS).rubric.criteria
-    known = {**LABELS, **dict.fromkeys(compared, VERDICTS)}
-    label = label.casefold() if criterion in compared else label
+    known: dict[str, Sequence[str]] = {**LABELS, **dict.fromkeys(compared, VERDICTS)}
+    if RATED.fullmatch(criterion):
+        known[criterion] = (PASSED, "fail")
+    label = label if criterion in LABELS else label.casefold()
     if label not in known.get(criterion, ()):
         told = ", ".join(known.get(criterion, known))
         raise UserError(place, f"no such label {criterion}: {label!r}", f"known: {told}")

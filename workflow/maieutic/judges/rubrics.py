@@ -60,6 +60,9 @@ class Rubric(Entry):
     about_tutor: bool = Field(
         False, description="win_tie_lose: Win, Tie, Lose of the tutor's reply, wherever it stands"
     )
+    about: Literal["replies", "items", "criteria"] = Field(
+        "replies", description="items, criteria: tags without any reply, for run.taggers"
+    )
     when: When | None = Field(None, description="Only replies of which this holds are judged; the others have no grade")
     follow_up: FollowUp | None = Field(None, description="What is asked next, in the same job")
     asks: int = Field(1, ge=1, le=3, description="How often criteria that an answer leaves out are asked for")
@@ -81,6 +84,8 @@ class Rubric(Entry):
             raise ValueError("answer: result is for kind: labels with separate: true")
         if self.both_orders and self.kind not in {"pairwise", "win_tie_lose"}:
             raise ValueError("both_orders is for two replies: kind pairwise or win_tie_lose")
+        if self.about != "replies" and self.kind != "labels":
+            raise ValueError("about: items and about: criteria are for kind: labels")
         if self.about_tutor and self.kind != "win_tie_lose":
             raise ValueError("about_tutor is for kind: win_tie_lose")
         return self

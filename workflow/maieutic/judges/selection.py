@@ -30,6 +30,21 @@ def compared_benchmarks(config: Config, judge: str | None = None) -> list[str]:
     return [name for name, cards in judged.items() if any(COMPARISONS in card.rubrics for card in cards)]
 
 
+def pooled_cards(config: Config, benchmark: str) -> list[Card]:
+    """The judged tasks of a benchmark that are scored together."""
+    return [card for card in judge_cards(config, benchmark) if card.pool]
+
+
+def pooled_benchmarks(config: Config) -> list[str]:
+    """The benchmarks with such tasks."""
+    return [benchmark for benchmark in benchmarks_of(config) if pooled_cards(config, benchmark)]
+
+
+def leading_judge(config: Config, benchmark: str) -> str:
+    """The judge whose verdicts head the pooled tasks of a benchmark."""
+    return judges_of_card(config, pooled_cards(config, benchmark)[0])[0]
+
+
 def judge_batches(config: Config, benchmark: str) -> dict[str, list[str]]:
     """Which tutors share one start of a judge's server, by the batch's name."""
     return batches_of(config, judge_cards(config, benchmark), config.run.tutors_per_judge_job)
@@ -87,4 +102,4 @@ def checked_on_labels(config: Config, name: str) -> bool:
 def rubric_names(config: Config, name: str) -> list[str]:
     """Every rubric card that a judge may use."""
     judge = judge_entry(config, name)
-    return [*judge.rubrics, *judge.pairs]
+    return [*judge.rubrics, *judge.pairs, *judge.tags]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -106,12 +107,13 @@ def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, r
     for card in cards:
         items = {(item.task, item.id): item for item in read_records(items_dir / f"{card.task}.jsonl", Item)}
         mine = [reply for reply in said if reply.task == card.task]
-        if len({(reply.model, reply.id) for reply in mine}) != len(items) * len(replies):
-            raise UserError(
-                ", ".join(map(str, replies)),
-                f"{len(items) * len(replies)} replies to {card.task} expected, {len(mine)} found",
-                "delete these files and run again",
-            )
+        for tutor, number in Counter(reply.model for reply in mine).items():  # one that takes no pictures has none
+            if number != len(items):
+                raise UserError(
+                    ", ".join(map(str, replies)),
+                    f"{len(items)} replies of {tutor} to {card.task} expected, {number} found",
+                    "delete these files and run again",
+                )
         mine = [reply for reply in mine if not reply.trivial or reply.model in card.baselines.named]
         work += reply_cases(rubric_of("judge", judge, card), items, mine)
     return work

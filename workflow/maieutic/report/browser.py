@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 from collections import defaultdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from maieutic.datasets.sampling import select
-from maieutic.graders.judges import grades_by_judge
+from maieutic.graders.judges import Weighing, grades_by_judge
 from maieutic.judges.selection import judge_batches, judge_cards
 from maieutic.models import BaselineModel
+from maieutic.pictures import text_of
 from maieutic.records import Grade, Item, Judgement, Prompt, Reply, read_records
 from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
 
+THUMBNAIL = 480  # pixels of the longer side of a picture on the page
 LONGEST = 4000  # characters of a text that the page shows
 
 
@@ -33,7 +38,30 @@ def reading(grade: Grade) -> dict[str, Any]:
     """What the page shows of a grade."""
     value = round(grade.value, 4) if isinstance(grade.value, float) else grade.value
     name = f"{grade.grader}{f' {grade.criterion}' if grade.criterion else ''}"
-    return {"by": name, "value": value, "outcome": outcome(grade), "why": grade.why_none}
+    return {"by": name, "value": value, "outcome": outcome(grade), "why": grade.why_none, "reason": grade.reason}
+
+
+def reference_of(item: Item) -> str:
+    """What a reply is held against: a text, or the item's own criteria."""
+    criteria = item.reference.get("criteria", {})
+    lines = [f"{name} ({one['weight']:+g}): {one['definition']}" for name, one in criteria.items()]
+    return str(item.reference.get("text") or "\n".join(lines))
+
+
+@lru_cache(maxsize=512)
+def thumbnail(results: Path, file: str) -> str:
+    """A picture of an item, small enough for the page, as a data URL; empty where its file is gone."""
+    from PIL import Image
+
+    path = results / "pictures" / file
+    if not path.is_file():
+        return ""
+    with Image.open(path) as picture:
+        small = picture.convert("RGB")
+        small.thumbnail((THUMBNAIL, THUMBNAIL))
+        held = io.BytesIO()
+        small.save(held, "JPEG", quality=70, optimize=True)
+    return f"data:image/jpeg;base64,{base64.b64encode(held.getvalue()).decode()}"
 
 
 def browse(config: Config, results: Path) -> dict[str, Any]:
@@ -59,7 +87,8 @@ def browse(config: Config, results: Path) -> dict[str, Any]:
             tasks[f"{benchmark}/{task}"] = [
                 {
                     "id": item.id,
-                    "reference": short(str(item.reference.get("text", ""))),
+                    "reference": short(reference_of(item)),
+                    "pictures": [thumbnail(results, file) for file in item.images],
                     "tags": " ".join(item.tags.values()),
                     "replies": said[item.task, item.id],
                 }
@@ -84,10 +113,12 @@ def judge_grades(config: Config, results: Path, benchmark: str, model: str) -> l
         for card in (judge_cards(config, benchmark) if judges_of_replies(config) else [])
     }
     batch = next((name for name, tutors in judge_batches(config, benchmark).items() if model in tutors), None)
+    items = [item for task in leads for item in read_records(results / "items" / benchmark / f"{task}.jsonl", Item)]
+    weighing = Weighing({(item.task, item.id): item for item in items}, config.run.negative_weights)
     found: list[Grade] = []
     for judge in dict.fromkeys(leads.values()):
         path = results / "grades" / "judges" / judge / benchmark / f"{batch}.jsonl"
-        grades = grades_by_judge(read_records(path, Judgement), model) if path.exists() else []
+        grades = grades_by_judge(read_records(path, Judgement), model, weighing) if path.exists() else []
         found += [one for one in grades if one.grader.endswith("/robust") and leads[one.task] == judge]
     return found
 
@@ -118,7 +149,7 @@ def add_replies(
             continue
         hashes = [turn.messages for turn in reply.turns if turn.messages in sent]
         for one in hashes:
-            prompts[one] = "\n\n".join(f"[{part['role']}]\n{part['content']}" for part in sent[one])
+            prompts[one] = "\n\n".join(f"[{part['role']}]\n{text_of(part['content'])}" for part in sent[one])
         said[key].append(
             {
                 "model": model,

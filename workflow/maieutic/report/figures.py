@@ -9,6 +9,7 @@ import vl_convert
 # Okabe and Ito's colours, told apart by colour-blind readers; every mark differs in shape or label too.
 BLUE, ORANGE, GREY, GREEN, INK = "#0072B2", "#E69F00", "#8a8a8a", "#009E73", "#1b1f24"
 OUTCOME_COLOURS = {"right": BLUE, "wrong": ORANGE, "no answer": GREY}
+SERIES = [BLUE, ORANGE, GREEN, GREY, "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"]
 WIDTH = 340
 ROW = 26
 ROOM = {"left": 40, "right": 10, "top": 5, "bottom": 5}  # the renderer takes long labels for shorter than they are
@@ -173,3 +174,63 @@ def line_chart(table: pd.DataFrame) -> str:
         .encode(y="mean:Q")
     )
     return to_svg((raw + smooth).properties(width=WIDTH, height=160))
+
+
+def levels_chart(table: pd.DataFrame, title: str, tutors: list[str]) -> str:
+    """Value and 95 % interval of every tutor at every level; a diamond is the mean of the paper's models.
+
+    table: level, tutor, value, low, high, paper (NaN where none is printed). tutors: all of them, in order.
+    """
+    levels = list(dict.fromkeys(table["level"]))
+    colour = alt.Color(
+        "tutor:N",
+        sort=tutors,
+        scale=alt.Scale(domain=tutors, range=SERIES),
+        legend=alt.Legend(orient="top", title=None, columns=1, labelLimit=320),
+    )
+    y = alt.Y("level:N", sort=levels, title=None)
+    base = alt.Chart(table).encode(y=y, yOffset=alt.YOffset("tutor:N", sort=tutors), color=colour)
+    x = alt.X("value:Q", title=title, scale=alt.Scale(nice=True))
+    ranges = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high:Q")
+    points = base.mark_point(filled=True, size=60, opacity=1).encode(
+        x=x, shape=alt.Shape("tutor:N", scale=alt.Scale(domain=tutors), legend=None)
+    )
+    paper = (
+        alt.Chart(table.drop_duplicates("level"))
+        .transform_filter("isValid(datum.paper)")
+        .mark_point(shape="diamond", size=110, filled=True, color=INK, stroke="white")
+        .encode(y=y, x="paper:Q")
+    )
+    zero = alt.Chart(pd.DataFrame({"at": [0.0]})).mark_rule(strokeDash=[5, 4], color=GREY).encode(x="at:Q")
+    height = max(ROW, 13 * len(tutors)) * len(levels)
+    return to_svg((zero + ranges + points + paper).properties(width=WIDTH, height=height))
+
+
+def counts_chart(table: pd.DataFrame) -> str:
+    """Stacked bars of counts. table: level, part, count."""
+    levels, parts = list(dict.fromkeys(table["level"])), list(dict.fromkeys(table["part"]))
+    legend = alt.Legend(orient="top", title=None) if len(parts) > 1 else None
+    chart = (
+        alt.Chart(table)
+        .mark_bar()
+        .encode(
+            x=alt.X("count:Q", title="number", axis=alt.Axis(tickMinStep=1)),
+            y=alt.Y("level:N", sort=levels, title=None),
+            color=alt.Color("part:N", scale=alt.Scale(domain=parts, range=SERIES), legend=legend),
+        )
+    )
+    return to_svg(chart.properties(width=WIDTH, height=ROW * max(2, len(levels))))
+
+
+def raters_chart(people: list[float], judge: float | None) -> str:
+    """How many people agree with the others how far; the line is the judge (TutorBench, Figure 6)."""
+    bars = (
+        alt.Chart(pd.DataFrame({"agreement": people}))
+        .mark_bar(color=BLUE)
+        .encode(
+            x=alt.X("agreement:Q", bin=alt.Bin(step=0.05, extent=[0, 1]), title="agreement with the other raters"),
+            y=alt.Y("count()", title="people", axis=alt.Axis(tickMinStep=1)),
+        )
+    )
+    line = alt.Chart(pd.DataFrame({"at": [judge]})).mark_rule(color=ORANGE, strokeWidth=3).encode(x="at:Q")
+    return to_svg((bars + line if judge is not None else bars).properties(width=WIDTH, height=160))

@@ -75,10 +75,11 @@ function body(item, reply) {
   const box = make("div");
   const part = (title, text) => box.append(make("h4", {}, title), make("pre", { dir: "auto" }, text));
   if (reply.prompt) part("Prompt", data.prompts[reply.prompt]);
+  for (const address of item.pictures || []) if (address) box.append(make("img", { src: address, alt: "the item's picture", class: "picture" }));
   if (reply.thinking) part("Thinking (not scored)", reply.thinking);
   part("Reply" + (reply.finish === "length" ? " (cut by max_tokens)" : ""), reply.error ? "refused: " + reply.error : reply.text || "(empty)");
   part("Reference", item.reference);
-  const read = reply.grades.map((g) => `${g.by}: ${g.value === null ? "no answer" + (g.why ? " (" + g.why + ")" : "") : g.value}${WORDS[g.outcome] && g.value !== null ? ", " + WORDS[g.outcome] : ""}`);
+  const read = reply.grades.map((g) => `${g.by}: ${g.value === null ? "no answer" + (g.why ? " (" + g.why + ")" : "") : g.value}${WORDS[g.outcome] && g.value !== null ? ", " + WORDS[g.outcome] : ""}${g.reason ? " \u2013 " + g.reason : ""}`);
   part("What was read", read.join("\n"));
   part("Item", `${item.id}  ${item.tags}`);
   return box;

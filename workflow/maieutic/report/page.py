@@ -21,7 +21,8 @@ from maieutic.report.kmpbench import kmpbench_section
 from maieutic.report.mrbench import mrbench_section
 from maieutic.report.tables import Printed, label_of, leads, printed_values
 from maieutic.report.trust import lights, trust_section
-from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
+from maieutic.report.tutorbench import shown_level, tutorbench_section
+from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, judges_of_replies, takes, tutors_of
 
 HERE = Path(__file__).parent
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
@@ -63,6 +64,7 @@ def leaderboard(config: Config, cards: list[Card], scores: list[Score], scoring:
                 "cells": [
                     {
                         "score": score,
+                        "takes": takes(config, card, model),
                         "best": not baseline and score is not None and score.value == best[card.task],
                         "at_floor": not baseline and at_floor(score),
                     }
@@ -295,7 +297,7 @@ def plain_number(value: float | None) -> str:
 def render_page(config: Config, results: Path, scores: dict[str, list[Score]], runtime: pd.DataFrame) -> str:
     """The whole page as one self-contained HTML document."""
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {"number": number, "metric": shown_metric, "plain": plain_number}
+    environment.filters |= {"number": number, "metric": shown_metric, "plain": plain_number, "level": shown_level}
     environment.globals |= {
         "label_of": lambda model: label_of(config, model),
         "lights": lights(config, results),
@@ -319,6 +321,7 @@ def render_page(config: Config, results: Path, scores: dict[str, list[Score]], r
         graders=grader_section(config, results),
         trust=trust_section(config, results),
         releases=mrbench_section(config, results),
+        tutorbench=tutorbench_section(config, results),
         kmpbench=kmpbench_section(config, results, scores.get(KMP_BENCH, [])),
         dimensions=list(read_rubric("mrbench_taxonomy").rubric.criteria.values()),
         runtime=runtime.to_dict("records"),

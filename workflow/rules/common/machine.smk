@@ -3,7 +3,8 @@
 
 def answering(name):
     """The entry whose model answers in a job: a judge names it."""
-    return JUDGES[name].model if name in JUDGES else name
+    judge = JUDGES.get(name) or TAGGERS.get(name)
+    return judge.model if judge else name
 
 
 def needs_of(wildcards):
@@ -51,6 +52,8 @@ def asked_models(jobs):
         "grade_replies_locally",
         "judge_labelled",
         "judge_labelled_locally",
+        "tag_items",
+        "tag_items_locally",
     )
     return sorted({answering(job.wildcards.model) for job in jobs if job.rule.name in rules})
 

@@ -1,0 +1,512 @@
+"""TutorBench: its formula by hand, loaders against the real data and its prompts against the paper, scores by tag."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from maieutic.breakdown import ANSWERED, OVERALL, break_down
+from maieutic.cards import CARDS, read_card
+from maieutic.datasets import LOADERS, tutorbench
+from maieutic.datasets.sources import read_source
+from maieutic.difficulty import filter_by_difficulty, hardness
+from maieutic.errors import UserError
+from maieutic.generate import first_messages
+from maieutic.graders.judges import ARR_W, Weighing, grades_by_judge
+from maieutic.graders.rubric import READINGS, Weighed, arr_w, clipped, good, prohibits
+from maieutic.judges.raters import judge_ratings
+from maieutic.judges.tagging import agreement, vote, vote_tags
+from maieutic.prompts import render
+from maieutic.records import Item, Judgement, Score, Verdict, write_records
+from maieutic.report.tutorbench import paper_rows, printed_numbers
+from maieutic.stats import normal_half_width
+
+FOLDER = CARDS / "tutorbench"
+CASES = yaml.safe_load(Path("tests/cases/arr_w.yaml").read_text(encoding="utf-8"))
+PROMPTS = yaml.safe_load(Path("tests/cases/tutorbench_prompts.yaml").read_text(encoding="utf-8"))
+DEMO = Path("resources/demo/tutorbench/train.csv")
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("reading", READINGS)
+def test_the_formula_by_hand(name: str, reading: Any) -> None:
+    rows = CASES[name]["criteria"]
+    criteria = {f"c{place}": Weighed(weight, forbids) for place, (weight, forbids, _) in enumerate(rows)}
+    passed = {f"c{place}": said for place, (_, _, said) in enumerate(rows)}
+    expected = CASES[name][reading]
+    value = arr_w(criteria, passed, reading)
+    assert value == (None if expected is None else pytest.approx(expected, abs=1e-15))
+    if value is not None:
+        assert clipped(value) == min(1.0, max(0.0, value))
+
+
+def test_a_criterion_without_a_verdict_is_no_failure() -> None:
+    with pytest.raises(KeyError):
+        arr_w({"c1": Weighed(5, False), "c2": Weighed(1, False)}, {"c1": True}, "violated")
+
+
+@pytest.mark.parametrize(
+    ("weight", "forbids", "passed", "expected"),
+    [
+        (5, False, True, True),
+        (5, True, True, True),  # "must not be vague" with a positive weight: passing is good
+        (1, False, False, False),
+        (-5, True, True, True),
+        (-5, True, False, False),
+        (-5, False, True, False),
+        (-5, False, False, True),
+    ],
+)
+def test_what_speaks_for_a_reply(weight: float, forbids: bool, passed: bool, expected: bool) -> None:
+    assert good(Weighed(weight, forbids), passed, "by_phrasing") is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The response must not reveal the final answer.", True),
+        ("The response should not give away the formula", True),
+        ("The response doesn't solve the problem fully.", True),
+        ("The response must avoid fully solving the problem", True),
+        ("The model cannot state the result.", True),
+        ("The tutor never calls the student lazy.", True),
+        ("The response guides the student without stating x = 2.", True),
+        ("The response reveals the final answer (2.74) directly", False),
+        ("The response calls the student careless or lazy.", False),
+        ("The response notes that this is nothing new.", False),
+    ],
+)
+def test_prohibitions_are_told_from_faults(text: str, expected: bool) -> None:
+    assert prohibits(text) is expected
+
+
+def demo_items() -> list[Item]:
+    records = read_source(DEMO, "csv")
+    return [*tutorbench.text(records, "text"), *tutorbench.multimodal(records, "multimodal")]
+
+
+def kind(item: Item) -> str:
+    return f"{item.tags['use_case']} {item.tags['modality']}"
+
+
+def test_the_demo_has_a_text_and_an_image_item_of_every_use_case() -> None:
+    assert {kind(item) for item in demo_items()} == set(PROMPTS["system"])
+
+
+@pytest.mark.parametrize("protocol", ["released", "study_mode"])
+def test_the_prompts_are_the_papers_to_the_letter(protocol: str) -> None:
+    told = PROMPTS["system" if protocol == "released" else protocol]
+    for item in demo_items():
+        loaded = read_card(FOLDER / f"{item.task}.yaml", protocol)
+        assert render(loaded.system, item.vars, "") == told[kind(item)]
+
+
+def test_the_prompts_stand_in_the_paper(data: Path) -> None:
+    paper = data.parent / "papers/tutorbench.txt"
+    if not paper.exists():
+        pytest.skip("the paper's text is not there; it lies beside the folder in MAIEUTIC_DATA")
+    # A figure and the numbers of lines stand between the lines of the last of them.
+    text = " ".join(re.sub(r"\n\n\nFigure 11: [^\n]*\n", "", paper.read_text(encoding="utf-8")).split())
+    for told in [*PROMPTS["system"].values(), *PROMPTS["study_mode"].values()]:
+        assert told in text, told
+
+
+@pytest.mark.parametrize("role", ["system", "user"])
+def test_the_layout_of_the_messages(role: Any) -> None:
+    expected = {
+        "adaptive text": ["user", "assistant", "user"],
+        "adaptive multimodal": ["user", "assistant", "user"],
+        "assessment text": ["user", "assistant"],
+        "assessment multimodal": ["user"],
+        "active_learning text": ["user", "assistant"],
+        "active_learning multimodal": ["user"],
+    }
+    for item in demo_items():
+        item = item.model_copy(update={"images": [f"{'0' * 64}.png"] if item.images else []})
+        messages = first_messages(read_card(FOLDER / f"{item.task}.yaml"), item, role)
+        shown = [message["role"] for message in messages]
+        assert shown == (["system"] if role == "system" else []) + expected[kind(item)]
+        first = next(message["content"] for message in messages if message["role"] == "user")
+        assert isinstance(first, list) is bool(item.images)
+        if item.images:  # the picture stands with the question
+            assert [part["type"] for part in first] == ["text", "picture"] and item.vars["question"] in first[0]["text"]
+        if role == "user":
+            assert PROMPTS["system"][kind(item)] in str(first if isinstance(first, str) else first[0]["text"])
+
+
+def test_a_protocol_has_the_students_work_said_by_the_user() -> None:
+    for item in (one for one in demo_items() if not one.images and one.tags["use_case"] != "adaptive"):
+        messages = first_messages(read_card(FOLDER / "text.yaml", "user_work"), item, "system")
+        assert [message["role"] for message in messages] == ["system", "user"]
+        assert messages[1]["content"] == f"{item.vars['question']}\n\n{item.vars['work']}"
+
+
+def test_the_copy_has_its_556_items_and_their_criteria(data: Path) -> None:
+    records = read_source(data / "tutorbench/train.csv", "csv")
+    items = LOADERS["tutorbench_copied_text"].load(records, "copy_text")
+    assert len(items) == len({item.id for item in items}) == 556
+    kept, left = sum(len(item.reference["criteria"]) for item in items), sum(i.reference["left_out"] for i in items)
+    assert (kept + left, left) == (5465, 32)
+    sizes = [len(item.reference["criteria"]) + item.reference["left_out"] for item in items]
+    assert (min(sizes), max(sizes)) == (3, 28)
+    tags = [one for item in items for one in item.reference["criterion_tags"].values()]
+    assert Counter(one["severity"] for one in tags) == {
+        "critical": 3888,
+        "not_critical": 1419,
+        "critical_negative": 126,
+    }
+    assert all(one["prohibits"] for one in tags if one["severity"] == "critical_negative")
+    assert {one["skill"] for one in tags} == {None, *tutorbench.SKILLS.values()}
+    assert {name for one in tags for name in one["dimensions"]} <= set(tutorbench.DIMENSIONS)
+    assert Counter(item.tags["use_case"] for item in items)["adaptive"] == 282
+    assert sum("use_case_from" in item.tags for item in items) == 274
+    assert len({item.cluster for item in items}) == 324  # 556 samples are of 324 problems: intervals need to know
+    weights = {one["weight"] for item in items for one in item.reference["criteria"].values()}
+    assert weights == {5.0, 1.0, -5.0}
+
+
+def record(**changes: Any) -> dict[str, Any]:
+    rubric = [{"attributes": {"severity": "critical"}, "criteria": "The response must help."}]
+    return {
+        "TASK_ID": "a",
+        "BATCH": "USE_CASE_1_TEXT",
+        "SUBJECT": "Physics",
+        "PROMPT": "Why?",
+        "UC1_INITIAL_EXPLANATION": "Because.",
+        "FOLLOW_UP_PROMPT": "Why though?",
+        "RUBRICS": json.dumps(rubric),
+        "bloom_taxonomy": "Apply",
+        **changes,
+    }
+
+
+def rubric_of(*severities: str) -> str:
+    return json.dumps([{"attributes": {"severity": one}, "criteria": f"The response is {one}."} for one in severities])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"BATCH": "USE_CASE_4_TEXT"}, "BATCH is USE_CASE_1_TEXT or the like"),
+        ({"BATCH": ""}, "BATCH is USE_CASE_1_TEXT or the like"),
+        ({"RUBRICS": "[{"}, "RUBRICS is no JSON"),
+        ({"RUBRICS": "[]"}, "no list of criteria"),
+        ({"RUBRICS": '{"criteria": 1}'}, "no list of criteria"),
+        ({"RUBRICS": '["be good"]'}, "needs a text and a severity"),
+        ({"RUBRICS": rubric_of("fatal")}, "needs a text and a severity"),
+        ({"RUBRICS": rubric_of("critical_negative", "deleted")}, "no criterion with a positive weight"),
+        ({"PROMPT": " "}, "is missing"),
+        ({"FOLLOW_UP_PROMPT": None}, "is missing"),
+        ({"BATCH": "USE_CASE_2_TEXT", "FOLLOW_UP_PROMPT": ""}, "is missing"),
+    ],
+)
+def test_a_broken_record_is_named(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=r"record 1: .*" + re.escape(said)):
+        tutorbench.text([record(), record(**changes)], "text")
+
+
+def test_deleted_criteria_are_left_out_and_counted() -> None:
+    [item] = tutorbench.text(
+        [record(RUBRICS=rubric_of("critical", "deleted", "critical_negative", "not_critical"))], "t"
+    )
+    # The names keep their places, so that people's ratings of the whole rubric still fit.
+    assert {name: one["weight"] for name, one in item.reference["criteria"].items()} == {"c01": 5, "c03": -5, "c04": 1}
+    assert item.reference["left_out"] == 1
+
+
+def test_a_tag_that_nobody_knows_is_a_level_of_its_own() -> None:
+    rubric = [
+        {
+            "attributes": {
+                "severity": "critical",
+                "tutoring_skill": "Uses Humour! ",
+                "eval_dimension": "style_tone, Wit ",
+            },
+            "criteria": "The response must be witty.",
+        }
+    ]
+    [item] = tutorbench.text([record(RUBRICS=json.dumps(rubric), bloom_taxonomy="Meta-Cognition")], "text")
+    assert item.reference["criterion_tags"]["c01"]["skill"] == "uses_humour"
+    assert item.reference["criterion_tags"]["c01"]["dimensions"] == ["style_tone", "wit"]
+    assert item.tags["bloom"] == "meta_cognition"
+
+
+def test_the_use_case_of_a_row_without_a_batch_is_guessed_and_said() -> None:
+    bare = {name: value for name, value in record().items() if name not in {"TASK_ID", "BATCH"}}
+    rows = [
+        bare,
+        {**bare, "UC1_INITIAL_EXPLANATION": "", "RUBRICS": rubric_of("critical", "critical_negative")},
+        {**bare, "UC1_INITIAL_EXPLANATION": "", "RUBRICS": rubric_of("critical")},
+        {
+            **bare,
+            "UC1_INITIAL_EXPLANATION": "",
+            "RUBRICS": json.dumps(
+                [{"attributes": {"severity": "critical"}, "criteria": "The response must hint at x."}]
+            ),
+        },
+    ]
+    items = tutorbench.copied_text(rows, "copy_text")
+    assert [item.tags["use_case"] for item in items] == ["adaptive", "active_learning", "assessment", "active_learning"]
+    assert ["use_case_from" in item.tags for item in items] == [False, True, True, True]
+    assert [item.id for item in items] == ["row-0001", "row-0002", "row-0003", "row-0004"]
+
+
+def test_the_papers_overall_is_the_mean_weighted_by_samples() -> None:
+    rows = [row for row in paper_rows(printed_numbers()) if row["group"] == "ranked"]
+    assert len(rows) == 12
+    for row in rows:
+        text, multimodal, overall = row["cells"]
+        assert overall == pytest.approx((662 * text + 828 * multimodal) / 1490, abs=0.0151), row["who"]
+
+
+def test_the_papers_interval_is_normal() -> None:
+    for row in paper_rows(printed_numbers()):
+        n = 662 if row["group"] == "text-only model" else 1490
+        spread = row["normal"] * np.sqrt(n) / 1.959964  # in points: the scores of samples lie between -100 and 100
+        assert 18 < spread < 23, row["who"]
+    values = [0.0, 0.5, 1.0, 1.0]
+    by_hand = 1.959963984540054 * np.sqrt(sum((v - 0.625) ** 2 for v in values) / 3) / 2
+    assert normal_half_width(values) == pytest.approx(by_hand)
+    assert normal_half_width([0.5]) is None
+
+
+def case(name: str, task: str = "text", **tags: str) -> Item:
+    """An item with a +5, a +1 and a -5 criterion."""
+    told = {
+        "c01": (5.0, "critical", "core_difficulty", ["truthfulness"]),
+        "c02": (1.0, "not_critical", None, ["style_tone", "truthfulness"]),
+        "c03": (-5.0, "critical_negative", "examples", []),
+    }
+    return Item(
+        id=name,
+        task=task,
+        cluster=f"p-{name}",
+        vars={"question": name},
+        reference={
+            "criteria": {key: {"title": key, "definition": key, "weight": one[0]} for key, one in told.items()},
+            "criterion_tags": {
+                key: {
+                    "severity": one[1],
+                    "prohibits": True,
+                    "skill": one[2],
+                    "dimensions": one[3],
+                    "explicitness": "explicit",
+                    "objectivity": None,
+                }
+                for key, one in told.items()
+            },
+            "left_out": 0,
+        },
+        tags={"use_case": "adaptive", "modality": task, "subject": "Physics", **tags},
+    )
+
+
+def judged(item: str, passed: Mapping[str, bool | None], task: str = "text", model: str = "m") -> Judgement:
+    verdicts = [Verdict(criterion=name, value=value, reason=f"of {name}") for name, value in passed.items()]
+    return Judgement(id=item, task=task, model=model, rubric="tutorbench", key="k", verdicts=verdicts, raw="{}")
+
+
+def all_of(first: bool | None, second: bool | None, third: bool | None) -> dict[str, bool | None]:
+    return {"c01": first, "c02": second, "c03": third}
+
+
+ITEMS = [case("a", bloom="apply"), case("b", subject="Biology"), case("c"), case("d", task="multimodal")]
+SAID = [
+    judged("a", all_of(True, True, True)),  # 6 of 6
+    judged("b", all_of(True, False, False)),  # 5 - 5 of 6: the prohibition is violated
+    judged("c", all_of(False, None, True)),  # not known
+    judged("d", all_of(False, True, False), task="multimodal"),  # 1 - 5 of 6
+]
+
+
+def test_the_grades_of_an_item_and_what_is_missing() -> None:
+    weighing = Weighing({(item.task, item.id): item for item in ITEMS}, "by_phrasing")
+    grades = {(one.id, one.criterion): one for one in grades_by_judge(SAID, "m", weighing) if "robust" in one.grader}
+    assert grades["a", ARR_W].value == 1 and grades["b", ARR_W].value == 0
+    assert grades["c", ARR_W].value is None and grades["c", ARR_W].why_none == "1 of 3 criteria have no verdict"
+    assert grades["d", ARR_W].value == pytest.approx(-4 / 6) and grades["d", f"{ARR_W}_clipped"].value == 0
+    assert grades["b", f"{ARR_W}/satisfied"].value == pytest.approx(5 / 6)
+    assert grades["a", f"{ARR_W}/satisfied"].value == pytest.approx(1 / 6)
+    assert grades["b", "c03"].reason == "of c03"
+
+
+def broken_down(
+    tmp_path: Path, said: Sequence[Judgement], answered: Sequence[str], votes: dict[str, str] | None = None
+) -> dict[str, Score]:
+    for task in ("text", "multimodal"):
+        write_records(tmp_path / f"{task}.jsonl", [item for item in ITEMS if item.task == task])
+    write_records(tmp_path / "said.jsonl", said)
+    path = tmp_path / "votes.json"
+    path.write_text(json.dumps({"bloom": votes or {}}), encoding="utf-8")
+    cards = [read_card(FOLDER / f"{task}.yaml").card for task in ("text", "multimodal")]
+    out, of = tmp_path / "out.json", {"j": tmp_path / "said.jsonl"}
+    break_down(cards, answered, "m", tmp_path, of, path, "by_phrasing", out, 200, 1)
+    scores = [Score.model_validate(one) for one in json.loads(out.read_text(encoding="utf-8"))]
+    assert {(one.task, one.grader) for one in scores} == {("release", "j")}
+    return {one.metric: one for one in scores}
+
+
+def test_every_breakdown_by_hand(tmp_path: Path) -> None:
+    found = broken_down(tmp_path, SAID, ["text", "multimodal"], {"text/b": "create"})
+    value = {name: None if one.value is None else round(one.value, 6) for name, one in found.items()}
+    third = round((1 + 0 - 4 / 6) / 3, 6)
+    assert value[OVERALL] == value[ANSWERED] == value["use_case/adaptive"] == third
+    assert (found[OVERALL].n, found[OVERALL].missing, found[OVERALL].clusters) == (3, 1, 3)
+    assert found[OVERALL].normal == pytest.approx(normal_half_width([1.0, 0.0, -4 / 6]))
+    assert value["answered_clipped"] == round(1 / 3, 6)
+    assert value["answered_violated"] == third
+    assert value["answered_satisfied"] == round((1 / 6 + 5 / 6 + 1 / 6) / 3, 6)
+    assert (value["modality/text"], value["modality/multimodal"]) == (0.5, round(-4 / 6, 6))
+    assert (value["subject/Biology"], value["bloom/apply"], value["bloom_vote/create"]) == (0.0, 1.0, 0.0)
+    # Criteria: c01 is passed twice of four; c02 twice of three that could be read; c03 is kept twice of four.
+    assert (value["severity/critical"], value["severity/not_critical"]) == (0.5, round(2 / 3, 6))
+    assert (value["severity/critical_negative"], value["skill/examples"]) == (0.5, 0.5)
+    assert value["skill/core_difficulty"] == 0.5 and "skill/None" not in value
+    assert value["dimension/style_tone"] == round(2 / 3, 6) and value["dimension/truthfulness"] == round(4 / 7, 6)
+    assert value["pass_rate"] == value["explicitness/explicit"] == round(6 / 11, 6)
+    assert found["pass_rate"].missing == 1 and not any(name.startswith("objectivity") for name in value)
+    for one in found.values():
+        assert one.value is None or one.low is None or one.low <= one.value <= (one.high or 0)
+
+
+def test_a_tutor_without_pictures_has_no_overall_score_and_is_not_zero(tmp_path: Path) -> None:
+    found = broken_down(tmp_path, SAID[:3], ["text"])
+    assert found[OVERALL].value is None and found[OVERALL].n == found[OVERALL].missing == 0
+    assert found["modality/text"].value == found[ANSWERED].value == 0.5
+    assert "modality/multimodal" not in found
+
+
+@pytest.mark.parametrize(
+    ("levels", "expected"),
+    [
+        (["Apply", "Apply", "Create"], "apply"),
+        (["Apply", "Analyze", "Create"], None),
+        (["Apply", "Apply", "Apply"], "apply"),
+        (["Apply", "Apply"], "apply"),
+        (["Apply"], None),
+        ([], None),
+        (["Apply", "Apply", "Create", "Create"], None),
+    ],
+)
+def test_the_vote_of_three(levels: list[str], expected: str | None) -> None:
+    assert vote(levels) == expected
+
+
+def test_tags_by_models_against_each_other_and_the_release(tmp_path: Path) -> None:
+    def tagged(name: str, **labels: str) -> Judgement:
+        verdicts = [Verdict(criterion=key, value=value) for key, value in labels.items()]
+        return Judgement(id=name, task="text", model=None, rubric="r", key="k", verdicts=verdicts, raw="")
+
+    said = {
+        "one": [tagged("a", bloom="Apply"), tagged("b", bloom="Create"), tagged("a/c01", skill="core_difficulty")],
+        "two": [tagged("a", bloom="Apply"), tagged("b", bloom="Remember"), tagged("a/c02", dimension="truthfulness")],
+        "three": [tagged("a", bloom="Analyze"), tagged("a/c03", skill="none")],
+    }
+    vote_tags(ITEMS[:2], said, tmp_path / "tags.json")
+    found = json.loads((tmp_path / "tags.json").read_text(encoding="utf-8"))
+    assert found["bloom"] == {"text/a": "apply", "text/b": None} and found["covered"] == 0.5
+    rows = {(row["tagger"], row["tag"]): row["same"] for row in found["with_release"]}
+    assert rows == {
+        ("one", "bloom"): 1.0,
+        ("one", "skill"): 1.0,
+        ("two", "bloom"): 1.0,
+        ("two", "dimension"): 1.0,  # one of the two dimensions of c02
+        ("three", "bloom"): 0.0,
+        ("three", "skill"): 0.0,  # the release says examples
+    }
+    assert found["pairs"][0] == {"taggers": ["one", "two"], **agreement(["Apply", "Create"], ["Apply", "Remember"])}
+    assert found["pairs"][0]["same"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("scores", "below", "hard"),
+    [
+        ([0.1, 0.2, 0.49, 0.5, 0.9], 3, True),
+        ([0.1, 0.2, 0.5, 0.5, 0.9], 2, False),  # half is not below half
+        ([-1.0, None, 0.2, 0.6, 0.6], 2, None),
+        ([0.9, None, 0.9, 0.9, 0.1], 1, False),
+        ([0.1, 0.1, 0.1, None, None], 3, True),
+    ],
+)
+def test_the_difficulty_filter(scores: list[float | None], below: int, hard: bool | None) -> None:
+    found = hardness(ITEMS[0], {f"m{place}": score for place, score in enumerate(scores)}, 0.5, 3)
+    assert (found.below, found.hard) == (below, hard)
+
+
+def test_the_difficulty_filter_writes_every_item(tmp_path: Path) -> None:
+    said = tmp_path / "said.jsonl"
+    write_records(said, [*SAID, *(one.model_copy(update={"model": "n"}) for one in SAID[:1])])
+    filter_by_difficulty(ITEMS, [said], ["m", "n"], "by_phrasing", 0.5, 1, tmp_path / "hard.csv")
+    with open(tmp_path / "hard.csv", encoding="utf-8", newline="") as handle:
+        rows = {row["item"]: row for row in csv.DictReader(handle)}
+    assert {name: row["hard"] for name, row in rows.items()} == {"a": "no", "b": "yes", "c": "unknown", "d": "yes"}
+    assert (rows["a"]["m"], rows["a"]["n"], rows["b"]["n"], rows["d"]["scored"]) == ("1.0000", "1.0000", "", "1")
+
+
+RATINGS = """task,item,tutor,criterion,label,annotator
+text,a,m,c01,pass,ann
+text,a,m,c01,pass,ben
+text,a,m,c01,pass,cem
+text,a,m,c02,PASS,ann
+text,a,m,c02,fail,ben
+text,a,m,c02,pass,cem
+text,b,m,c01,fail,ann
+text,b,m,c01,fail,ben
+text,b,m,c01,pass,cem
+text,b,m,c02,fail,ann
+text,b,m,c02,pass,ben
+"""
+
+
+def rated(tmp_path: Path, ratings: str) -> dict[tuple[str, str], Score]:
+    people, said = tmp_path / "people.csv", tmp_path / "said.jsonl"
+    people.write_text(ratings, encoding="utf-8")
+    write_records(said, SAID)
+    items = {(item.task, item.id): item for item in ITEMS}
+    judge_ratings("j", [said], people, items, tmp_path / "out.json", 100, 1)
+    scores = [Score.model_validate(one) for one in json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))]
+    return {(one.model, one.metric): one for one in scores}
+
+
+def test_a_judge_against_raters_by_hand(tmp_path: Path) -> None:
+    found = rated(tmp_path, RATINGS)
+    value = {key: None if one.value is None else round(one.value, 6) for key, one in found.items()}
+    # ann against the others: a/c01 2 of 2, a/c02 1 of 2, b/c01 1 of 2, b/c02 0 of 1.
+    assert value["ann", "agreement"] == round(4 / 7, 6)
+    assert value["ben", "agreement"] == round((2 + 0 + 1 + 0) / 7, 6)
+    assert value["cem", "agreement"] == round((2 + 1 + 0) / 6, 6)
+    assert value["all", "mean_agreement"] == round((4 / 7 + 3 / 7 + 3 / 6) / 3, 6)
+    # The judge says pass, pass, pass, fail.
+    assert value["j", "agreement/ann"] == 0.75 and value["j", "agreement/ben"] == 0.25
+    assert value["j", "agreement"] == round((3 + 1 + 3) / 11, 6)
+    # Majorities: pass, pass, fail, and b/c02 divides them. True positives 2, one false positive.
+    assert value["j", "f1/all"] == 0.8 and (found["j", "f1/all"].n, found["j", "f1/all"].missing) == (3, 1)
+    assert value["j", "f1/critical"] == round(2 / 3, 6) and value["j", "f1/not_critical"] == 1.0
+    assert value["cem", "f1"] == 0.8 and value["ann", "f1"] == 1.0
+    assert {one.task for one in found.values()} == {"raters"} and {one.grader for one in found.values()} == {"j"}
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("text,a,m,c09,pass,ann", "has judged no c09 of m's reply to text/a"),
+        ("text,zz,m,c01,pass,ann", "has judged no c01 of m's reply to text/zz"),
+        ("text,a,m,c01,maybe,ann", "no such label c01: 'maybe'"),
+        ("text,a,m,,pass,ann", "criterion is missing"),
+    ],
+)
+def test_a_rating_of_nothing_is_refused_with_its_name(tmp_path: Path, row: str, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        rated(tmp_path, f"{RATINGS.splitlines()[0]}\n{row}\n")
+
+
+def test_ratings_of_other_rubrics_are_no_ratings(tmp_path: Path) -> None:
+    assert rated(tmp_path, f"{RATINGS.splitlines()[0]}\nmistake_remediation,a,m,Mistake_Location,Yes,ann\n") == {}

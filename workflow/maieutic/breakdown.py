@@ -1,0 +1,165 @@
+"""Scores of a pool of tasks whose items bring weighted criteria: overall, and by every tag of items and criteria.
+
+TutorBench, section 3: ARR_w by modality, use case, subject and Bloom level is the mean of items; evaluation dimensions,
+tutoring skills, explicitness, objectivity and severity are pass rates of criteria. A criterion with a negative weight
+passes here where its weight is not counted, so that more is better everywhere.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from maieutic.cards import Card
+from maieutic.graders.judges import ARR_W, Weighing, grades_by_judge, weighed_criteria
+from maieutic.graders.rubric import READINGS, NegativeWeights, good
+from maieutic.judges.tagging import read_votes
+from maieutic.metrics import share
+from maieutic.records import Grade, Item, Judgement, Score, read_records
+from maieutic.score import write_scores
+from maieutic.stats import Interval, clustered_interval, normal_half_width
+
+OVERALL = "overall"
+ANSWERED = "answered"  # as overall, of a tutor that was not asked everything too
+ITEM_TAGS = ("modality", "use_case", "subject", "bloom")
+CRITERION_TAGS = ("skill", "explicitness", "objectivity", "severity")
+VOTE = "bloom_vote"
+
+
+class Value(NamedTuple):
+    """One item's or criterion's number and the problem that it belongs to; None where a verdict is missing."""
+
+    value: float | None
+    problem: str
+
+
+Slices = dict[str, list[Value]]
+
+
+class Rated(NamedTuple):
+    """One item with what a judge says of one reply: its scores by name, and its verdicts by criterion."""
+
+    item: Item
+    scores: Mapping[str, float | None]
+    verdicts: Mapping[str, bool]
+
+
+def rated_items(items: Iterable[Item], grades: Sequence[Grade]) -> list[Rated]:
+    """The items that a judge was asked about."""
+    scores: dict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
+    verdicts: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
+    for grade in grades:
+        key, name = (grade.task, grade.id), str(grade.criterion)
+        if not grade.grader.endswith("/robust"):
+            continue
+        if name.startswith(ARR_W):
+            scores[key][name] = None if grade.value is None else float(grade.value)
+        elif isinstance(grade.value, bool):
+            verdicts[key][name] = grade.value
+    return [
+        Rated(item, scores[item.task, item.id], verdicts[item.task, item.id])
+        for item in items
+        if (item.task, item.id) in scores
+    ]
+
+
+def item_slices(rated: Sequence[Rated], votes: Mapping[str, str | None]) -> Slices:
+    """ARR_w of the items by their tags. votes: the Bloom level of each item by most taggers."""
+    found: Slices = defaultdict(list)
+    for one in rated:
+        value = Value(one.scores[ARR_W], one.item.cluster)
+        for name in ITEM_TAGS:
+            if name in one.item.tags:
+                found[f"{name}/{one.item.tags[name]}"].append(value)
+        if level := votes.get(f"{one.item.task}/{one.item.id}"):
+            found[f"{VOTE}/{level}"].append(value)
+    return found
+
+
+def criterion_slices(rated: Sequence[Rated], weighing: Weighing) -> Slices:
+    """Whether each criterion speaks for the reply, by its tags; one with several dimensions counts in each."""
+    found: Slices = defaultdict(list)
+    for one in rated:
+        tags = one.item.reference["criterion_tags"]
+        for name, weighed in weighed_criteria(one.item).items():
+            said = one.verdicts.get(name)
+            value = None if said is None else float(good(weighed, said, weighing.reading))
+            entry = Value(value, one.item.cluster)
+            found["pass_rate"].append(entry)
+            for kind in CRITERION_TAGS:
+                if tags[name][kind]:
+                    found[f"{kind}/{tags[name][kind]}"].append(entry)
+            for dimension in tags[name]["dimensions"]:
+                found[f"dimension/{dimension}"].append(entry)
+    return found
+
+
+def reading_slices(rated: Sequence[Rated]) -> Slices:
+    """All items that the tutor was asked, clipped too, and under every reading of the negative weight."""
+    names = {ANSWERED: ARR_W, f"{ANSWERED}_clipped": f"{ARR_W}_clipped"}
+    names |= {f"{ANSWERED}_{each}": f"{ARR_W}/{each}" for each in READINGS}
+    return {shown: [Value(one.scores[name], one.item.cluster) for one in rated] for shown, name in names.items()}
+
+
+def score_slice(pool: str, model: str, judge: str, name: str, values: Sequence[Value], drawn: tuple[int, int]) -> Score:
+    """The mean of a slice with both intervals. drawn: resamples and seed."""
+    known = [(one.value, one.problem) for one in values if one.value is not None]
+    numbers, problems = [value for value, _ in known], [problem for _, problem in known]
+    interval = Interval(None, None)
+    if numbers:
+        counts = np.array([[number, 1.0] for number in numbers])
+        interval = clustered_interval(counts, lambda sums: share(sums[..., 0], sums[..., 1]), problems, *drawn)
+    return Score(
+        task=pool,
+        model=model,
+        metric=name,
+        scoring="robust",
+        grader=judge,
+        headline=name == OVERALL,
+        value=float(np.mean(numbers)) if numbers else None,
+        low=interval.low,
+        high=interval.high,
+        n=len(numbers),
+        missing=len(values) - len(numbers),
+        clusters=len(set(problems)),
+        normal=normal_half_width(numbers),
+    )
+
+
+def break_down(
+    cards: Sequence[Card],
+    answered: Sequence[str],
+    model: str,
+    items_dir: Path,
+    judgements: Mapping[str, Path],
+    votes_path: Path | None,
+    reading: NegativeWeights,
+    out: Path,
+    resamples: int,
+    seed: int,
+) -> None:
+    """Write every score of one tutor by slice, for each judge and each pool of the cards.
+
+    answered: the tasks that the tutor was asked; a pool of which it was not asked everything has no overall score, as a
+    model without pictures has none in Table 1.
+    """
+    scores: list[Score] = []
+    votes = read_votes(votes_path) if votes_path else {}
+    for pool in dict.fromkeys(card.pool for card in cards if card.pool):
+        tasks = [card.task for card in cards if card.pool == pool]
+        mine = [task for task in tasks if task in answered]
+        items = [item for task in mine for item in read_records(items_dir / f"{task}.jsonl", Item)]
+        weighing = Weighing({(item.task, item.id): item for item in items}, reading)
+        for judge, path in judgements.items():
+            rated = rated_items(items, grades_by_judge(read_records(path, Judgement), model, weighing))
+            if not rated:
+                continue
+            of_all = reading_slices(rated)
+            slices = {OVERALL: of_all[ANSWERED] if mine == tasks else [], **of_all}
+            slices |= {**item_slices(rated, votes), **criterion_slices(rated, weighing)}
+            scores += [score_slice(pool, model, judge, name, of, (resamples, seed)) for name, of in slices.items()]
+    write_scores(scores, out)

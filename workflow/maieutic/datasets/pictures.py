@@ -1,0 +1,233 @@
+"""Pictures of a dataset's records: fetched once, looked at, kept under their checksums.
+
+A picture lies in the Parquet file itself, beside the source file, or at an address. Its file is named by its SHA-256,
+so that a request which names the file names the bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import requests
+
+from maieutic.datasets.sources import Copy, Dataset, Edition, Pictures, Source, read_source
+from maieutic.errors import UserError
+from maieutic.files import sha256_of, whole_file
+from maieutic.journal import Journal, Line
+from maieutic.progress import Progress
+from maieutic.records import Picture, read_records, write_records
+
+log = logging.getLogger(__name__)
+KEPT = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp", "GIF": "gif"}  # what model servers take; others become PNG
+MOST_BYTES = 32 << 20
+TRIES = 4
+TIMEOUT = (20.0, 60.0)  # seconds to connect, and between two blocks
+FETCHED = ".fetched.jsonl"  # addresses that are known already, one line each
+
+
+class Missing(Exception):
+    """There is no such picture, and asking again would not help."""
+
+
+class Place(NamedTuple):
+    """Where one record's picture is."""
+
+    record: int
+    address: str
+    embedded: bytes | None
+
+
+KNOWN = {"file", "width", "height", "why_none"}
+
+
+class Fetched(Line):
+    """What was found at an address, its key."""
+
+    file: str | None
+    width: int | None = None
+    height: int | None = None
+    why_none: str | None = None
+
+    def picture(self, place: Place) -> Picture:
+        """It as a record's picture."""
+        return Picture(
+            record=place.record,
+            address=place.address,
+            origin="address" if self.file else None,
+            **self.model_dump(include=KNOWN),
+        )
+
+
+def fetch_pictures(
+    name: str, dataset: Dataset, edition: Edition, source: Path, folder: Path | None, store: Path, out: Path
+) -> None:
+    """Write the list of a dataset's pictures, whose files are in `store`.
+
+    folder: where paths begin, beside the source file. A picture that is gone for good is listed with the reason; any
+    other failure ends the job, and the next one goes on. Raises UserError where pictures come from addresses and the
+    list is not the pinned one.
+    """
+    copy, pictures = dataset.copy_of(name, edition), dataset.pictures
+    assert pictures is not None, "only a dataset with pictures has such a job"
+    store.mkdir(parents=True, exist_ok=True)
+    places = list(places_of(source, pictures, dataset.form_of(edition)))
+    progress = Progress(f"{name}: pictures", len(places))
+    found: list[Picture] = []
+    with Journal(store / FETCHED, Fetched) as journal:
+        for place in places:
+            known = journal.answers.get(place.address) if is_address(place) else None
+            if known and (known.file is None or intact(store / known.file)):
+                picture = known.picture(place)
+            else:
+                picture = one_picture(place, folder, store)
+                if is_address(place):
+                    journal.append(Fetched(key=place.address, **picture.model_dump(include=KNOWN)))
+            progress.step(known=known is not None)
+            found.append(picture)
+    progress.say()
+    write_records(out.with_suffix(".new"), found)
+    check_pinned(name, edition, copy, found, out.with_suffix(".new"))
+    out.with_suffix(".new").replace(out)
+    if lost := [one for one in found if one.file is None]:
+        log.warning("%s: %d of %d pictures are not to be had, %s", name, len(lost), len(found), lost[0].why_none)
+
+
+def intact(path: Path) -> bool:
+    """Whether a picture's file holds what its name says."""
+    return path.is_file() and sha256_of(path) == path.stem
+
+
+def is_address(place: Place) -> bool:
+    """Whether a picture comes over the network."""
+    return not place.embedded and place.address.startswith(("http://", "https://"))
+
+
+def places_of(source: Path, pictures: Pictures, form: str) -> Iterator[Place]:
+    """Each record's picture, where it names one. Embedded ones are read a row group at a time: they are large."""
+    if form == "parquet" and pictures.embedded:
+        yield from embedded_places(source, pictures, pictures.embedded)
+        return
+    for number, record in enumerate(read_source(source, form)):
+        if address := address_of(record, pictures):
+            yield Place(number, address, None)
+
+
+def address_of(record: Source, pictures: Pictures) -> str:
+    """The address that a record names, or nothing."""
+    return str(record.get(pictures.address) or "").strip()
+
+
+def embedded_places(source: Path, pictures: Pictures, column: str) -> Iterator[Place]:
+    """Pictures in a column of the hub's type: `bytes` and `path`."""
+    import pyarrow.parquet as pq
+
+    whole = pq.ParquetFile(source)
+    number = 0
+    for group in range(whole.num_row_groups):
+        for row in whole.read_row_group(group, columns=[column, pictures.address]).to_pylist():
+            held = row[column]
+            data = held.get("bytes") if isinstance(held, dict) else held
+            if data or address_of(row, pictures):
+                yield Place(number, address_of(row, pictures), data)
+            number += 1
+
+
+def one_picture(place: Place, folder: Path | None, store: Path) -> Picture:
+    """Bring one picture into the store. Raises UserError for a passing failure."""
+    try:
+        data = place.embedded or (download(place.address) if is_address(place) else beside(place.address, folder))
+        data, suffix, width, height = looked_at(data)
+    except Missing as missing:
+        return Picture(record=place.record, address=place.address, file=None, why_none=str(missing))
+    file = f"{hashlib.sha256(data).hexdigest()}.{suffix}"
+    with whole_file(store / file, "wb") as handle:
+        handle.write(data)
+    origin = "embedded" if place.embedded else "address" if is_address(place) else "path"
+    return Picture(record=place.record, address=place.address, file=file, origin=origin, width=width, height=height)
+
+
+def beside(path: str, folder: Path | None) -> bytes:
+    """The bytes of a file beside the source file, and nowhere else."""
+    if folder is None:
+        raise Missing("a path, and there is no folder to look in")
+    file = (folder / path).resolve()
+    if not file.is_relative_to(folder.resolve()) or not file.is_file():
+        raise UserError(str(folder / path), "the picture is not there", "mend data_dir")
+    return file.read_bytes()
+
+
+def looked_at(data: bytes) -> tuple[bytes, str, int, int]:
+    """The bytes, their suffix, width and height in pixels. Raises Missing for what is no picture."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(data)) as picture:
+            picture.load()
+            size, kind = picture.size, str(picture.format)
+            if kind not in KEPT:
+                converted = io.BytesIO()
+                picture.convert("RGB").save(converted, "PNG")
+                data, kind = converted.getvalue(), "PNG"
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
+        raise Missing(f"no picture: {str(error)[:80]}") from None
+    return data, KEPT[kind], *size
+
+
+def download(url: str) -> bytes:
+    """The bytes at an address. Raises Missing where the server says that there is nothing, UserError otherwise."""
+    problem = ""
+    for attempt in range(TRIES):
+        if attempt:
+            time.sleep(0.5 * 2**attempt)
+        try:
+            return transfer(url)
+        except requests.HTTPError as error:
+            status = error.response.status_code
+            if status < 500 and status not in {408, 425, 429}:
+                raise Missing(f"the server answers {status}") from None
+            problem = f"the server answers {status}"
+        except (requests.RequestException, OSError) as error:
+            problem = type(error).__name__
+    raise UserError(url, f"no picture in {TRIES} tries ({problem})", "run again where there is a network")
+
+
+def transfer(url: str) -> bytes:
+    """One try at an address; a body that is too long, or ends early, is none."""
+    with requests.get(url, stream=True, timeout=TIMEOUT) as answer:
+        answer.raise_for_status()
+        data = bytearray()
+        for block in answer.iter_content(1 << 16):
+            data += block
+            if len(data) > MOST_BYTES:
+                raise Missing(f"more than {MOST_BYTES >> 20} MB")
+        length = answer.headers.get("Content-Length")
+        if length and "Content-Encoding" not in answer.headers and len(data) != int(length):
+            raise requests.ConnectionError("the body ended early")
+    return bytes(data)
+
+
+def check_pinned(name: str, edition: Edition, copy: Copy, found: list[Picture], listed: Path) -> None:
+    """Pictures from addresses, and those of a demo, are what the registry says; embedded ones are pinned with it."""
+    key = f"datasets.{name}.{edition}.pictures"
+    digest = sha256_of(listed)
+    if copy.pictures is not None and digest != copy.pictures:
+        listed.unlink()
+        raise UserError(key, f"the list of pictures should have {copy.pictures}, found {digest}", "they were altered")
+    if copy.pictures is None and any(one.origin != "embedded" and one.file for one in found):
+        listed.unlink()
+        raise UserError(
+            key,
+            "pictures that are not in the pinned file, and nobody has pinned them",
+            f"look at them, then set {digest}",
+        )
+
+
+def picture_names(listed: Path) -> dict[int, str | None]:
+    """By the number of its record, each picture's file; None where it is not to be had."""
+    return {one.record: one.file for one in read_records(listed, Picture)}

@@ -1,0 +1,66 @@
+"""Which items are hard: those under a score for most of some tutors (TutorBench, appendix A.1: 3 of 5 under 50 %)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from maieutic.files import safe_cell, whole_file
+from maieutic.graders.judges import ARR_W, Weighing, grades_by_judge
+from maieutic.graders.rubric import NegativeWeights
+from maieutic.records import Item, Judgement, read_records
+
+COLUMNS = ("task", "item", "subject", "below", "scored", "hard")
+
+
+class Hardness(NamedTuple):
+    """One item: by tutor its score (None: not known), and how many are below the bound."""
+
+    item: Item
+    scores: dict[str, float | None]
+    below: int
+    hard: bool | None
+
+
+def hardness(item: Item, scores: Mapping[str, float | None], below: float, at_least: int) -> Hardness:
+    """Whether an item is hard; None where the scores that are missing could decide it."""
+    low = sum(value is not None and value < below for value in scores.values())
+    open_ = sum(value is None for value in scores.values())
+    hard = True if low >= at_least else None if low + open_ >= at_least else False
+    return Hardness(item, dict(scores), low, hard)
+
+
+def filter_by_difficulty(
+    items: Sequence[Item],
+    judgements: Sequence[Path],
+    tutors: Sequence[str],
+    reading: NegativeWeights,
+    below: float,
+    at_least: int,
+    out: Path,
+) -> None:
+    """Write a CSV: one row an item, with every tutor's score and whether the item is kept as hard."""
+    said = [one for path in judgements for one in read_records(path, Judgement)]
+    weighing = Weighing({(item.task, item.id): item for item in items}, reading)
+    scores: dict[tuple[str, str], dict[str, float | None]] = {(item.task, item.id): {} for item in items}
+    for tutor in tutors:
+        for grade in grades_by_judge(said, tutor, weighing):
+            if grade.criterion == ARR_W and (grade.task, grade.id) in scores:
+                scores[grade.task, grade.id][tutor] = None if grade.value is None else float(grade.value)
+    with whole_file(out) as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow([*COLUMNS, *tutors])
+        for item in items:
+            # A tutor that takes no pictures has not been asked: its score is missing.
+            mine = {tutor: scores[item.task, item.id].get(tutor) for tutor in tutors}
+            writer.writerow([safe_cell(cell) for cell in row_of(hardness(item, mine, below, at_least))])
+
+
+def row_of(one: Hardness) -> list[object]:
+    """One item's row."""
+    known = sum(value is not None for value in one.scores.values())
+    hard = "unknown" if one.hard is None else "yes" if one.hard else "no"
+    values = ["" if value is None else f"{value:.4f}" for value in one.scores.values()]
+    return [one.item.task, one.item.id, one.item.tags.get("subject", ""), one.below, known, hard, *values]

@@ -1,0 +1,62 @@
+"""From the verdicts under an item's own weighted criteria to its score (TutorBench, equation 1).
+
+ARR_w = sum of w_i * 1[r_i] / sum of w_i * 1[w_i > 0]. A criterion of weight -5 says in the released data what a reply
+must not do, so that passing it is good; in the paper's Figure 1 it names the fault itself ("The response reveals the
+final answer"), so that passing it is bad. Which of both a negative weight counts is therefore a named reading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal, NamedTuple, get_args
+
+NegativeWeights = Literal["by_phrasing", "violated", "satisfied"]
+READINGS: tuple[NegativeWeights, ...] = get_args(NegativeWeights)
+PROHIBITS = re.compile(
+    r"\b(?:must|should|shall|may|can|does|do|did|is|are|will|would|ought to|need)\s*(?:not|n['\u2019]t)\b"
+    r"|\b(?:cannot|never|avoids?|avoided|avoiding|refrains?|without)\b",
+    re.IGNORECASE,
+)
+
+
+class Weighed(NamedTuple):
+    """One criterion of an item: its weight, and whether its words forbid something."""
+
+    weight: float
+    prohibits: bool
+
+
+def prohibits(criterion: str) -> bool:
+    """Whether a criterion is phrased as a prohibition ("must not reveal") and not as a fault ("reveals")."""
+    return PROHIBITS.search(criterion) is not None
+
+
+def counts(one: Weighed, passed: bool, reading: NegativeWeights) -> bool:
+    """Whether a criterion's weight is counted: a positive one where it is passed, a negative one by the reading."""
+    if one.weight > 0 or reading == "satisfied":
+        return passed
+    if reading == "violated":
+        return not passed
+    return not passed if one.prohibits else passed
+
+
+def good(one: Weighed, passed: bool, reading: NegativeWeights) -> bool:
+    """Whether a verdict speaks for the reply."""
+    return counts(one, passed, reading) == (one.weight > 0)
+
+
+def arr_w(criteria: Mapping[str, Weighed], passed: Mapping[str, bool], reading: NegativeWeights) -> float | None:
+    """The weighted average rubric rating of one item, not clipped; None without a positive weight.
+
+    Raises KeyError for a criterion without a verdict.
+    """
+    most = sum(one.weight for one in criteria.values() if one.weight > 0)
+    if not most:
+        return None
+    return sum(one.weight for name, one in criteria.items() if counts(one, passed[name], reading)) / most
+
+
+def clipped(value: float) -> float:
+    """A score within [0, 1], as section 2.3 says."""
+    return min(max(value, 0.0), 1.0)

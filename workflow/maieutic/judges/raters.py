@@ -1,0 +1,186 @@
+"""A rubric judge against people who rated the same criteria (TutorBench, section 3.7 and Figure 6).
+
+People's ratings are in the CSV of `run.human_labels`: task, item, tutor, criterion (c01, c02, ... of the item), label
+(pass or fail), annotator. A person's agreement is the share of the others' ratings of the same criteria that are the
+same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.metrics import cohen_kappa_score, f1_score
+
+from maieutic.errors import UserError
+from maieutic.judges.agreement import Measured, fleiss
+from maieutic.judges.ppi import PASSED, RATED, read_people
+from maieutic.judges.trust import Sampling, plain, score
+from maieutic.metrics import share
+from maieutic.records import Item, Judgement, Label, Score, read_records
+from maieutic.score import write_scores
+from maieutic.stats import clustered_interval
+
+TASK = "raters"
+ALL = "all"
+SEVERITIES = {"critical": ("critical", "critical_negative"), "not_critical": ("not_critical",)}
+Key = tuple[str, str, str, str]  # task, item, tutor, criterion
+
+
+class Rating(NamedTuple):
+    """One criterion of one reply: what people say, what the judge says, its severity and problem."""
+
+    people: dict[str, bool]
+    judge: bool | None
+    severity: str
+    problem: str
+
+    @property
+    def majority(self) -> bool | None:
+        """What most people say; None where they are divided."""
+        passes = sum(self.people.values())
+        return None if 2 * passes == len(self.people) else 2 * passes > len(self.people)
+
+
+def judge_ratings(
+    judge: str,
+    judgements: Sequence[Path],
+    people: Path,
+    items: Mapping[tuple[str, str], Item],
+    out: Path,
+    resamples: int,
+    seed: int,
+) -> None:
+    """Write a judge's agreement with people, theirs with each other, and F1 against the majority, by severity.
+
+    Raises UserError naming the first rating of a reply or criterion that this run has not judged.
+    """
+    labels = [one for one in read_people(people) if RATED.fullmatch(one.criterion)]
+    said = verdicts_of(one for path in judgements for one in read_records(path, Judgement))
+    check_known(people, labels, said)
+    ratings = ratings_of(labels, said, items)
+    write_scores(rating_scores(judge, ratings, Sampling(resamples, seed)) if ratings else [], out)
+
+
+def verdicts_of(judgements: Iterable[Judgement]) -> dict[Key, bool | None]:
+    """What a judge says of each criterion; a later answer counts where an earlier one left it out."""
+    found: dict[Key, bool | None] = {}
+    for one in judgements:
+        for verdict in one.verdicts:
+            key = one.task, one.id, str(one.model), str(verdict.criterion)
+            if isinstance(verdict.value, bool) or verdict.value is None:
+                found[key] = verdict.value if verdict.value is not None else found.get(key)
+    return found
+
+
+def check_known(path: Path, labels: Sequence[Label], said: Mapping[Key, bool | None]) -> None:
+    """Every rating is of something that was judged; ratings of tasks that this judge does not judge are not its own."""
+    tasks = {task for task, *_ in said}
+    for label in labels:
+        key = label.task, label.id, label.model, label.criterion
+        if label.task in tasks and key not in said:
+            raise UserError(
+                str(path),
+                f"this run has judged no {label.criterion} of {label.model}'s reply to {label.task}/{label.id}",
+                "item, tutor and criterion are named as in results/grades/judges",
+            )
+
+
+def ratings_of(
+    labels: Sequence[Label], said: Mapping[Key, bool | None], items: Mapping[tuple[str, str], Item]
+) -> list[Rating]:
+    """What people and the judge say of each criterion that people rated."""
+    by_key: dict[Key, dict[str, bool]] = defaultdict(dict)
+    for label in labels:
+        key = label.task, label.id, label.model, label.criterion
+        if key in said:
+            by_key[key][label.annotator or "1"] = label.label == PASSED
+    found = []
+    for key, people in by_key.items():
+        item = items[key[0], key[1]]
+        severity = item.reference["criterion_tags"][key[3]]["severity"]
+        found.append(Rating(people, said[key], severity, item.cluster))
+    return found
+
+
+Comparison = tuple[bool, bool, str]  # one's rating, another's, and the problem
+
+
+def with_others(rater: str, ratings: Sequence[Rating]) -> list[Comparison]:
+    """One person's ratings beside each of the others'."""
+    return [
+        (one.people[rater], other, one.problem)
+        for one in ratings
+        if rater in one.people
+        for name, other in one.people.items()
+        if name != rater
+    ]
+
+
+def judge_with(rater: str, ratings: Sequence[Rating]) -> list[Comparison]:
+    """The judge's ratings beside one person's."""
+    return [
+        (one.judge, one.people[rater], one.problem) for one in ratings if rater in one.people and one.judge is not None
+    ]
+
+
+def rating_scores(judge: str, ratings: Sequence[Rating], sampling: Sampling) -> list[Score]:
+    """Every number; `model` is the judge or the person that it is about."""
+    raters = sorted({name for one in ratings for name in one.people})
+    unread = sum(one.judge is None for one in ratings)
+    found = []
+    for name in raters:
+        found.append(agreement(name, "agreement", with_others(name, ratings), sampling))
+        found.append(agreement(judge, f"agreement/{name}", judge_with(name, ratings), sampling))
+        found.append(f1_against_majority(name, "f1", [(one.people.get(name), one) for one in ratings], sampling))
+    pooled = [comparison for name in raters for comparison in judge_with(name, ratings)]
+    found.append(agreement(judge, "agreement", pooled, sampling))
+    compared = [one for one in found if one.metric == "agreement" and one.model in raters]
+    between = [one.value for one in compared if one.value is not None]
+    found.append(plain(ALL, "mean_agreement", float(np.mean(between)) if between else None, len(between), 0))
+    several = [[str(value) for value in one.people.values()] for one in ratings if len(one.people) > 1]
+    usual = max((len(of) for of in several), key=lambda n: sum(len(of) == n for of in several), default=0)
+    found.append(plain(ALL, "fleiss_kappa", fleiss([of for of in several if len(of) == usual]), len(several), 0))
+    for name, severities in {ALL: None, **SEVERITIES}.items():
+        mine = [one for one in ratings if severities is None or one.severity in severities]
+        found.append(f1_against_majority(judge, f"f1/{name}", [(one.judge, one) for one in mine], sampling))
+    known = [(one.majority, one.judge) for one in ratings if one.majority is not None and one.judge is not None]
+    varied = len({gold for gold, _ in known}) > 1 or len({said for _, said in known}) > 1
+    kappa = float(cohen_kappa_score(*map(list, zip(*known, strict=True)))) if known and varied else None
+    found.append(plain(judge, "kappa_with_majority", kappa, len(known), unread))
+    return [one.model_copy(update={"task": TASK, "grader": judge}) for one in found]
+
+
+def agreement(model: str, metric: str, compared: Sequence[Comparison], sampling: Sampling) -> Score:
+    """The share of the same ratings, with its interval over problems."""
+    if not compared:
+        return plain(model, metric, None, 0, 0)
+    counts = np.array([[float(one == other), 1.0] for one, other, _ in compared])
+    problems = [problem for _, _, problem in compared]
+    interval = clustered_interval(counts, lambda sums: share(sums[..., 0], sums[..., 1]), problems, *sampling)
+    value = float(counts[:, 0].mean())
+    return score(model, metric, "robust", Measured(value, interval, len(compared), 0, len(set(problems))))
+
+
+def f1_against_majority(
+    model: str, metric: str, said: Sequence[tuple[bool | None, Rating]], sampling: Sampling
+) -> Score:
+    """F1 of `pass`, the majority's word being true; criteria that divide people are left out and counted."""
+    rated = [(value, one) for value, one in said if value is not None]
+    known = [(bool(value), bool(one.majority), one.problem) for value, one in rated if one.majority is not None]
+    if not known:
+        return plain(model, metric, None, 0, len(said))
+    counts = np.array([[value and gold, value and not gold, gold and not value] for value, gold, _ in known], float)
+    problems = [problem for *_, problem in known]
+    interval = clustered_interval(counts, f1_of, problems, *sampling)
+    value = float(f1_score([gold for _, gold, _ in known], [value for value, *_ in known], zero_division=0))
+    missing = len(rated) - len(known)
+    return score(model, metric, "robust", Measured(value, interval, len(known), missing, len(set(problems))))
+
+
+def f1_of(sums: Any) -> Any:
+    """F1 of summed true positives, false positives and false negatives."""
+    return share(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2])

@@ -1,0 +1,146 @@
+"""Tags that models give to items and criteria: Bloom levels by vote (TutorBench, section 3.4), skills (section 3.5).
+
+A level is assigned where at least two taggers agree and no other level has as many. Criteria carry tags of their own in
+the release, so a tagger that tags them is compared with those.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from maieutic.cards import Card
+from maieutic.files import write_json
+from maieutic.judges.cases import Case
+from maieutic.judges.judging import Work
+from maieutic.judges.rubrics import LoadedRubric, read_rubric
+from maieutic.records import Item, Judgement, read_records
+
+BLOOM = "bloom"
+NEEDED = 2  # taggers that agree
+NO_SKILL = "none"
+# By the tagger's criterion, the tag of a released criterion that it should match.
+OF_CRITERIA = {
+    "skill": "skill",
+    "explicitness": "explicitness",
+    "objectivity": "objectivity",
+    "dimension": "dimensions",
+}
+
+
+def work_on_tags(rubrics: Sequence[str], cards: Sequence[Card], items_dir: Path) -> Work:
+    """Every item of the cards' tasks, and every criterion of theirs, by the rubrics that are about one or the other."""
+    loaded = [read_rubric(name) for name in rubrics]
+    items = [item for card in cards for item in read_records(items_dir / f"{card.task}.jsonl", Item)]
+    return [(rubric, case) for rubric in loaded for item in items for case in cases_of(rubric, item)]
+
+
+def cases_of(loaded: LoadedRubric, item: Item) -> list[Case]:
+    """What is tagged of one item."""
+    if loaded.rubric.about == "items":
+        return [Case(item.id, item.task, None, item.vars, {})]
+    return [
+        Case(f"{item.id}/{name}", item.task, None, {**item.vars, "criterion": one["definition"]}, {})
+        for name, one in item.reference["criteria"].items()
+    ]
+
+
+Tags = dict[tuple[str, str], dict[str, str]]  # by task and what is tagged: each criterion's label
+
+
+def tags_by(judgements: Iterable[Judgement]) -> Tags:
+    """What one tagger says; what could not be read is left out."""
+    found: Tags = defaultdict(dict)
+    for one in judgements:
+        for verdict in one.verdicts:
+            if verdict.value is not None:
+                found[one.task, one.id][str(verdict.criterion)] = str(verdict.value)
+    return found
+
+
+def vote(levels: Sequence[str]) -> str | None:
+    """The level that at least two taggers name and more of them than any other; else none."""
+    ranked = Counter(levels).most_common(2)
+    if not ranked or ranked[0][1] < NEEDED or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
+        return None
+    return ranked[0][0].casefold()
+
+
+def vote_tags(items: Sequence[Item], said: Mapping[str, Sequence[Judgement]], out: Path) -> None:
+    """Write each item's Bloom level by vote, how many have one, and how far taggers agree with each other and the data.
+
+    said: what each tagger said.
+    """
+    tags = {name: tags_by(of) for name, of in said.items()}
+    levels = {
+        (item.task, item.id): [of[item.task, item.id][BLOOM] for of in tags.values() if BLOOM in of[item.task, item.id]]
+        for item in items
+    }
+    votes = {item: vote(named) for item, named in levels.items()}
+    agreed = [one for one in votes.values() if one is not None]
+    write_json(
+        out,
+        {
+            "bloom": {f"{task}/{item}": level for (task, item), level in votes.items()},
+            "taggers": list(said),
+            "items": len(items),
+            "covered": len(agreed) / len(items) if items else None,
+            "levels": dict(Counter(agreed)),
+            "pairs": [pair_agreement(one, other, tags) for one, other in combinations(tags, 2)],
+            "with_release": [row for name, of in tags.items() for row in agreement_with_release(name, of, items)],
+        },
+    )
+
+
+def pair_agreement(one: str, other: str, tags: Mapping[str, Tags]) -> dict[str, Any]:
+    """How far two taggers agree on Bloom levels."""
+    both = [
+        (of[BLOOM], tags[other][key][BLOOM])
+        for key, of in tags[one].items()
+        if BLOOM in of and BLOOM in tags[other][key]
+    ]
+    return {"taggers": [one, other], **agreement([a for a, _ in both], [b for _, b in both])}
+
+
+def agreement(first: Sequence[str], second: Sequence[str]) -> dict[str, Any]:
+    """Share of the same labels, and Cohen's kappa where both sides vary."""
+    from sklearn.metrics import cohen_kappa_score  # the environment that serves models has no scikit-learn
+
+    same = sum(a == b for a, b in zip(first, second, strict=True))
+    varied = len({*first}) > 1 or len({*second}) > 1
+    kappa = float(cohen_kappa_score(list(first), list(second))) if first and varied else None
+    return {"n": len(first), "same": same / len(first) if first else None, "kappa": kappa}
+
+
+def agreement_with_release(name: str, tags: Tags, items: Sequence[Item]) -> list[dict[str, Any]]:
+    """One row for each kind of tag that the release has too. Several dimensions: any of them is right."""
+    pairs: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for item in items:
+        said = tags[item.task, item.id].get(BLOOM)
+        if said and "bloom" in item.tags:
+            pairs[BLOOM].append((item.tags["bloom"], said.casefold()))
+        for criterion, known in item.reference["criterion_tags"].items():
+            given = tags[item.task, f"{item.id}/{criterion}"]
+            for kind, field in OF_CRITERIA.items():
+                if kind in given:
+                    pairs[kind].append((released(known[field], given[kind]), given[kind]))
+    return [
+        {"tagger": name, "tag": kind, **agreement([a for a, _ in of], [b for _, b in of])} for kind, of in pairs.items()
+    ]
+
+
+def released(known: Any, given: str) -> str:
+    """The release's tag to compare with: of several that which was given, else the first."""
+    if isinstance(known, list):
+        return given if given in known else (known or [NO_SKILL])[0]
+    return known or NO_SKILL
+
+
+def read_votes(path: Path) -> dict[str, str | None]:
+    """The Bloom level by vote of each item, by task and id."""
+    found: dict[str, str | None] = json.loads(path.read_text(encoding="utf-8"))["bloom"]
+    return found

@@ -1,0 +1,381 @@
+"""TutorBench's tables and figures beside this run's numbers: Table 1, Figures 3 to 7, 11 and 12, and examples."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from maieutic.breakdown import ANSWERED, OVERALL, VOTE
+from maieutic.cards import Card
+from maieutic.datasets.tutorbench import BLOOM, DIMENSIONS, SKILLS, USE_CASES
+from maieutic.graders.rubric import READINGS
+from maieutic.judges.raters import ALL
+from maieutic.judges.selection import leading_judge, pooled_benchmarks, pooled_cards
+from maieutic.models import BaselineModel
+from maieutic.records import Item, Reply, Score, read_records
+from maieutic.report.browser import judge_grades, thumbnail
+from maieutic.report.figures import counts_chart, levels_chart, raters_chart
+from maieutic.report.tables import REFERENCE, label_of, score_file
+from maieutic.settings import Config, judges_of_card, takes, tutors_on
+
+BENCHMARK = "tutorbench"
+PRINTED = REFERENCE / "tutorbench_tables.csv"
+TABLE_1 = ("modality/text", "modality/multimodal", OVERALL)
+SHOWN = {
+    "adaptive": "Adaptive explanation",
+    "assessment": "Assessment and feedback",
+    "active_learning": "Active learning",
+    "core_difficulty": "Identifying the core difficulty",
+    "correct_steps": "Identifying correct steps",
+    "incorrect_steps": "Identifying incorrect steps",
+    "stating_knowledge": "Recalling and stating knowledge",
+    "alternative_solutions": "Alternative solutions",
+    "examples": "Examples, analogies",
+    "guiding_questions": "Asking guiding questions",
+    "step_by_step": "Step-by-step help",
+    "conciseness_relevance": "Conciseness and relevance",
+    "style_tone": "Style and tone",
+    "student_level_calibration": "Student-level calibration",
+    "emotional_component": "Emotional component",
+    "critical": "critical (+5)",
+    "not_critical": "not critical (+1)",
+    "critical_negative": "critical, negative (-5)",
+}
+PERCENT = 100.0
+EXAMPLES = 3  # items shown side by side
+SIDES = 3  # tutors of an example
+
+
+class Figure(NamedTuple):
+    """One figure of the paper: the tags that it shows, in order, and what it is called."""
+
+    kind: str
+    name: str
+    levels: tuple[str, ...]
+
+
+FIGURES = (
+    Figure("use_case", "By use case (Figure 3): mean ARR_w of items", tuple(USE_CASES.values())),
+    Figure("dimension", "By evaluation dimension (Figure 4): pass rate of criteria", DIMENSIONS),
+    Figure("bloom", "By Bloom level (Figure 4): mean ARR_w of items", BLOOM),
+    Figure(VOTE, "By Bloom level, as this run's taggers vote: mean ARR_w of items", BLOOM),
+    Figure("skill", "By tutoring skill (Figure 5): pass rate of criteria", tuple(SKILLS.values())),
+)
+NUMBERS = {
+    "explicitness and objectivity": " (Figure 11)",
+    "dimension": " (Figure 12a)",
+    "skill": " (Figure 12b)",
+}
+TABLES = ("subject", "explicitness", "objectivity", "severity")
+
+
+def shown_level(level: str) -> str:
+    """A tag as people write it."""
+    return SHOWN.get(level, level.replace("_", " ").capitalize() if level.islower() else level)
+
+
+class Printed(NamedTuple):
+    """One number that the paper or the hub's card prints; scores and rates in per cent."""
+
+    where: str
+    group: str
+    model: str
+    metric: str
+    value: float
+
+
+def printed_numbers() -> list[Printed]:
+    """Everything that is printed."""
+    with open(PRINTED, encoding="utf-8", newline="") as handle:
+        return [
+            Printed(row["where"], row["group"], row["model"], row["metric"], float(row["value"]))
+            for row in csv.DictReader(handle)
+        ]
+
+
+Found = dict[tuple[str, str], Score]  # by tutor and metric
+
+
+def breakdown_scores(config: Config, results: Path) -> dict[str, Found]:
+    """The leading judge's scores of every pool."""
+    found: dict[str, Found] = defaultdict(dict)
+    judge = leading_judge(config, BENCHMARK)
+    for model in tutors_on(config, BENCHMARK):
+        for one in score_file(results / "scores" / "breakdowns" / BENCHMARK / f"{model}.json"):
+            if one.grader == judge:
+                found[one.task][model, one.metric] = one
+    return dict(found)
+
+
+def paper_rows(printed: Sequence[Printed]) -> list[dict[str, Any]]:
+    """Table 1 as printed, and the row of study mode."""
+    rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for one in printed:
+        if one.group in {"ranked", "text-only model", "study mode"}:
+            rows[one.model, one.group][one.metric] = one.value
+    return [
+        {"who": model, "group": group, "cells": [of.get(name) for name in TABLE_1], "normal": of.get("normal")}
+        for (model, group), of in rows.items()
+    ]
+
+
+def our_rows(config: Config, scores: Found, cards: Sequence[Card]) -> list[dict[str, Any]]:
+    """Every tutor's text, multimodal and overall score. A tutor that takes no pictures has one of them."""
+    rows = []
+    for model in tutors_on(config, BENCHMARK):
+        cells = [scores.get((model, name)) for name in TABLE_1]
+        if any(cells):
+            rows.append(
+                {
+                    "model": model,
+                    "who": label_of(config, model),
+                    "baseline": isinstance(config.models[model], BaselineModel),
+                    "cells": cells,
+                    "whole": all(takes(config, card, model) for card in cards),
+                    "paper": config.models[model].paper,
+                }
+            )
+    return rows
+
+
+def reading_rows(config: Config, scores: Found) -> list[dict[str, Any]]:
+    """The score of all items that a tutor was asked, clipped, and under every reading of the negative weight."""
+    names = [ANSWERED, f"{ANSWERED}_clipped", *(f"{ANSWERED}_{each}" for each in READINGS)]
+    return [
+        {"who": label_of(config, model), "cells": [scores.get((model, name)) for name in names]}
+        for model in tutors_on(config, BENCHMARK)
+        if (model, ANSWERED) in scores
+    ]
+
+
+def figure_of(config: Config, figure: Figure, scores: Found, printed: Sequence[Printed]) -> dict[str, Any] | None:
+    """A figure and the same numbers as a table. None where no item or criterion has such a tag."""
+    met = [metric.partition("/")[2] for _, metric in scores if metric.startswith(f"{figure.kind}/")]
+    levels = [level for level in figure.levels if level in met]
+    levels += [level for level in dict.fromkeys(met) if level not in levels]
+    if not levels:
+        return None
+    paper = {one.metric: one.value for one in printed if one.model == "mean"}
+    tutors = [
+        model
+        for model in tutors_on(config, BENCHMARK)
+        if any((model, f"{figure.kind}/{one}") in scores for one in levels)
+    ]
+    everybody = [label_of(config, model) for model in tutors_on(config, BENCHMARK)]
+    rows = [
+        {
+            "level": shown_level(level),
+            "tutor": label_of(config, model),
+            "value": one.value,
+            "low": one.low,
+            "high": one.high,
+            "paper": paper.get(f"{figure.kind}/{level}", float("nan")) / PERCENT,
+        }
+        for level in levels
+        for model in tutors
+        if (one := scores.get((model, f"{figure.kind}/{level}"))) and one.value is not None
+    ]
+    table = [
+        {
+            "level": shown_level(level),
+            "paper": paper.get(f"{figure.kind}/{level}"),
+            "cells": [scores.get((model, f"{figure.kind}/{level}")) for model in tutors],
+        }
+        for level in levels
+    ]
+    return {
+        "name": figure.name,
+        "svg": levels_chart(pd.DataFrame(rows), figure.name.partition(": ")[2], everybody) if rows else "",
+        "tutors": [label_of(config, model) for model in tutors],
+        "rows": table,
+        "paper": any(row["paper"] is not None for row in table),
+    }
+
+
+def counts_of(items: Sequence[Item]) -> dict[str, Any]:
+    """Figures 7, 11 and 12: how many items and criteria there are of each kind."""
+    by_item: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    by_criterion: dict[str, Counter[str]] = defaultdict(Counter)
+    for item in items:
+        for kind in ("subject", "use_case"):
+            by_item[kind][item.tags[kind], item.tags["modality"]] += 1
+        for tags in item.reference["criterion_tags"].values():
+            by_criterion["severity"][tags["severity"]] += 1
+            by_criterion["skill"][tags["skill"] or "none"] += 1
+            by_criterion["explicitness and objectivity"][f"{tags['explicitness']}, {tags['objectivity']}"] += 1
+            for dimension in tags["dimensions"]:
+                by_criterion["dimension"][dimension] += 1
+    charts = [
+        {"name": f"Samples by {kind.replace('_', ' ')} (Figure 7)", "svg": item_chart(of)}
+        for kind, of in by_item.items()
+    ]
+    charts += [
+        {"name": f"Criteria by {kind}{NUMBERS.get(kind, '')}", "svg": criterion_chart(of)}
+        for kind, of in by_criterion.items()
+    ]
+    negative = [
+        tags
+        for item in items
+        for tags in item.reference["criterion_tags"].values()
+        if tags["severity"] == "critical_negative"
+    ]
+    sizes = [len(item.reference["criteria"]) for item in items]
+    return {
+        "charts": charts,
+        "samples": len(items),
+        "criteria": sum(sizes),
+        "least": min(sizes, default=0),
+        "most": max(sizes, default=0),
+        "left_out": sum(item.reference["left_out"] for item in items),
+        "negative": len(negative),
+        "prohibitions": sum(tags["prohibits"] for tags in negative),
+        "guessed": sum("use_case_from" in item.tags for item in items),
+    }
+
+
+def criterion_chart(of: Counter[str]) -> str:
+    """Bars of criteria, the most frequent first."""
+    return counts_chart(
+        pd.DataFrame([{"level": shown_level(name), "part": "criteria", "count": n} for name, n in of.most_common()])
+    )
+
+
+def by_modality(entry: tuple[tuple[str, str], int]) -> tuple[int, str]:
+    """Text before multimodal."""
+    (level, modality), _ = entry
+    return ("text", "multimodal").index(modality), level
+
+
+def item_chart(of: Mapping[tuple[str, str], int]) -> str:
+    """Stacked bars of samples by modality."""
+    rows = [
+        {"level": shown_level(level), "part": modality, "count": n}
+        for (level, modality), n in sorted(of.items(), key=by_modality)
+    ]
+    return counts_chart(pd.DataFrame(rows))
+
+
+def rater_section(config: Config, results: Path) -> list[dict[str, Any]]:
+    """Figure 6: each judge beside the people who rated the same criteria."""
+    found = []
+    judges = dict.fromkeys(name for card in pooled_cards(config, BENCHMARK) for name in judges_of_card(config, card))
+    for judge in judges if config.run.human_labels else []:
+        scores = score_file(results / "scores" / "raters" / BENCHMARK / f"{judge}.json")
+        mine = {one.metric: one for one in scores if one.model == judge}
+        people = [one for one in scores if one.metric == "agreement" and one.model != judge and one.value is not None]
+        if not people or "agreement" not in mine:
+            continue
+        f1 = {one.model: one for one in scores if one.metric == "f1"}
+        found.append(
+            {
+                "judge": judge,
+                "svg": raters_chart([one.value or 0.0 for one in people], mine["agreement"].value),
+                "agreement": mine["agreement"],
+                "mean": next(one for one in scores if one.metric == "mean_agreement"),
+                "fleiss": next(one for one in scores if one.metric == "fleiss_kappa"),
+                "kappa": mine["kappa_with_majority"],
+                "f1": [(name, mine[f"f1/{name}"]) for name in (ALL, "critical", "not_critical")],
+                "people": [(one.model, one, mine.get(f"agreement/{one.model}"), f1.get(one.model)) for one in people],
+            }
+        )
+    return found
+
+
+def difficulty_section(config: Config, results: Path) -> dict[str, Any] | None:
+    """How many items are hard for most of the tutors that the filter names."""
+    path = results / "scores" / "difficulty" / f"{BENCHMARK}.csv"
+    if not config.run.difficulty.tutors or not path.exists():
+        return None
+    with open(path, encoding="utf-8", newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    by_subject: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        by_subject[row["subject"]][row["hard"]] += 1
+    return {"counts": Counter(row["hard"] for row in rows), "by_subject": dict(by_subject), "n": len(rows)}
+
+
+def tag_section(config: Config, results: Path) -> dict[str, Any] | None:
+    """The vote of the run's taggers, and how far they agree with each other and with the release."""
+    path = results / "scores" / "tags" / f"{BENCHMARK}.json"
+    if not config.run.taggers or not path.exists():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def example_section(config: Config, results: Path, items: Sequence[Item]) -> list[dict[str, Any]]:
+    """Replies side by side with the verdicts, as in Figures 8 to 10: an item of each use case."""
+    ranked = sorted(tutors_on(config, BENCHMARK), key=lambda name: isinstance(config.models[name], BaselineModel))
+    tutors = ranked[:SIDES]
+    replies, verdicts = {}, {}
+    for model in tutors:
+        path = results / "replies" / BENCHMARK / f"{model}.jsonl"
+        for reply in read_records(path, Reply) if path.exists() else []:
+            replies[model, reply.task, reply.id] = reply
+        for grade in judge_grades(config, results, BENCHMARK, model):
+            verdicts[model, grade.task, grade.id, str(grade.criterion)] = grade
+    shown: list[dict[str, Any]] = []
+    used: set[str] = set()
+    for item in sorted(items, key=lambda one: not one.images):  # those with pictures first: they show more
+        sides = [model for model in tutors if (model, item.task, item.id) in replies]
+        if len(shown) == EXAMPLES or item.tags["use_case"] in used or not sides:
+            continue
+        used.add(item.tags["use_case"])
+        shown.append(
+            {
+                "item": item,
+                "use_case": shown_level(item.tags["use_case"]),
+                "pictures": [thumbnail(results, file) for file in item.images],
+                "tutors": [(label_of(config, model), replies[model, item.task, item.id].text) for model in sides],
+                "criteria": [
+                    (one, [verdicts.get((model, item.task, item.id, name)) for model in sides])
+                    for name, one in item.reference["criteria"].items()
+                ],
+            }
+        )
+    return shown
+
+
+def tutorbench_section(config: Config, results: Path) -> dict[str, Any] | None:
+    """Everything that the page on TutorBench shows; None for a run without a judge for it."""
+    if BENCHMARK not in pooled_benchmarks(config):
+        return None
+    printed, cards = printed_numbers(), pooled_cards(config, BENCHMARK)
+    scores = breakdown_scores(config, results)
+    pools = []
+    for pool in dict.fromkeys(str(card.pool) for card in cards):
+        mine = [card for card in cards if card.pool == pool]
+        items = [
+            item for card in mine for item in read_records(results / "items" / BENCHMARK / f"{card.task}.jsonl", Item)
+        ]
+        of = scores.get(pool, {})
+        figures = [figure_of(config, figure, of, printed) for figure in FIGURES]
+        tables = [figure_of(config, Figure(kind, f"By {kind}", ()), of, printed) for kind in TABLES]
+        pools.append(
+            {
+                "name": pool,
+                "ours": our_rows(config, of, mine),
+                "readings": reading_rows(config, of),
+                "figures": [one for one in figures if one],
+                "tables": [one for one in tables if one],
+                "counts": counts_of(items),
+                "examples": example_section(config, results, items),
+            }
+        )
+    return {
+        "judge": leading_judge(config, BENCHMARK),
+        "paper": paper_rows(printed),
+        "raters": rater_section(config, results),
+        "printed_raters": [one for one in printed if one.where == "section 3.7"],
+        "printed_counts": [one for one in printed if one.group == "counts"],
+        "difficulty": difficulty_section(config, results),
+        "tags": tag_section(config, results),
+        "readings": READINGS,
+        "pools": pools,
+    }
