@@ -119,7 +119,7 @@ def score_slice(pool: str, model: str, judge: str, name: str, values: Sequence[V
         metric=name,
         scoring="robust",
         grader=judge,
-        headline=name == OVERALL,
+        headline=False,
         value=float(np.mean(numbers)) if numbers else None,
         low=interval.low,
         high=interval.high,

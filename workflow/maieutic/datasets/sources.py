@@ -98,7 +98,7 @@ def read_source(path: Path, form: str, shown: str | None = None) -> list[Source]
     if form == "parquet":
         return read_parquet(path, shown, mend)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes().decode("utf-8")  # line ends inside a cell stay as they are
     except UnicodeDecodeError as error:
         raise UserError(shown, f"not UTF-8 at byte {error.start}", mend) from None
     if form == "csv":
@@ -164,11 +164,11 @@ def record_of(line: str, place: str, mend: str) -> Source:
         raise UserError(place, f"expected a JSON record, found {error}", mend) from None
 
 
-def check_source(path: Path, dataset: Dataset, copy: Copy, shown: str, form: Form) -> list[Source]:
+def check_source(path: Path, dataset: Dataset, copy: Copy, shown: str, form: Form | None = None) -> list[Source]:
     """Check a file against its registry entry: SHA-256, number of records, fields of every record."""
     found = sha256_of(path)
     # A damaged file says more about itself than its checksum does: read it first.
-    records = read_source(path, form, shown)
+    records = read_source(path, form or dataset.format, shown)
     if len(records) != copy.records:
         raise UserError(shown, f"expected {copy.records} records, found {len(records)}", "fetch the file anew")
     for number, record in enumerate(records):

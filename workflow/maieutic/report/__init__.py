@@ -21,14 +21,16 @@ def build_report(config_path: Path, results: Path, out: Path, missing_ok: bool) 
     removes the partial one that an earlier failure left in `out`/partial.
     """
     from maieutic.report.page import render_page
-    from maieutic.report.tables import complete_scores, runtime_table, score_table, trust_table
+    from maieutic.report.tables import breakdown_scores, complete_scores, runtime_table, score_table, trust_table
 
     config = check_config(yaml.safe_load(config_path.read_text(encoding="utf-8")))
     scores = complete_scores(config, results)
     there = {score.model for of in scores.values() for score in of}
     if not missing_ok and (absent := [name for name in tutors_of(config) if name not in there]):
         raise UserError(str(results / "scores"), f"no scores of {', '.join(absent)}", "run again, or give --missing-ok")
-    table, runtime = score_table(config, scores), runtime_table(config, results)
+    by_tag = breakdown_scores(config, results)
+    table = score_table(config, {name: [*of, *by_tag.get(name, [])] for name, of in scores.items()})
+    runtime = runtime_table(config, results)
     with whole_file(out / "scores.csv") as handle:
         table.to_csv(handle, index=False)
     with whole_file(out / "scores.parquet", "wb") as handle:

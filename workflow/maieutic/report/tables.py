@@ -12,12 +12,14 @@ import pandas as pd
 
 from maieutic.cards import Card
 from maieutic.files import safe_cell
+from maieutic.judges.selection import pooled_benchmarks
 from maieutic.models import BaselineModel, HostedModel, Model
 from maieutic.records import Reply, Score, Turn, read_records
-from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, tutors_of
+from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, tutors_of, tutors_on
 
 REFERENCE = Path("resources/reference")
 DIGITS = 6
+NUMBERS = ("value", "low", "high", "normal", "floor", "ceiling", "paper")  # a column of nones is one of floats too
 
 
 class Printed(NamedTuple):
@@ -134,6 +136,17 @@ def label_of(config: Config, name: str) -> str:
     return config.models[name].label or name
 
 
+def breakdown_scores(config: Config, results: Path) -> dict[str, list[Score]]:
+    """Every score by tag of the benchmarks that have some; `task` is the pool."""
+    found = {}
+    for benchmark in pooled_benchmarks(config):
+        folder = results / "scores" / "breakdowns" / benchmark
+        found[benchmark] = [
+            one for model in tutors_on(config, benchmark) for one in score_file(folder / f"{model}.json")
+        ]
+    return found
+
+
 def score_table(config: Config, scores: dict[str, list[Score]]) -> pd.DataFrame:
     """One row a score."""
     rows = [
@@ -150,7 +163,8 @@ def score_table(config: Config, scores: dict[str, list[Score]]) -> pd.DataFrame:
     ]
     first = ["benchmark", "task", "model", "label", "group", "baseline"]
     columns = [*first, *(name for name in Score.model_fields if name not in first)]
-    return pd.DataFrame(rows, columns=columns).round(DIGITS).map(safe_cell)
+    table = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(NUMBERS, float))
+    return table.round(DIGITS).map(safe_cell)
 
 
 def trust_table(config: Config, results: Path) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from maieutic.models import BaselineModel
 from maieutic.records import Item, Reply, Score, read_records
 from maieutic.report.browser import judge_grades, thumbnail
 from maieutic.report.figures import counts_chart, levels_chart, raters_chart
-from maieutic.report.tables import REFERENCE, label_of, score_file
+from maieutic.report.tables import REFERENCE, breakdown_scores, label_of, score_file
 from maieutic.settings import Config, judges_of_card, takes, tutors_on
 
 BENCHMARK = "tutorbench"
@@ -102,14 +102,13 @@ def printed_numbers() -> list[Printed]:
 Found = dict[tuple[str, str], Score]  # by tutor and metric
 
 
-def breakdown_scores(config: Config, results: Path) -> dict[str, Found]:
+def scores_by_pool(config: Config, results: Path) -> dict[str, Found]:
     """The leading judge's scores of every pool."""
     found: dict[str, Found] = defaultdict(dict)
     judge = leading_judge(config, BENCHMARK)
-    for model in tutors_on(config, BENCHMARK):
-        for one in score_file(results / "scores" / "breakdowns" / BENCHMARK / f"{model}.json"):
-            if one.grader == judge:
-                found[one.task][model, one.metric] = one
+    for one in breakdown_scores(config, results)[BENCHMARK]:
+        if one.grader == judge:
+            found[one.task][one.model, one.metric] = one
     return dict(found)
 
 
@@ -347,7 +346,7 @@ def tutorbench_section(config: Config, results: Path) -> dict[str, Any] | None:
     if BENCHMARK not in pooled_benchmarks(config):
         return None
     printed, cards = printed_numbers(), pooled_cards(config, BENCHMARK)
-    scores = breakdown_scores(config, results)
+    scores = scores_by_pool(config, results)
     pools = []
     for pool in dict.fromkeys(str(card.pool) for card in cards):
         mine = [card for card in cards if card.pool == pool]

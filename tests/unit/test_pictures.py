@@ -1,0 +1,328 @@
+"""Pictures: fetched once over real HTTP, looked at, pinned; sent byte for byte, never kept in a key or a prompt file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from httpserver import Quiet, chat, scripted, serving
+from maieutic.cards import CARDS, read_card
+from maieutic.commands import make_items
+from maieutic.datasets import pictures
+from maieutic.datasets.fetch import fetch_dataset
+from maieutic.datasets.pictures import fetch_pictures
+from maieutic.datasets.sources import Copy, Dataset, Hub, Pictures, read_source
+from maieutic.errors import UserError
+from maieutic.generate import Limits, generate_replies
+from maieutic.models import HostedModel
+from maieutic.pictures import as_sent, data_url, with_pictures
+from maieutic.records import Item, Picture, Reply, read_records
+from PIL import Image
+
+DEMO = Path("resources/demo")
+FIELDS = ["TASK_ID", "IMAGE_URL"]
+
+
+def drawn(colour: str, kind: str = "PNG") -> bytes:
+    held = io.BytesIO()
+    Image.new("RGB", (8, 6), colour).save(held, kind)
+    return held.getvalue()
+
+
+class Gallery(Quiet):
+    """Pictures by their colour, and the ways in which there are none."""
+
+    asked: list[str] = []
+    failures = 0
+
+    def do_GET(self) -> None:
+        kind = self.path.strip("/")
+        type(self).asked.append(kind)
+        if kind == "gone":
+            self.send(404, b"")
+        elif kind == "html":
+            self.send(200, b"<html>please log in</html>")
+        elif kind == "truncated":
+            self.send_response(200)
+            self.send_header("Content-Length", "5000")
+            self.end_headers()
+            self.wfile.write(drawn("red"))
+            self.close_connection = True
+        elif kind == "cut":  # whole by its length, and half a picture
+            self.send(200, drawn("red")[:40])
+        elif kind == "busy" and type(self).failures < 2:
+            type(self).failures += 1
+            self.send(503, b"")
+        elif kind == "bmp":
+            self.send(200, drawn("green", "BMP"))
+        else:
+            self.send(200, drawn("blue" if kind == "busy" else kind))
+
+
+@pytest.fixture
+def gallery(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setattr(pictures.time, "sleep", lambda _: None)
+    Gallery.asked, Gallery.failures = [], 0
+    with serving(Gallery) as address:
+        yield address
+
+
+def dataset(pin: str | None = None, **published: Any) -> Dataset:
+    copy = Copy(path="x/train.csv", sha256="0" * 64, records=1, pictures=pin, **published)
+    return Dataset(
+        title="t", licence="l", format="csv", fields=FIELDS, published=copy, pictures=Pictures(address="IMAGE_URL")
+    )
+
+
+def listing(folder: Path, addresses: list[str]) -> Path:
+    path = folder / "train.csv"
+    path.write_text(
+        "TASK_ID,IMAGE_URL\n" + "".join(f"t{n},{one}\n" for n, one in enumerate(addresses)), encoding="utf-8"
+    )
+    return path
+
+
+def fetched(folder: Path, addresses: list[str], pin: str | None = None) -> list[Picture]:
+    """The list of pictures; pinned after a first look, as the refusal says."""
+    source, out = listing(folder, addresses), folder / "x.pictures.jsonl"
+    try:
+        fetch_pictures("x", dataset(pin), "published", source, folder, folder / "store", out)
+    except UserError as error:
+        if pin or "nobody has pinned" not in str(error):
+            raise
+        return fetched(folder, addresses, str(error).split()[-1])
+    return read_records(out, Picture)
+
+
+def test_pictures_are_fetched_once_and_named_by_their_content(gallery: str, tmp_path: Path) -> None:
+    addresses = [f"{gallery}/red", "", f"{gallery}/busy", f"{gallery}/bmp"]
+    found = fetched(tmp_path, addresses)
+    assert [one.record for one in found] == [0, 2, 3]
+    assert [one.origin for one in found] == ["address"] * 3 and {(one.width, one.height) for one in found} == {(8, 6)}
+    for one, data in zip(found[:2], (drawn("red"), drawn("blue")), strict=True):
+        assert one.file == f"{hashlib.sha256(data).hexdigest()}.png"
+        assert (tmp_path / "store" / str(one.file)).read_bytes() == data
+    assert str(found[2].file).endswith(".png"), "a format that servers do not take is kept as PNG"
+    assert Gallery.asked.count("red") == 1, "the second try, with the pin, asks for nothing again"
+    before = len(Gallery.asked)
+    fetched(tmp_path, addresses, hashlib.sha256((tmp_path / "x.pictures.jsonl").read_bytes()).hexdigest())
+    assert len(Gallery.asked) == before
+
+
+def test_a_picture_that_was_altered_on_disk_is_fetched_anew(gallery: str, tmp_path: Path) -> None:
+    [one] = fetched(tmp_path, [f"{gallery}/red"])
+    (tmp_path / "store" / str(one.file)).write_bytes(drawn("blue"))
+    assert fetched(tmp_path, [f"{gallery}/red"]) == [one]
+    assert (tmp_path / "store" / str(one.file)).read_bytes() == drawn("red") and Gallery.asked.count("red") == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [("gone", "the server answers 404"), ("html", "no picture"), ("cut", "no picture")]
+)
+def test_a_picture_that_is_not_to_be_had_is_listed_with_the_reason(
+    kind: str, why: str, gallery: str, tmp_path: Path
+) -> None:
+    found = fetched(tmp_path, [f"{gallery}/{kind}", f"{gallery}/red"])
+    assert found[0].file is None and why in str(found[0].why_none) and found[1].file
+
+
+def test_a_broken_connection_ends_the_job_and_keeps_what_is_there(gallery: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no picture in 4 tries"):
+        fetched(tmp_path, [f"{gallery}/red", f"{gallery}/truncated"])
+    assert not (tmp_path / "x.pictures.jsonl").exists()
+    assert fetched(tmp_path, [f"{gallery}/red"])[0].file and Gallery.asked.count("red") == 1
+
+
+def test_pictures_that_nobody_pinned_are_refused_with_the_pin(gallery: str, tmp_path: Path) -> None:
+    source, out = listing(tmp_path, [f"{gallery}/red"]), tmp_path / "x.pictures.jsonl"
+    with pytest.raises(UserError, match=r"datasets\.x\.published\.pictures: .*nobody has pinned.* [0-9a-f]{64}"):
+        fetch_pictures("x", dataset(), "published", source, tmp_path, tmp_path / "store", out)
+    with pytest.raises(UserError, match=f"should have {'1' * 64}, found"):
+        fetch_pictures("x", dataset("1" * 64), "published", source, tmp_path, tmp_path / "store", out)
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("path", ["../secret.png", "/etc/passwd", "images/none.png"])
+def test_a_path_leads_nowhere_else(path: str, tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (tmp_path / "secret.png").write_bytes(drawn("red"))
+    with pytest.raises(UserError, match="the picture is not there"):
+        fetched(inner, [path])
+
+
+def shards(folder: Path, rows: list[list[dict[str, Any]]]) -> None:
+    """The hub's format: Parquet files with a picture's bytes in a column."""
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    schema = pa.schema([("TASK_ID", pa.string()), ("IMAGE_URL", pa.string()), ("Image", kind)])
+    folder.mkdir(parents=True)
+    for number, of in enumerate(rows):
+        pq.write_table(pa.Table.from_pylist(of, schema), folder / f"train-{number:05d}.parquet", row_group_size=1)
+
+
+def test_parquet_files_are_one_source_and_hold_their_pictures(gallery: str, tmp_path: Path) -> None:
+    held = {"bytes": drawn("red"), "path": "a.png"}
+    shards(
+        tmp_path / "data/x",
+        [
+            [{"TASK_ID": "a", "IMAGE_URL": f"{gallery}/blue", "Image": held}, {"TASK_ID": "b"}],
+            [{"TASK_ID": "c", "IMAGE_URL": f"{gallery}/gone"}],
+        ],
+    )
+    hub = Hub(repo="o/x", revision="0" * 40, files="*.parquet")
+    copy = Copy(path="x/train-*.parquet", hub=hub, records=3)
+    entry = Dataset(
+        title="t",
+        licence="l",
+        format="parquet",
+        fields=FIELDS,
+        published=copy,
+        pictures=Pictures(address="IMAGE_URL", embedded="Image"),
+    )
+    out = tmp_path / "x.source"
+    fetch_dataset("x", entry, "published", tmp_path / "data", DEMO, out)
+    assert read_source(out, "parquet") == [
+        {"TASK_ID": "a", "IMAGE_URL": f"{gallery}/blue"},
+        {"TASK_ID": "b", "IMAGE_URL": None},
+        {"TASK_ID": "c", "IMAGE_URL": f"{gallery}/gone"},
+    ]
+    listed = tmp_path / "x.pictures.jsonl"
+    fetch_pictures("x", entry, "published", out, None, tmp_path / "store", listed)
+    found = read_records(listed, Picture)
+    assert [(one.record, one.origin, bool(one.file)) for one in found] == [(0, "embedded", True), (2, None, False)]
+    assert found[0].file == f"{hashlib.sha256(drawn('red')).hexdigest()}.png"
+    assert Gallery.asked == ["gone"], "a picture that is in the file is not asked for"
+    with pytest.raises(UserError, match="expected 4 records, found 3"):
+        wrong = entry.model_copy(update={"published": copy.model_copy(update={"records": 4})})
+        fetch_dataset("x", wrong, "published", tmp_path / "data", DEMO, out)
+
+
+@pytest.mark.parametrize(
+    ("form", "content", "said"),
+    [
+        ("csv", b"a,b\n1,2\n1,2,3\n", r":3.*expected 2 cells"),
+        ("csv", b"a,b\n1\n", r":2.*expected 2 cells"),
+        ("csv", b'a,b\n1,"2\n', "not CSV"),
+        ("csv", b'a,b\n1,"2"3\n', "not CSV"),
+        ("csv", b"a,b\n\xff,2\n", "not UTF-8"),
+        ("parquet", b"PAR1 or so", "not Parquet"),
+        ("parquet", b"", "not Parquet"),
+    ],
+)
+def test_a_damaged_table_is_named_by_its_line(form: str, content: bytes, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=said):
+        read_source(path, form)
+
+
+def test_a_table_keeps_its_lines_and_commas(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes('a,b\n"one, two","line 1\r\nline 2, ""quoted"""\nü,\n'.encode())
+    assert read_source(path, "csv") == [{"a": "one, two", "b": 'line 1\r\nline 2, "quoted"'}, {"a": "ü", "b": ""}]
+
+
+@pytest.fixture
+def demo_items(tmp_path: Path) -> tuple[list[Item], Path]:
+    """The demo's items with pictures, and the folder of these."""
+    entry = Dataset.model_validate(
+        yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]["tutorbench"]
+    )
+    source, listed, store = DEMO / "tutorbench/train.csv", tmp_path / "p.jsonl", tmp_path / "store"
+    fetch_pictures("tutorbench", entry, "demo", source, DEMO / "tutorbench", store, listed)
+    make_items("tutorbench", "multimodal", "csv", source, tmp_path / "items.jsonl", None, 1, listed)
+    return read_records(tmp_path / "items.jsonl", Item), store
+
+
+def ask(address: str, items: list[Item], folder: Path, **more: Any) -> list[Reply]:
+    model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", images=True, **more)
+    card = read_card(CARDS / "tutorbench/multimodal.yaml")
+    out = folder / "replies.jsonl"
+    generate_replies(
+        "seer",
+        model,
+        [(card, item) for item in items],
+        Limits(None, 1),
+        None,
+        folder / "journal.jsonl",
+        folder / "server.log",
+        out,
+        folder / "prompts.jsonl",
+        folder / "store",
+    )
+    return read_records(out, Reply)
+
+
+def test_a_server_gets_every_byte_and_no_file_of_ours_holds_them(
+    demo_items: tuple[list[Item], Path], tmp_path: Path
+) -> None:
+    items, _ = demo_items
+    recorder = scripted(lambda n, body: (200, chat({"content": "I see."}), {}))
+    with serving(recorder) as address:
+        replies = ask(address, items, tmp_path)
+        assert ask(address, items, tmp_path) == replies and len(recorder.requests) == len(items) == 3
+    sent = {}
+    for _, _, body in recorder.requests:
+        first = next(one["content"] for one in body["messages"] if one["role"] == "user")
+        assert [part["type"] for part in first] == ["text", "image_url"]
+        sent[first[0]["text"].split("\n")[0]] = first[1]["image_url"]["url"]
+    for item in items:
+        head, _, told = sent[item.vars["question"]].partition(";base64,")
+        original = DEMO / "tutorbench/images" / f"{item.id}.png"
+        assert head == "data:image/png" and base64.b64decode(told) == original.read_bytes()
+    for name in ("prompts.jsonl", "journal.jsonl", "replies.jsonl", "items.jsonl"):
+        assert "base64" not in (tmp_path / name).read_text(encoding="utf-8")
+    files = [item.images[0] for item in items]
+    assert all(file in (tmp_path / "prompts.jsonl").read_text(encoding="utf-8") for file in files)
+
+
+def test_another_picture_is_another_request(demo_items: tuple[list[Item], Path], tmp_path: Path) -> None:
+    items, _ = demo_items
+    recorder = scripted(lambda n, body: (200, chat({"content": f"{n}"}), {}))
+    with serving(recorder) as address:
+        ask(address, items[:1], tmp_path)
+        ask(address, [items[0].model_copy(update={"images": items[1].images})], tmp_path)
+    assert len(recorder.requests) == 2
+
+
+def test_an_altered_picture_is_never_sent(demo_items: tuple[list[Item], Path], tmp_path: Path) -> None:
+    items, store = demo_items
+    (store / items[0].images[0]).write_bytes(drawn("red"))
+    data_url.cache_clear()
+    recorder = scripted(lambda n, body: (200, chat({"content": "I see."}), {}))
+    with serving(recorder) as address, pytest.raises(UserError, match="it was altered"):
+        ask(address, items[:1], tmp_path)
+    assert recorder.requests == []
+    (store / items[0].images[0]).unlink()
+    data_url.cache_clear()
+    with pytest.raises(UserError, match="the picture is not there"):
+        as_sent(with_pictures([{"role": "user", "content": "?"}], items[0].images), store)
+
+
+def test_items_without_their_picture_are_left_out_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    listed = tmp_path / "p.jsonl"
+    file = f"{'0' * 64}.png"
+    rows = [Picture(record=1, address="a", file=file), Picture(record=3, address="b", file=None, why_none="404")]
+    listed.write_text("".join(one.model_dump_json() + "\n" for one in rows), encoding="utf-8")
+    with caplog.at_level(logging.WARNING):
+        make_items("tutorbench", "multimodal", "csv", DEMO / "tutorbench/train.csv", tmp_path / "i", None, 1, listed)
+    assert [item.images for item in read_records(tmp_path / "i", Item)] == [[file]]
+    assert "2 of 3 items are left out" in caplog.text
+    with pytest.raises(UserError, match="its dataset lists no pictures"):
+        make_items("tutorbench", "multimodal", "csv", DEMO / "tutorbench/train.csv", tmp_path / "i", None, 1)
+
+
+def test_messages_without_pictures_stay_as_they_were() -> None:
+    messages = [{"role": "user", "content": "?"}]
+    assert with_pictures(messages, []) is messages and as_sent(messages, None) is messages
+    assert json.dumps(with_pictures(messages, ["f.png"])[0]["content"][1]) == '{"type": "picture", "file": "f.png"}'
