@@ -100,6 +100,16 @@ BAD = [
     ("rubric not for pairs", "models/demo-judge/pairs", ["mrbench_critic"], r"^models\.demo-judge\.pairs: mrbench_critic is of kind labels"),
     ("judge with needs", "models/demo-judge/needs", {"gpus": 1}, r"^models\.demo-judge: .*set 'needs' on the model that answers"),
     ("baseline that answers", "models/demo-judge/model", "echo", r"^models\.demo-judge\.model: 'echo' is no model that answers"),
+    ("unknown tagger", "run/taggers", ["demo-taggr"], r"^run\.taggers\[0\]: 'demo-taggr' is not in .*did you mean"),
+    ("judge that cannot tag", "run/taggers", ["demo-judge"], r"^run\.taggers\[0\]: 'demo-judge' has no rubrics to tag by"),
+    ("tagger as judge", "run/judges", ["gpt-5-tagger"], r"^run\.judges\[0\]: 'gpt-5-tagger' only tags"),
+    ("rubric that does not tag", "models/demo-judge/tags", ["pairs_simple"], r"^models\.demo-judge: pairs_simple is not about what it is listed for"),
+    ("tags as verdicts", "models/demo-judge/rubrics", ["tutorbench_bloom"], r"^models\.demo-judge: tutorbench_bloom is not about"),
+    ("filter by a stranger", "run/difficulty/tutors", ["gpt-5"], r"^run\.difficulty\.tutors\[0\]: 'gpt-5' is not in run\.tutors"),
+    ("unknown reading", "run/negative_weights", "violation", r"^run\.negative_weights: input should be 'by_phrasing', 'violated' or 'satisfied'"),
+    ("pictures alone", "run/tasks", ["tutorbench/multimodal"], r"^models\.smollm2-135m\.images: every task of run\.tasks has pictures"),
+    ("hub without a commit", "datasets/tutorbench/published/hub/revision", None, r"^datasets\.tutorbench\.published: ScaleAI/TutorBench has no pinned commit"),
+    ("hub and CSV", "datasets/tutorbench/format", "csv", r"^datasets\.tutorbench: .*'hub' and embedded pictures are for format: parquet"),
     ("share above one", "run/max_unreadable", 5, r"^run\.max_unreadable: input should be less than or equal to 1"),
 ]  # fmt: skip
 
@@ -107,8 +117,10 @@ BAD = [
 @pytest.mark.parametrize(("path", "value", "expected"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
 def test_a_fault_is_one_clear_line(path: str, value: Any, expected: str) -> None:
     config = changed(path, value)
-    if path in {"data_dir", "datasets/gsm8k/published/sha256"}:
+    if path in {"data_dir", "datasets/gsm8k/published/sha256"} or "/hub/" in path:
         config["edition"] = "published"
+    if "/hub/" in path:
+        config["run"]["tasks"] = ["tutorbench"]
     with pytest.raises(UserError, match=expected) as fault:
         check_config(config)
     assert "\n" not in str(fault.value) and ". Mend: " in str(fault.value)

@@ -22,10 +22,14 @@ from maieutic.errors import UserError
 from maieutic.generate import first_messages
 from maieutic.graders.judges import ARR_W, Weighing, grades_by_judge
 from maieutic.graders.rubric import READINGS, Weighed, arr_w, clipped, good, prohibits
+from maieutic.judges.answers import schema_of
+from maieutic.judges.cases import messages_of, questions_of
 from maieutic.judges.raters import judge_ratings
+from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.tagging import agreement, vote, vote_tags
+from maieutic.judges.work import case_of
 from maieutic.prompts import render
-from maieutic.records import Item, Judgement, Score, Verdict, write_records
+from maieutic.records import Item, Judgement, Reply, Score, Turn, Verdict, write_records
 from maieutic.report.tutorbench import paper_rows, printed_numbers
 from maieutic.stats import normal_half_width
 
@@ -336,6 +340,24 @@ def test_the_grades_of_an_item_and_what_is_missing() -> None:
     assert grades["b", f"{ARR_W}/satisfied"].value == pytest.approx(5 / 6)
     assert grades["a", f"{ARR_W}/satisfied"].value == pytest.approx(1 / 6)
     assert grades["b", "c03"].reason == "of c03"
+
+
+@pytest.mark.parametrize(
+    ("rubric", "parts"), [("tutorbench", [3]), ("tutorbench_short", [3]), ("tutorbench_each", [1] * 3)]
+)
+def test_all_criteria_in_one_question_or_one_each(rubric: str, parts: list[int]) -> None:
+    loaded = read_rubric(rubric)
+    item = ITEMS[0].model_copy(update={"vars": dict.fromkeys(tutorbench.VARIABLES, "x")})
+    reply = Reply(id="a", task="text", model="m", key="k", turns=[Turn(messages="h", text="Hello.")])
+    case = case_of(loaded, item, reply)
+    asked = questions_of(loaded.rubric, case)
+    assert [len(question.criteria) for question in asked] == parts
+    for question in asked:
+        told = "\n".join(message["content"] for message in messages_of(loaded, case, question))
+        assert all(f"{name}: {one.definition}" in told for name, one in question.criteria.items())
+        schema = schema_of(loaded.rubric, question.criteria)
+        assert schema["required"] == list(question.criteria)
+        assert {tuple(one["required"]) for one in schema["properties"].values()} == {("reason", "verdict")}
 
 
 def broken_down(
