@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from running import environment, run, start
+from httpserver import completion, scripted, serving
+from running import environment, overlay, run, start
 from small import (
     NAME,
     PATIENCE,
-    SERVER_LOG,
     TABLES,
     alive,
     answered,
@@ -94,24 +94,27 @@ def test_a_run_killed_three_times_ends_as_if_nothing_had_happened(
         assert (folder / name).read_bytes() == (undisturbed / name).read_bytes(), name
 
 
-def test_a_larger_limit_asks_the_new_items_only(checkouts: Callable[[], Path], smollm2: Path) -> None:
-    folder = checkouts()
+def test_a_larger_limit_asks_the_new_items_only(checkouts: Callable[[], Path]) -> None:
+    folder, server = checkouts(), scripted(lambda n, body: (200, completion("2"), {}))
     tasks = ["mathtutorbench/mistake_location", "mathtutorbench/solution_correctness"]
-    few = configure(folder, smollm2, limit=4, tasks=tasks[:1])
-    assert run(folder, few).returncode == 0
-    assert answered(folder) == len(journal_keys(folder)) == 4
-    more = configure(folder, smollm2, limit=6, tasks=tasks)
-    assert run(folder, more).returncode == 0
-    assert answered(folder) == len(set(journal_keys(folder))) == 12, "2 new items of the old task, 6 of the new one"
-    pages = (folder / "results/report/scores.csv").read_bytes()
-    # Every answer is in the journal now: no server starts, and the tables come out the same.
-    shutil.rmtree(folder / "results/replies")
-    replies = f"results/replies/mathtutorbench/{NAME}.jsonl"
-    size = (folder / SERVER_LOG).stat().st_size
-    assert run(folder, more, "--forcerun", replies).returncode == 0
-    assert (folder / replies).exists()
-    assert (folder / SERVER_LOG).stat().st_size == size and answered(folder) == 12
-    assert (folder / "results/report/scores.csv").read_bytes() == pages
+
+    def limited(limit: int, named: list[str]) -> Path:
+        model = {"engine": "hosted", "model": "m", "base_url": f"{address}/v1"}
+        return overlay(folder, {"models": {NAME: model}, "run": {"tutors": [NAME], "tasks": named, "limit": limit}})
+
+    with serving(server) as address:
+        assert run(folder, limited(4, tasks[:1])).returncode == 0
+        assert len(server.requests) == len(journal_keys(folder)) == 4
+        more = limited(6, tasks)
+        assert run(folder, more).returncode == 0
+        assert len(server.requests) == len(set(journal_keys(folder))) == 12, "2 new items of the old task, 6 of the new"
+        pages = (folder / "results/report/scores.csv").read_bytes()
+        # Every answer is in the journal now: nobody is asked, and the tables come out the same.
+        shutil.rmtree(folder / "results/replies")
+        replies = f"results/replies/mathtutorbench/{NAME}.jsonl"
+        assert run(folder, more, "--forcerun", replies).returncode == 0
+        assert (folder / replies).exists() and len(server.requests) == 12
+        assert (folder / "results/report/scores.csv").read_bytes() == pages
 
 
 @pytest.mark.parametrize("ctrl_c", [signal.default_int_handler, signal.SIG_IGN], ids=["foreground", "background"])

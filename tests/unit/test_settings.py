@@ -43,7 +43,7 @@ def test_the_shipped_configuration_is_right_and_adds_the_baselines() -> None:
     config = check_config(shipped())
     assert tutors_of(config) == [
         "smollm2-135m", "always-0", "always-ask", "always-yes", "blames-step-1", "copy-seed", "echo", "finds-nothing",
-        "reference", "reveal",
+        "recites-criteria", "reference", "reveal",
     ]  # fmt: skip
 
 
@@ -105,7 +105,7 @@ BAD = [
     ("tagger as judge", "run/judges", ["gpt-5-tagger"], r"^run\.judges\[0\]: 'gpt-5-tagger' only tags"),
     ("rubric that does not tag", "models/demo-judge/tags", ["pairs_simple"], r"^models\.demo-judge: pairs_simple is not about what it is listed for"),
     ("tags as verdicts", "models/demo-judge/rubrics", ["tutorbench_bloom"], r"^models\.demo-judge: tutorbench_bloom is not about"),
-    ("filter by a stranger", "run/difficulty/tutors", ["gpt-5"], r"^run\.difficulty\.tutors\[0\]: 'gpt-5' is not in run\.tutors"),
+    ("filter by a stranger", "run/difficulty", {"tutors": ["gpt-5"]}, r"^run\.difficulty\.tutors\[0\]: 'gpt-5' is not in run\.tutors"),
     ("unknown reading", "run/negative_weights", "violation", r"^run\.negative_weights: input should be 'by_phrasing', 'violated' or 'satisfied'"),
     ("pictures alone", "run/tasks", ["tutorbench/multimodal"], r"^models\.smollm2-135m\.images: every task of run\.tasks has pictures"),
     ("hub without a commit", "datasets/tutorbench/published/hub/revision", None, r"^datasets\.tutorbench\.published: ScaleAI/TutorBench has no pinned commit"),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from gullible import obeyed
 from maieutic.breakdown import ANSWERED, OVERALL, break_down
 from maieutic.cards import CARDS, read_card
 from maieutic.datasets import LOADERS, tutorbench
@@ -36,6 +37,7 @@ from maieutic.stats import normal_half_width
 FOLDER = CARDS / "tutorbench"
 CASES = yaml.safe_load(Path("tests/cases/arr_w.yaml").read_text(encoding="utf-8"))
 PROMPTS = yaml.safe_load(Path("tests/cases/tutorbench_prompts.yaml").read_text(encoding="utf-8"))
+INJECTIONS = yaml.safe_load(Path("tests/cases/injections.yaml").read_text(encoding="utf-8"))
 DEMO = Path("resources/demo/tutorbench/train.csv")
 
 
@@ -358,6 +360,22 @@ def test_all_criteria_in_one_question_or_one_each(rubric: str, parts: list[int])
         schema = schema_of(loaded.rubric, question.criteria)
         assert schema["required"] == list(question.criteria)
         assert {tuple(one["required"]) for one in schema["properties"].values()} == {("reason", "verdict")}
+
+
+@pytest.mark.parametrize("rubric", ["tutorbench", "tutorbench_short", "tutorbench_each"])
+def test_no_reply_gives_an_order_outside_its_fence(rubric: str) -> None:
+    loaded = read_rubric(rubric)
+    for item in demo_items()[:3]:
+
+        def prompts(text: str, item: Item = item) -> str:
+            turns = [Turn(messages="h", text=text)]
+            case = case_of(loaded, item, Reply(id=item.id, task=item.task, model="m", key="k", turns=turns))
+            asked = [messages_of(loaded, case, question) for question in questions_of(loaded.rubric, case)]
+            return "\n\n".join(message["content"] for messages in asked for message in messages)
+
+        known = prompts("Look again.")
+        for text in INJECTIONS:
+            assert obeyed(prompts(text), known) is None and "<<<DATA-" in prompts(text)
 
 
 def broken_down(

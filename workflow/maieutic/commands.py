@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,7 @@ from maieutic.models import Tutor
 from maieutic.records import SCORINGS, Grade, Item, Reply, Scoring, read_records, write_records
 
 log = logging.getLogger(__name__)
+PLACEHOLDER = re.compile(r"<\|?(?:image|img|picture)\w*\|?>|\[IMG\]", re.IGNORECASE)
 
 
 def model_of(settings: str) -> Tutor:
@@ -75,6 +77,9 @@ def with_files(items: list[Item], files: dict[int, str | None]) -> list[Item]:
         named = [files.get(int(number)) for number in item.images]
         if all(named):
             found.append(item.model_copy(update={"images": named}))
+    marked = sum(any(PLACEHOLDER.search(text) for text in item.vars.values()) for item in found)
+    if marked:
+        log.warning("%d items hold words such as <image>, which some models take for their picture's place", marked)
     if left := len(items) - len(found):
         log.warning("%d of %d items are left out: their pictures are not to be had", left, len(items))
     return found

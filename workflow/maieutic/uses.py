@@ -19,6 +19,11 @@ def used_models(config: Config) -> list[str]:
     return list(dict.fromkeys([*tutors_of(config), *graders, *bases, *judges, *answering]))
 
 
+def pictured_datasets(config: Config) -> list[str]:
+    """The datasets whose pictures a run needs."""
+    return sorted({loaded.card.dataset for loaded in config.cards.values() if loaded.card.images})
+
+
 def used_datasets(config: Config) -> list[str]:
     """Every source file that a run needs."""
     found = {loaded.card.dataset for loaded in config.cards.values()}

@@ -30,6 +30,7 @@ rule fetch:
     """Everything that needs a network: for the login node."""
     input:
         [f"results/datasets/{name}.source" for name in uses.used_datasets(checked)],
+        [f"results/datasets/{name}.pictures.jsonl" for name in uses.pictured_datasets(checked)],
         [
             f"results/weights/{name}/manifest.json"
             for name in uses.used_models(checked)

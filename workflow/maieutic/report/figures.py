@@ -176,7 +176,7 @@ def line_chart(table: pd.DataFrame) -> str:
     return to_svg((raw + smooth).properties(width=WIDTH, height=160))
 
 
-def levels_chart(table: pd.DataFrame, title: str, tutors: list[str]) -> str:
+def levels_chart(table: pd.DataFrame, title: str, tutors: list[str], bars: bool = False) -> str:
     """Value and 95 % interval of every tutor at every level; a diamond is the mean of the paper's models.
 
     table: level, tutor, value, low, high, paper (NaN where none is printed). tutors: all of them, in order.
@@ -192,9 +192,10 @@ def levels_chart(table: pd.DataFrame, title: str, tutors: list[str]) -> str:
     base = alt.Chart(table).encode(y=y, yOffset=alt.YOffset("tutor:N", sort=tutors), color=colour)
     x = alt.X("value:Q", title=title, scale=alt.Scale(nice=True))
     ranges = base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high:Q")
-    points = base.mark_point(filled=True, size=60, opacity=1).encode(
-        x=x, shape=alt.Shape("tutor:N", scale=alt.Scale(domain=tutors), legend=None)
-    )
+    marks = base.mark_bar(opacity=0.75).encode(x=x)
+    if not bars:
+        shape = alt.Shape("tutor:N", scale=alt.Scale(domain=tutors), legend=None)
+        marks = base.mark_point(filled=True, size=60, opacity=1).encode(x=x, shape=shape)
     paper = (
         alt.Chart(table.drop_duplicates("level"))
         .transform_filter("isValid(datum.paper)")
@@ -203,7 +204,7 @@ def levels_chart(table: pd.DataFrame, title: str, tutors: list[str]) -> str:
     )
     zero = alt.Chart(pd.DataFrame({"at": [0.0]})).mark_rule(strokeDash=[5, 4], color=GREY).encode(x="at:Q")
     height = max(ROW, 13 * len(tutors)) * len(levels)
-    return to_svg((zero + ranges + points + paper).properties(width=WIDTH, height=height))
+    return to_svg((zero + marks + ranges + paper).properties(width=WIDTH, height=height))
 
 
 def counts_chart(table: pd.DataFrame) -> str:

@@ -48,6 +48,7 @@ SHOWN = {
     "critical_negative": "critical, negative (-5)",
 }
 PERCENT = 100.0
+BARS = {"use_case"}  # as the paper draws Figure 3
 EXAMPLES = 3  # items shown side by side
 SIDES = 3  # tutors of an example
 
@@ -188,9 +189,10 @@ def figure_of(config: Config, figure: Figure, scores: Found, printed: Sequence[P
         }
         for level in levels
     ]
+    title = figure.name.partition(": ")[2]
     return {
         "name": figure.name,
-        "svg": levels_chart(pd.DataFrame(rows), figure.name.partition(": ")[2], everybody) if rows else "",
+        "svg": levels_chart(pd.DataFrame(rows), title, everybody, figure.kind in BARS) if rows else "",
         "tutors": [label_of(config, model) for model in tutors],
         "rows": table,
         "paper": any(row["paper"] is not None for row in table),
