@@ -24,8 +24,9 @@ from maieutic.datasets.pictures import fetch_pictures
 from maieutic.datasets.sources import Copy, Dataset, Hub, Pictures, read_source
 from maieutic.errors import UserError
 from maieutic.generate import Limits, generate_replies
+from maieutic.journal import Journal
 from maieutic.models import HostedModel
-from maieutic.pictures import as_sent, data_url, with_pictures
+from maieutic.pictures import as_sent, with_pictures
 from maieutic.records import Item, Picture, Reply, read_records
 from PIL import Image
 
@@ -92,16 +93,21 @@ def listing(folder: Path, addresses: list[str]) -> Path:
     return path
 
 
-def fetched(folder: Path, addresses: list[str], pin: str | None = None) -> list[Picture]:
-    """The list of pictures; pinned after a first look, as the refusal says."""
-    source, out = listing(folder, addresses), folder / "x.pictures.jsonl"
+def with_pin(entry: Dataset, source: Path, folder: Path) -> list[Picture]:
+    """The list of pictures of a dataset, pinned after a first look, as the refusal says."""
+    out = folder / "x.pictures.jsonl"
     try:
-        fetch_pictures("x", dataset(pin), "published", source, folder, folder / "store", out)
+        fetch_pictures("x", entry, "published", source, folder, folder / "store", out)
     except UserError as error:
-        if pin or "nobody has pinned" not in str(error):
+        if entry.published.pictures or "nobody has pinned" not in str(error):
             raise
-        return fetched(folder, addresses, str(error).split()[-1])
+        pinned = entry.published.model_copy(update={"pictures": str(error).split()[-1]})
+        return with_pin(entry.model_copy(update={"published": pinned}), source, folder)
     return read_records(out, Picture)
+
+
+def fetched(folder: Path, addresses: list[str], pin: str | None = None) -> list[Picture]:
+    return with_pin(dataset(pin), listing(folder, addresses), folder)
 
 
 def test_pictures_are_fetched_once_and_named_by_their_content(gallery: str, tmp_path: Path) -> None:
@@ -124,6 +130,31 @@ def test_a_picture_that_was_altered_on_disk_is_fetched_anew(gallery: str, tmp_pa
     (tmp_path / "store" / str(one.file)).write_bytes(drawn("blue"))
     assert fetched(tmp_path, [f"{gallery}/red"]) == [one]
     assert (tmp_path / "store" / str(one.file)).read_bytes() == drawn("red") and Gallery.asked.count("red") == 2
+
+
+def test_what_is_missing_may_be_there_another_time(gallery: str, tmp_path: Path, monkeypatch: Any) -> None:
+    [lost] = fetched(tmp_path, [f"{gallery}/gone"])
+    assert lost.file is None
+    monkeypatch.setattr(Gallery, "do_GET", lambda self: self.send(200, drawn("red")))
+    assert fetched(tmp_path, [f"{gallery}/gone"])[0].file
+
+
+def test_two_datasets_share_a_store(gallery: str, tmp_path: Path) -> None:
+    with Journal(tmp_path / "store" / pictures.FETCHED.format("other"), pictures.Fetched):
+        assert fetched(tmp_path, [f"{gallery}/red"])[0].file
+
+
+def test_a_phones_picture_keeps_its_bytes_and_a_clear_one_lies_on_paper(tmp_path: Path) -> None:
+    held = io.BytesIO()
+    Image.new("RGB", (8, 6), "red").save(
+        held, "MPO", save_all=True, append_images=[Image.new("RGB", (8, 6))], exif=Image.Exif()
+    )
+    data, suffix, *size = pictures.looked_at(held.getvalue())
+    assert (data, suffix, size) == (held.getvalue(), "jpg", [8, 6])
+    held = io.BytesIO()
+    Image.new("RGBA", (2, 2), (0, 0, 0, 0)).save(held, "TIFF")
+    data, suffix, *_ = pictures.looked_at(held.getvalue())
+    assert suffix == "png" and Image.open(io.BytesIO(data)).getpixel((0, 0)) == (255, 255, 255)
 
 
 @pytest.mark.parametrize(
@@ -196,15 +227,22 @@ def test_parquet_files_are_one_source_and_hold_their_pictures(gallery: str, tmp_
         {"TASK_ID": "b", "IMAGE_URL": None},
         {"TASK_ID": "c", "IMAGE_URL": f"{gallery}/gone"},
     ]
-    listed = tmp_path / "x.pictures.jsonl"
-    fetch_pictures("x", entry, "published", out, None, tmp_path / "store", listed)
-    found = read_records(listed, Picture)
-    assert [(one.record, one.origin, bool(one.file)) for one in found] == [(0, "embedded", True), (2, None, False)]
+    found = with_pin(entry, out, tmp_path)
+    assert [(one.record, one.origin, bool(one.file)) for one in found] == [(0, "embedded", True), (2, "address", False)]
     assert found[0].file == f"{hashlib.sha256(drawn('red')).hexdigest()}.png"
-    assert Gallery.asked == ["gone"], "a picture that is in the file is not asked for"
+    assert set(Gallery.asked) == {"gone"}, "a picture that is in the file is not asked for"
     with pytest.raises(UserError, match="expected 4 records, found 3"):
         wrong = entry.model_copy(update={"published": copy.model_copy(update={"records": 4})})
         fetch_dataset("x", wrong, "published", tmp_path / "data", DEMO, out)
+
+
+def test_parquet_without_the_column_asks_the_addresses(gallery: str, tmp_path: Path) -> None:
+    source = tmp_path / "x.source"
+    pq.write_table(pa.table({"TASK_ID": ["a", "b"], "IMAGE_URL": [f"{gallery}/red", None]}), source)
+    place = Pictures(address="IMAGE_URL", embedded="Image")
+    entry = dataset().model_copy(update={"format": "parquet", "pictures": place})
+    [one] = with_pin(entry, source, tmp_path)
+    assert one.origin == "address" and one.file and one.record == 0
 
 
 @pytest.mark.parametrize(
@@ -298,13 +336,11 @@ def test_another_picture_is_another_request(demo_items: tuple[list[Item], Path],
 def test_an_altered_picture_is_never_sent(demo_items: tuple[list[Item], Path], tmp_path: Path) -> None:
     items, store = demo_items
     (store / items[0].images[0]).write_bytes(drawn("red"))
-    data_url.cache_clear()
     recorder = scripted(lambda n, body: (200, chat({"content": "I see."}), {}))
     with serving(recorder) as address, pytest.raises(UserError, match="it was altered"):
         ask(address, items[:1], tmp_path)
     assert recorder.requests == []
     (store / items[0].images[0]).unlink()
-    data_url.cache_clear()
     with pytest.raises(UserError, match="the picture is not there"):
         as_sent(with_pictures([{"role": "user", "content": "?"}], items[0].images), store)
 

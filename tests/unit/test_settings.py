@@ -105,7 +105,9 @@ BAD = [
     ("tagger as judge", "run/judges", ["gpt-5-tagger"], r"^run\.judges\[0\]: 'gpt-5-tagger' only tags"),
     ("rubric that does not tag", "models/demo-judge/tags", ["pairs_simple"], r"^models\.demo-judge: pairs_simple is not about what it is listed for"),
     ("tags as verdicts", "models/demo-judge/rubrics", ["tutorbench_bloom"], r"^models\.demo-judge: tutorbench_bloom is not about"),
-    ("filter by a stranger", "run/difficulty", {"tutors": ["gpt-5"]}, r"^run\.difficulty\.tutors\[0\]: 'gpt-5' is not in run\.tutors"),
+    ("filter that nobody fails", "run/difficulty", {"tutors": ["smollm2-135m"]}, r"^run\.difficulty\.at_least: 3 of 1 tutors can never fail"),
+    ("filter without a rubric", "run/difficulty", {"tutors": ["smollm2-135m"], "at_least": 1}, r"^run\.difficulty: no selected task has items with criteria"),
+    ("filter by a stranger", "run/difficulty", {"tutors": ["gpt-5"], "at_least": 1}, r"^run\.difficulty\.tutors\[0\]: 'gpt-5' is not in run\.tutors"),
     ("unknown reading", "run/negative_weights", "violation", r"^run\.negative_weights: input should be 'by_phrasing', 'violated' or 'satisfied'"),
     ("pictures alone", "run/tasks", ["tutorbench/multimodal"], r"^models\.smollm2-135m\.images: every task of run\.tasks has pictures"),
     ("hub without a commit", "datasets/tutorbench/published/hub/revision", None, r"^datasets\.tutorbench\.published: ScaleAI/TutorBench has no pinned commit"),
@@ -119,8 +121,8 @@ def test_a_fault_is_one_clear_line(path: str, value: Any, expected: str) -> None
     config = changed(path, value)
     if path in {"data_dir", "datasets/gsm8k/published/sha256"} or "/hub/" in path:
         config["edition"] = "published"
-    if "/hub/" in path:
-        config["run"]["tasks"] = ["tutorbench"]
+    if "/hub/" in path or value == {"tutors": ["gpt-5"], "at_least": 1}:
+        config["run"]["tasks"] = ["tutorbench/text", "tutorbench/multimodal"]
     with pytest.raises(UserError, match=expected) as fault:
         check_config(config)
     assert "\n" not in str(fault.value) and ". Mend: " in str(fault.value)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import yaml
 from gullible import obeyed
-from maieutic.breakdown import ANSWERED, OVERALL, break_down
+from maieutic.breakdown import ANSWERED, OVERALL, both_modalities, break_down
 from maieutic.cards import CARDS, read_card
 from maieutic.datasets import LOADERS, tutorbench
 from maieutic.datasets.sources import read_source
@@ -22,7 +22,7 @@ from maieutic.difficulty import filter_by_difficulty, hardness
 from maieutic.errors import UserError
 from maieutic.generate import first_messages
 from maieutic.graders.judges import ARR_W, Weighing, grades_by_judge
-from maieutic.graders.rubric import READINGS, Weighed, arr_w, clipped, good, prohibits
+from maieutic.graders.rubric import READINGS, Weighed, arr_w, clipped, good, prohibits, unclear
 from maieutic.judges.answers import schema_of
 from maieutic.judges.cases import messages_of, questions_of
 from maieutic.judges.raters import judge_ratings
@@ -80,18 +80,22 @@ def test_what_speaks_for_a_reply(weight: float, forbids: bool, passed: bool, exp
     [
         ("The response must not reveal the final answer.", True),
         ("The response should not give away the formula", True),
-        ("The response doesn't solve the problem fully.", True),
+        ("The response mustn't solve the problem fully.", True),
+        ("The tutor should never call the student lazy.", True),
+        ("The response should refrain from giving x = 2.", True),
         ("The response must avoid fully solving the problem", True),
         ("The model cannot state the result.", True),
-        ("The tutor never calls the student lazy.", True),
-        ("The response guides the student without stating x = 2.", True),
         ("The response reveals the final answer (2.74) directly", False),
         ("The response calls the student careless or lazy.", False),
         ("The response notes that this is nothing new.", False),
+        # Faults of omission, as it seems; they are counted as unclear.
+        ("The response does not acknowledge the confusion.", False),
+        ("The response gives the answer without any explanation.", False),
     ],
 )
 def test_prohibitions_are_told_from_faults(text: str, expected: bool) -> None:
     assert prohibits(text) is expected
+    assert unclear(text) is any(word in text for word in ("does not", "without"))
 
 
 def demo_items() -> list[Item]:
@@ -215,7 +219,7 @@ def rubric_of(*severities: str) -> str:
     ],
 )
 def test_a_broken_record_is_named(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=r"record 1: .*" + re.escape(said)):
+    with pytest.raises(ValueError, match=r"record 1 a: .*" + re.escape(said)):
         tutorbench.text([record(), record(**changes)], "text")
 
 
@@ -302,6 +306,7 @@ def case(name: str, task: str = "text", **tags: str) -> Item:
                 key: {
                     "severity": one[1],
                     "prohibits": True,
+                    "unclear": False,
                     "skill": one[2],
                     "dimensions": one[3],
                     "explicitness": "explicit",
@@ -411,10 +416,34 @@ def test_every_breakdown_by_hand(tmp_path: Path) -> None:
     assert (value["severity/critical_negative"], value["skill/examples"]) == (0.5, 0.5)
     assert value["skill/core_difficulty"] == 0.5 and "skill/None" not in value
     assert value["dimension/style_tone"] == round(2 / 3, 6) and value["dimension/truthfulness"] == round(4 / 7, 6)
-    assert value["pass_rate"] == value["explicitness/explicit"] == round(6 / 11, 6)
-    assert found["pass_rate"].missing == 1 and not any(name.startswith("objectivity") for name in value)
+    assert value["criterion_pass_rate"] == value["explicitness/explicit"] == round(6 / 11, 6)
+    assert found["criterion_pass_rate"].missing == 1 and not any(name.startswith("objectivity") for name in value)
     for one in found.values():
         assert one.value is None or one.low is None or one.low <= one.value <= (one.high or 0)
+
+
+def test_a_reply_that_was_refused_is_missing_from_every_score(tmp_path: Path) -> None:
+    found = broken_down(tmp_path, SAID[:1], ["text", "multimodal"])
+    assert (found[OVERALL].n, found[OVERALL].missing, found[OVERALL].value) == (1, 3, 1.0)
+    assert (found["modality/multimodal"].n, found["modality/multimodal"].missing) == (0, 1)
+    assert (found["severity/critical"].n, found["severity/critical"].missing) == (1, 3)
+
+
+def test_samples_of_one_kind_have_no_overall_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("maieutic.breakdown.both_modalities", lambda items: False)
+    found = broken_down(tmp_path, SAID, ["text", "multimodal"])
+    assert found[OVERALL].value is None and found[ANSWERED].n == 3
+    monkeypatch.undo()
+    assert both_modalities(ITEMS) and not both_modalities(ITEMS[:3])
+
+
+def test_a_fault_that_is_there_speaks_against_the_reply() -> None:
+    fault = case("a")
+    fault.reference["criterion_tags"]["c03"]["prohibits"] = False
+    weighing = Weighing({("text", "a"): fault}, "by_phrasing")
+    grades = {one.criterion: one for one in grades_by_judge([judged("a", all_of(True, True, True))], "m", weighing)}
+    assert grades["c03"].value is True and grades["c03"].correct is False
+    assert grades["desired_share"].value == pytest.approx(2 / 3)
 
 
 def test_a_tutor_without_pictures_has_no_overall_score_and_is_not_zero(tmp_path: Path) -> None:
@@ -532,6 +561,15 @@ def test_a_judge_against_raters_by_hand(tmp_path: Path) -> None:
     assert value["j", "f1/critical"] == round(2 / 3, 6) and value["j", "f1/not_critical"] == 1.0
     assert value["cem", "f1"] == 0.8 and value["ann", "f1"] == 1.0
     assert {one.task for one in found.values()} == {"raters"} and {one.grader for one in found.values()} == {"j"}
+
+
+def test_a_resolver_decides_and_is_no_rater(tmp_path: Path) -> None:
+    lines = RATINGS.splitlines()
+    resolved = [f"{lines[0]},resolves", *(f"{line}," for line in lines[1:]), "text,b,m,c02,pass,eva,yes"]
+    found = rated(tmp_path, "\n".join(resolved) + "\n")
+    assert ("eva", "agreement") not in found and found["ann", "agreement"].value == pytest.approx(4 / 7)
+    # The judge fails b/c02, which now passes: two true positives, one false one, one missed.
+    assert found["j", "f1/all"].value == pytest.approx(2 / 3) and found["j", "f1/all"].missing == 0
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,14 @@ def test_ratings_of_people_make_summaries_only(finished: Path, server: tuple[str
     assert "People by their agreement with the others" in page
 
 
+def test_tags_of_a_judge_do_not_make_it_judge_anew(finished: Path, server: tuple[str, Any]) -> None:
+    path = configure(finished, server[0], "tags.yaml")
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["models"]["ruler"]["tags"] = ["tutorbench_bloom"]
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert not any("grade_replies" in job or "judge_labelled" in job for job in planned(finished, path))
+
+
 def test_another_reading_asks_nobody(finished: Path, server: tuple[str, Any]) -> None:
     config = configure(finished, server[0], "reading.yaml", negative_weights="violated")
     jobs = {job.split()[0] for job in planned(finished, config)}

@@ -28,6 +28,7 @@ ANSWERED = "answered"  # as overall, of a tutor that was not asked everything to
 ITEM_TAGS = ("modality", "use_case", "subject", "bloom")
 CRITERION_TAGS = ("skill", "explicitness", "objectivity", "severity")
 VOTE = "bloom_vote"
+PASSED = "criterion_pass_rate"
 
 
 class Value(NamedTuple):
@@ -49,7 +50,7 @@ class Rated(NamedTuple):
 
 
 def rated_items(items: Iterable[Item], grades: Sequence[Grade]) -> list[Rated]:
-    """The items that a judge was asked about."""
+    """Every item with what a judge says, nothing of a reply that its server refused; none if it judges no item."""
     scores: dict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
     verdicts: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
     for grade in grades:
@@ -60,18 +61,16 @@ def rated_items(items: Iterable[Item], grades: Sequence[Grade]) -> list[Rated]:
             scores[key][name] = None if grade.value is None else float(grade.value)
         elif isinstance(grade.value, bool):
             verdicts[key][name] = grade.value
-    return [
-        Rated(item, scores[item.task, item.id], verdicts[item.task, item.id])
-        for item in items
-        if (item.task, item.id) in scores
-    ]
+    if not scores:
+        return []
+    return [Rated(item, scores[item.task, item.id], verdicts[item.task, item.id]) for item in items]
 
 
 def item_slices(rated: Sequence[Rated], votes: Mapping[str, str | None]) -> Slices:
     """ARR_w of the items by their tags. votes: the Bloom level of each item by most taggers."""
     found: Slices = defaultdict(list)
     for one in rated:
-        value = Value(one.scores[ARR_W], one.item.cluster)
+        value = Value(one.scores.get(ARR_W), one.item.cluster)
         for name in ITEM_TAGS:
             if name in one.item.tags:
                 found[f"{name}/{one.item.tags[name]}"].append(value)
@@ -89,7 +88,7 @@ def criterion_slices(rated: Sequence[Rated], weighing: Weighing) -> Slices:
             said = one.verdicts.get(name)
             value = None if said is None else float(good(weighed, said, weighing.reading))
             entry = Value(value, one.item.cluster)
-            found["pass_rate"].append(entry)
+            found[PASSED].append(entry)
             for kind in CRITERION_TAGS:
                 if tags[name][kind]:
                     found[f"{kind}/{tags[name][kind]}"].append(entry)
@@ -102,7 +101,7 @@ def reading_slices(rated: Sequence[Rated]) -> Slices:
     """All items that the tutor was asked, clipped too, and under every reading of the negative weight."""
     names = {ANSWERED: ARR_W, f"{ANSWERED}_clipped": f"{ARR_W}_clipped"}
     names |= {f"{ANSWERED}_{each}": f"{ARR_W}/{each}" for each in READINGS}
-    return {shown: [Value(one.scores[name], one.item.cluster) for one in rated] for shown, name in names.items()}
+    return {shown: [Value(one.scores.get(name), one.item.cluster) for one in rated] for shown, name in names.items()}
 
 
 def score_slice(pool: str, model: str, judge: str, name: str, values: Sequence[Value], drawn: tuple[int, int]) -> Score:
@@ -130,6 +129,11 @@ def score_slice(pool: str, model: str, judge: str, name: str, values: Sequence[V
     )
 
 
+def both_modalities(items: Iterable[Item]) -> bool:
+    """Whether there are samples with pictures and samples without."""
+    return len({item.tags["modality"] for item in items}) > 1
+
+
 def break_down(
     cards: Sequence[Card],
     answered: Sequence[str],
@@ -144,8 +148,8 @@ def break_down(
 ) -> None:
     """Write every score of one tutor by slice, for each judge and each pool of the cards.
 
-    answered: the tasks that the tutor was asked; a pool of which it was not asked everything has no overall score, as a
-    model without pictures has none in Table 1.
+    answered: the tasks that the tutor was asked. The overall score is of text and pictures: a tutor that was not asked
+    everything has none, as a model without pictures in Table 1, and so has a run of one of both.
     """
     scores: list[Score] = []
     votes = read_votes(votes_path) if votes_path else {}
@@ -159,7 +163,7 @@ def break_down(
             if not rated:
                 continue
             of_all = reading_slices(rated)
-            slices = {OVERALL: of_all[ANSWERED] if mine == tasks else [], **of_all}
+            slices = {OVERALL: of_all[ANSWERED] if mine == tasks and both_modalities(items) else [], **of_all}
             slices |= {**item_slices(rated, votes), **criterion_slices(rated, weighing)}
             scores += [score_slice(pool, model, judge, name, of, (resamples, seed)) for name, of in slices.items()]
     write_scores(scores, out)

@@ -206,8 +206,9 @@ def check_judges(given: Arguments) -> None:
 
     files: dict[str, list[Path]] = {}
     for path in given.judgements:
-        # results/grades/labelled/JUDGE.jsonl, results/grades/judges/JUDGE/BENCHMARK/BATCH.jsonl
-        judge = path.stem if path.parent.name == "labelled" else path.parts[-3]
+        # results/grades/labelled/JUDGE.jsonl, .../judges/JUDGE/BENCHMARK/BATCH.jsonl, .../tags/JUDGE/BENCHMARK.jsonl
+        kind, below = path.parts[path.parts.index("grades") + 1], path.parts[path.parts.index("grades") + 2]
+        judge = path.stem if kind == "labelled" else below
         files.setdefault(judge, []).append(path)
     check_unreadable(files, dict(zip(given.judges, given.limits, strict=True)), given.out, given.failed)
 

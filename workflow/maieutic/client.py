@@ -8,6 +8,7 @@ import logging
 import random
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,6 +78,14 @@ class Unanswered(Exception):
     """Every attempt failed for a passing reason; a later run may ask again."""
 
 
+Prepare = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def as_it_is(request: dict[str, Any]) -> dict[str, Any]:
+    """The request itself."""
+    return request
+
+
 class Gate:
     """Holds every request back until the time that the server's last Retry-After named."""
 
@@ -111,13 +120,16 @@ class Client:
         """Close the connections."""
         await self.api.close()
 
-    async def ask(self, request: dict[str, Any]) -> Answer:
-        """Send one request until it is answered. Raises Unanswered after the last attempt, UserError for a bad key."""
+    async def ask(self, request: dict[str, Any], prepare: Prepare = as_it_is) -> Answer:
+        """Send one request until it is answered. Raises Unanswered after the last attempt, UserError for a bad key.
+
+        prepare: makes what is sent, once the request has its turn: pictures of waiting requests would fill the memory.
+        """
         for attempt in range(1, self.server.attempts + 1):
             async with self.slots:
                 await self.gate.passed()
                 try:
-                    return await self._once(request, attempt)
+                    return await self._once(prepare(request), attempt)
                 except Exception as error:
                     if (refused := self._refusal(error, attempt)) is not None:
                         return refused

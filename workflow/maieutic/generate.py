@@ -43,6 +43,10 @@ class Job:
         self.rounds = Rounds()
         self.waiting: dict[str, asyncio.Future[Entry]] = {}
 
+    def sent(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The request with its pictures in it."""
+        return {**request, "messages": as_sent(request["messages"], self.pictures)}
+
     async def end(self) -> None:
         """Say what was asked, and end the server."""
         if self.backend.busy_from:
@@ -59,7 +63,7 @@ class Job:
         future = self.waiting[key] = asyncio.get_running_loop().create_future()
         try:
             client = await self.backend.client()
-            answer = await client.ask({**request, "messages": as_sent(request["messages"], self.pictures)})
+            answer = await client.ask(request, self.sent)
             entry = Entry(key=key, **vars(answer))
             self.journal.append(entry)
             self.asked += 1
@@ -132,14 +136,16 @@ def followed(messages: Messages, role: str, content: str) -> Messages:
     return [*messages, {"role": role, "content": content}]
 
 
-def first_messages(loaded: LoadedCard, item: Item, prompt_role: str) -> Messages:
+def first_messages(loaded: LoadedCard, item: Item, prompt_role: str, user_last: bool = False) -> Messages:
     """What the first request holds: the system message, what was said before, the card's first turn, the pictures.
 
-    prompt_role: of the model; `user` where it takes no system message.
+    prompt_role: of the model; `user` where it takes no system message. user_last: it takes no conversation that ends
+    with the assistant's words, which the user says then.
     """
     system = [{"role": "system", "content": render(loaded.system, item.vars, "")}] if loaded.card.system else []
     before = [*system, *item.history]
-    role = loaded.card.role or (item.speaker if before else prompt_role)
+    speaker = "user" if user_last else item.speaker
+    role = loaded.card.role or (speaker if before else prompt_role)
     first = render(loaded.templates[0], {**item.vars, "answers": []}, loaded.shots)
     messages = followed(before, role, first)
     return with_pictures(folded(messages) if system and prompt_role == "user" else messages, item.images)
@@ -148,7 +154,7 @@ def first_messages(loaded: LoadedCard, item: Item, prompt_role: str) -> Messages
 async def converse(loaded: LoadedCard, item: Item, job: Job, limits: Limits, prompts: dict[str, Prompt]) -> Reply:
     """One item from its first turn to its last; later turns see the tutor's own answers."""
     turns: list[Turn] = []
-    messages = first_messages(loaded, item, job.model.prompt_role)
+    messages = first_messages(loaded, item, job.model.prompt_role, job.model.user_last)
     for number, template in enumerate(loaded.templates, 1):
         if turns:
             answers = [turn.text for turn in turns]

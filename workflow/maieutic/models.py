@@ -114,6 +114,9 @@ class ServedModel(Model):
     extra_body: dict[str, object] = Field({}, description="Further fields of every request")
     structured: bool = Field(False, description="Whether the server decodes by a JSON schema (response_format)")
     images: bool = Field(False, description="Whether it takes pictures; without, it is not asked about items with some")
+    user_last: bool = Field(
+        False, description="It takes no conversation that ends with the assistant's words: the user says them"
+    )
     omit: list[Literal["stop", "temperature", "seed", "max_tokens"]] = Field(
         [], description="Parameters the server refuses"
     )

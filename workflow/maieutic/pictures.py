@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,6 @@ def sent_part(part: dict[str, Any], store: Path | None) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": data_url(store / part["file"])}}
 
 
-@lru_cache(maxsize=64)
 def data_url(path: Path) -> str:
     """A picture's bytes as a data URL. Raises UserError for a file that is not there, or not what its name says."""
     mend = "delete results/datasets/*.pictures.jsonl and run again: it is fetched anew"

@@ -175,7 +175,7 @@ def tutor_code(wildcards):
     """The modules that decide what a tutor is asked, or what a baseline tutor says."""
     if checked.models[wildcards.model].engine == "baseline":
         return code("baselines.py", "forms.py")
-    return code("generate.py", "prompts.py", "thinking.py")
+    return code("generate.py", "pictures.py", "prompts.py", "thinking.py")
 
 
 include: "common/machine.smk"

@@ -23,7 +23,7 @@ rule build_report:
         replies=of_tutors("results/replies/{benchmark}/{model}.jsonl"),
         graders=grader_files(),
         rubrics=rubric_report_files(),
-        code=code("report/*.*", "judges/lights.py", "judges/selection.py"),
+        code=[*verdict_code(), *code("report/*.*", "judges/lights.py", "judges/selection.py")],
         printed=[
             path
             for path in Path("resources/reference").glob("*.csv")
@@ -75,7 +75,8 @@ rule check_judges:
             file
             for name in JUDGES
             for file in [f"results/grades/labelled/{name}.jsonl", *all_judge_files(name)]
-        ],
+        ]
+        + tagger_files(),
     output:
         "results/report/judges.json",
     log:
@@ -84,8 +85,10 @@ rule check_judges:
     container:
         config["containers"]["driver"]
     params:
-        limits=lambda wildcards: [judging.unreadable_limit(checked, name) for name in JUDGES],
-        judges=list(JUDGES),
+        limits=lambda wildcards: [
+            judging.unreadable_limit(checked, name) for name in {**JUDGES, **TAGGERS}
+        ],
+        judges=list({**JUDGES, **TAGGERS}),
         failed="results/.unreadable.json",
     shell:
         '"$DRIVER" -m maieutic check-judges --judgements {input.judgements} --judges {params.judges} --limits {params.limits}'

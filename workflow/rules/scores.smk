@@ -11,7 +11,7 @@ rule score_replies:
         cards=lambda wildcards: [
             file for file in tutor_card_files(wildcards) if file.endswith(".yaml")
         ],
-        code=code("graders/judges.py", "graders/rubric.py", "metrics.py", "score.py", "stats.py"),
+        code=[*verdict_code(), *code("metrics.py", "score.py", "stats.py")],
     output:
         "results/scores/{benchmark}/{model}.json",
     log:
@@ -268,9 +268,10 @@ rule break_down:
         votes=vote_file,
         rubrics=grading_rubrics,
         cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
-        code=code(
-            "breakdown.py", "graders/judges.py", "graders/rubric.py", "metrics.py", "stats.py"
-        ),
+        code=[
+            *verdict_code(),
+            *code("breakdown.py", "judges/tagging.py", "metrics.py", "score.py", "stats.py"),
+        ],
     output:
         "results/scores/breakdowns/{benchmark}/{model}.json",
     log:
@@ -332,7 +333,10 @@ rule filter_by_difficulty:
         judgements=lambda wildcards: judge_batch_files(
             leading_judge(wildcards.benchmark), wildcards.benchmark
         ),
-        code=code("difficulty.py", "graders/judges.py", "graders/rubric.py"),
+        rubrics=lambda wildcards: rubric_files_of(
+            reply_rubrics(leading_judge(wildcards.benchmark), wildcards.benchmark)
+        ),
+        code=[*verdict_code(), *code("difficulty.py")],
     output:
         "results/scores/difficulty/{benchmark}.csv",
     log:

@@ -61,7 +61,7 @@ def fetch_dataset(
         part.unlink()  # whole but wrong: a later try must not continue it
         raise
     part.replace(out)
-    log.info("%s: %d records, as pinned", shown, copy.records)
+    log.info("%s: %d records, as the registry says", shown, copy.records)
 
 
 def from_hub(copy: Copy, hub: Hub, data_dir: Path | None, part: Path) -> str:
@@ -70,6 +70,7 @@ def from_hub(copy: Copy, hub: Hub, data_dir: Path | None, part: Path) -> str:
         files = sorted(data_dir.glob(copy.path))
         if not files:
             raise UserError(f"{data_dir}/{copy.path}", "no such file", "mend data_dir, or set it to null to download")
+        log.warning("%s: checked for fields and number of records only, not against %s", data_dir, hub.revision)
         join_parquet(files, part)
         return f"{data_dir}/{copy.path}"
     from maieutic.weights import download_snapshot

@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import requests
 
@@ -23,12 +23,17 @@ from maieutic.journal import Journal, Line
 from maieutic.progress import Progress
 from maieutic.records import Picture, read_records, write_records
 
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 log = logging.getLogger(__name__)
-KEPT = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp", "GIF": "gif"}  # what model servers take; others become PNG
+# What model servers take; others become PNG. A phone's MPO is a JPEG with a second picture behind it.
+KEPT = {"PNG": "png", "JPEG": "jpg", "MPO": "jpg", "WEBP": "webp", "GIF": "gif"}
 MOST_BYTES = 32 << 20
 TRIES = 4
 TIMEOUT = (20.0, 60.0)  # seconds to connect, and between two blocks
-FETCHED = ".fetched.jsonl"  # addresses that are known already, one line each
+FETCHED = ".fetched.{}.jsonl"  # the addresses of a dataset that are known already, one line each
+MISSING = "no picture"
 
 
 class Missing(Exception):
@@ -43,23 +48,22 @@ class Place(NamedTuple):
     embedded: bytes | None
 
 
-KNOWN = {"file", "width", "height", "why_none"}
+KNOWN = {"file", "width", "height"}
 
 
 class Fetched(Line):
     """What was found at an address, its key."""
 
-    file: str | None
-    width: int | None = None
-    height: int | None = None
-    why_none: str | None = None
+    file: str
+    width: int
+    height: int
 
     def picture(self, place: Place) -> Picture:
         """It as a record's picture."""
         return Picture(
             record=place.record,
             address=place.address,
-            origin="address" if self.file else None,
+            origin="address",
             **self.model_dump(include=KNOWN),
         )
 
@@ -79,14 +83,14 @@ def fetch_pictures(
     places = list(places_of(source, pictures, dataset.form_of(edition)))
     progress = Progress(f"{name}: pictures", len(places))
     found: list[Picture] = []
-    with Journal(store / FETCHED, Fetched) as journal:
+    with Journal(store / FETCHED.format(name), Fetched) as journal:
         for place in places:
             known = journal.answers.get(place.address) if is_address(place) else None
-            if known and (known.file is None or intact(store / known.file)):
+            if known and intact(store / known.file):
                 picture = known.picture(place)
             else:
                 picture = one_picture(place, folder, store)
-                if is_address(place):
+                if is_address(place) and picture.file:  # what is missing may be there another time
                     journal.append(Fetched(key=place.address, **picture.model_dump(include=KNOWN)))
             progress.step(known=known is not None)
             found.append(picture)
@@ -128,11 +132,15 @@ def embedded_places(source: Path, pictures: Pictures, column: str) -> Iterator[P
     import pyarrow.parquet as pq
 
     whole = pq.ParquetFile(source)
+    if column not in whole.schema_arrow.names:
+        log.warning("%s has no column %s: every picture's address is asked", source, column)
+        yield from embedded_places(source, Pictures(address=pictures.address), pictures.address)
+        return
     number = 0
     for group in range(whole.num_row_groups):
-        for row in whole.read_row_group(group, columns=[column, pictures.address]).to_pylist():
+        for row in whole.read_row_group(group, columns=list({column, pictures.address})).to_pylist():
             held = row[column]
-            data = held.get("bytes") if isinstance(held, dict) else held
+            data = held.get("bytes") if isinstance(held, dict) else held if isinstance(held, bytes) else None
             if data or address_of(row, pictures):
                 yield Place(number, address_of(row, pictures), data)
             number += 1
@@ -144,12 +152,18 @@ def one_picture(place: Place, folder: Path | None, store: Path) -> Picture:
         data = place.embedded or (download(place.address) if is_address(place) else beside(place.address, folder))
         data, suffix, width, height = looked_at(data)
     except Missing as missing:
-        return Picture(record=place.record, address=place.address, file=None, why_none=str(missing))
+        origin = origin_of(place)
+        return Picture(record=place.record, address=place.address, file=None, origin=origin, why_none=str(missing))
     file = f"{hashlib.sha256(data).hexdigest()}.{suffix}"
     with whole_file(store / file, "wb") as handle:
         handle.write(data)
-    origin = "embedded" if place.embedded else "address" if is_address(place) else "path"
+    origin = origin_of(place)
     return Picture(record=place.record, address=place.address, file=file, origin=origin, width=width, height=height)
+
+
+def origin_of(place: Place) -> Literal["embedded", "path", "address"]:
+    """Where a picture is looked for."""
+    return "embedded" if place.embedded else "address" if is_address(place) else "path"
 
 
 def beside(path: str, folder: Path | None) -> bytes:
@@ -164,7 +178,7 @@ def beside(path: str, folder: Path | None) -> bytes:
 
 def looked_at(data: bytes) -> tuple[bytes, str, int, int]:
     """The bytes, their suffix, width and height in pixels. Raises Missing for what is no picture."""
-    from PIL import Image, UnidentifiedImageError
+    from PIL import Image, ImageOps
 
     try:
         with Image.open(io.BytesIO(data)) as picture:
@@ -172,11 +186,22 @@ def looked_at(data: bytes) -> tuple[bytes, str, int, int]:
             size, kind = picture.size, str(picture.format)
             if kind not in KEPT:
                 converted = io.BytesIO()
-                picture.convert("RGB").save(converted, "PNG")
+                on_white(ImageOps.exif_transpose(picture)).save(converted, "PNG")
                 data, kind = converted.getvalue(), "PNG"
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:
-        raise Missing(f"no picture: {str(error)[:80]}") from None
+    except (Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:  # Pillow's own are OSErrors
+        log.warning("not a picture that can be read: %s", error)
+        raise Missing(MISSING) from None  # in the same words everywhere: the list is pinned
     return data, KEPT[kind], *size
+
+
+def on_white(picture: Image) -> Image:
+    """The picture without transparency, as it looks on paper."""
+    from PIL import Image as Pillow
+
+    with_alpha = picture.convert("RGBA")
+    ground = Pillow.new("RGBA", with_alpha.size, "white")
+    ground.alpha_composite(with_alpha)
+    return ground.convert("RGB")
 
 
 def download(url: str) -> bytes:
@@ -219,7 +244,7 @@ def check_pinned(name: str, edition: Edition, copy: Copy, found: list[Picture], 
     if copy.pictures is not None and digest != copy.pictures:
         listed.unlink()
         raise UserError(key, f"the list of pictures should have {copy.pictures}, found {digest}", "they were altered")
-    if copy.pictures is None and any(one.origin != "embedded" and one.file for one in found):
+    if copy.pictures is None and any(one.origin != "embedded" for one in found):
         listed.unlink()
         raise UserError(
             key,

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from maieutic.datasets.sources import Source
 from maieutic.datasets.text import cluster_of
-from maieutic.graders.rubric import prohibits
+from maieutic.graders.rubric import prohibits, unclear
 from maieutic.records import Item
 
 BATCH = re.compile(r"USE_CASE_([123])_(TEXT|MULTIMODAL)")
@@ -71,6 +71,11 @@ def copied_text(records: list[Source], task: str) -> list[Item]:
     return [item_of(record, number, task, None) for number, record in enumerate(records)]
 
 
+def place_of(record: Source, number: int) -> str:
+    """A record by its number and name."""
+    return " ".join(filter(None, (f"record {number}", str(record.get("TASK_ID") or ""))))
+
+
 def with_batch(records: list[Source], modality: str) -> list[tuple[int, Source]]:
     """The records of one modality with their numbers."""
     return [(number, one) for number, one in enumerate(records) if asked_of(one, number, []).modality == modality]
@@ -82,7 +87,7 @@ def asked_of(record: Source, number: int, criteria: Sequence[dict[str, Any]]) ->
         return guessed(record, criteria)
     found = BATCH.fullmatch(str(record["BATCH"]).strip())
     if not found:
-        raise ValueError(f"record {number}: BATCH is USE_CASE_1_TEXT or the like, found {record['BATCH']!r}")
+        raise ValueError(f"{place_of(record, number)}: BATCH is USE_CASE_1_TEXT or the like, found {record['BATCH']!r}")
     return Asked(USE_CASES[found[1]], found[2].lower())
 
 
@@ -106,7 +111,7 @@ def item_of(record: Source, number: int, task: str, picture: str | None) -> Item
     )
     adaptive = asked.use_case == "adaptive"
     if not question or (adaptive and not (explanation and follow_up)) or not (adaptive or picture or follow_up):
-        raise ValueError(f"record {number}: a question, explanation, follow-up or solution is missing")
+        raise ValueError(f"{place_of(record, number)}: a question, explanation, follow-up or solution is missing")
     before = [{"role": "user", "content": question}] if adaptive or not picture else []
     if adaptive:
         before.append({"role": "assistant", "content": explanation})
@@ -154,7 +159,7 @@ def item_tags(record: Source, asked: Asked) -> dict[str, str]:
 
 def criteria_in(record: Source, number: int) -> list[dict[str, Any]]:
     """The rubric of a sample: `text`, `severity` and the other attributes. Raises ValueError naming what is wrong."""
-    place = f"record {number}: RUBRICS"
+    place = f"{place_of(record, number)}: RUBRICS"
     try:
         rubric = json.loads(record["RUBRICS"]) if isinstance(record["RUBRICS"], str) else record["RUBRICS"]
     except ValueError as error:
@@ -167,7 +172,8 @@ def criteria_in(record: Source, number: int) -> list[dict[str, Any]]:
         attributes = one.get("attributes") if said else None
         severity = str((attributes or {}).get("severity", "")).strip()
         if not isinstance(attributes, dict) or severity not in {*WEIGHTS, LEFT_OUT}:
-            raise ValueError(f"{place}: a criterion needs a text and a severity ({', '.join(WEIGHTS)}, {LEFT_OUT})")
+            known = f"{', '.join(WEIGHTS)}, {LEFT_OUT}"
+            raise ValueError(f"{place}: a criterion needs a text and a severity ({known}), found {str(one)[:80]}")
         found.append({**attributes, "text": said, "severity": severity})
     if not any(WEIGHTS.get(one["severity"], 0) > 0 for one in found):
         raise ValueError(f"{place} has no criterion with a positive weight")
@@ -183,6 +189,7 @@ def tags_of(criterion: dict[str, Any]) -> dict[str, Any]:
     return {
         "severity": criterion["severity"],
         "prohibits": prohibits(criterion["text"]),
+        "unclear": unclear(criterion["text"]),
         "skill": SKILLS.get(skill, None if skill in NONE else slug(skill)),
         "dimensions": [slug(one) for one in named if one not in NONE],
         "explicitness": slug(explicit) or None,

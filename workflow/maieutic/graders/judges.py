@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from maieutic.cards import JUDGE
 from maieutic.graders.reading import KEPT
-from maieutic.graders.rubric import READINGS, NegativeWeights, Weighed, arr_w, clipped
+from maieutic.graders.rubric import READINGS, NegativeWeights, Weighed, arr_w, clipped, good
 from maieutic.judges.cases import by_order, merged
 from maieutic.judges.rubrics import Rubric, desired_of, read_rubric
 from maieutic.records import SCORINGS, Grade, Item, Judgement, Scoring
@@ -41,9 +41,13 @@ def grades_of_reply(judgements: Sequence[Judgement], scoring: Scoring, weighing:
     first = judgements[0]
     rubric = read_rubric(first.rubric).rubric
     common = {"id": first.id, "task": first.task, "grader": f"{JUDGE}/{scoring}"}
+    item = weighing.items.get((first.task, first.id)) if weighing and rubric.kind == "weighted" else None
+    own = weighed_criteria(item) if item else {}
     grades = []
     for name, (verdict, raw) in merged(judgements, rubric.both_orders).items():
         wanted = desired_of(rubric, rubric.criteria.get(str(name)))
+        if weighing and str(name) in own:  # a fault that is there is a pass that speaks against the reply
+            wanted = good(own[str(name)], True, weighing.reading)
         known = verdict.value is not None and wanted is not None
         grades.append(
             Grade(
@@ -57,7 +61,6 @@ def grades_of_reply(judgements: Sequence[Judgement], scoring: Scoring, weighing:
             )
         )
     both = [same_in_both(judgements, common)] if rubric.both_orders else []
-    item = weighing.items.get((first.task, first.id)) if weighing and rubric.kind == "weighted" else None
     weighed = item_scores(item, grades, weighing.reading, common) if item and weighing else []
     return [*shares(rubric, grades, common), *both, *weighed, *grades]
 

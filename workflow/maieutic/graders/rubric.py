@@ -14,10 +14,12 @@ from typing import Literal, NamedTuple, get_args
 NegativeWeights = Literal["by_phrasing", "violated", "satisfied"]
 READINGS: tuple[NegativeWeights, ...] = get_args(NegativeWeights)
 PROHIBITS = re.compile(
-    r"\b(?:must|should|shall|may|can|does|do|did|is|are|will|would|ought to|need)\s*(?:not|n['\u2019]t)\b"
-    r"|\b(?:cannot|never|avoids?|avoided|avoiding|refrains?|without)\b",
+    r"\b(?:must|should|shall|may|can|will|would|ought to|needs? to)\s*(?:not|never|n['\u2019]t)\b"
+    r"|\bcannot\b|\b(?:avoid|refrain)(?:s|ed|ing)?\b",
     re.IGNORECASE,
 )
+# A negation that is no order: "does not reveal" may be what is wanted or the fault itself.
+UNCLEAR = re.compile(r"\b(?:not|never|without|no)\b|n['\u2019]t\b", re.IGNORECASE)
 
 
 class Weighed(NamedTuple):
@@ -30,6 +32,11 @@ class Weighed(NamedTuple):
 def prohibits(criterion: str) -> bool:
     """Whether a criterion is phrased as a prohibition ("must not reveal") and not as a fault ("reveals")."""
     return PROHIBITS.search(criterion) is not None
+
+
+def unclear(criterion: str) -> bool:
+    """Whether a criterion negates something without forbidding it: it is taken for a fault, and that may be wrong."""
+    return not prohibits(criterion) and UNCLEAR.search(criterion) is not None
 
 
 def counts(one: Weighed, passed: bool, reading: NegativeWeights) -> bool:

@@ -58,7 +58,21 @@ def check_taggers(config: Config) -> None:
         if not judge.tags or config.run.taggers.count(name) > 1:
             raise UserError(key, f"{name!r} has no rubrics to tag by, or is listed twice", f"set models.{name}.tags")
         check_judge(config, name)
-    for number, name in enumerate(config.run.difficulty.tutors):
+    wanted = config.run.difficulty
+    if wanted.tutors and wanted.at_least > len(wanted.tutors):
+        raise UserError(
+            "run.difficulty.at_least",
+            f"{wanted.at_least} of {len(wanted.tutors)} tutors can never fail",
+            "a number up to that of the tutors",
+        )
+    pooled = [one.card for one in config.cards.values() if one.card.pool and JUDGE in one.card.graders]
+    if (wanted.tutors or config.run.taggers) and not pooled:
+        raise UserError(
+            "run.difficulty" if wanted.tutors else "run.taggers",
+            "no selected task has items with criteria of their own that a judge judges",
+            "add tutorbench to run.tasks and its judge to run.judges, or leave the key out",
+        )
+    for number, name in enumerate(wanted.tutors):
         if name not in config.run.tutors:
             raise unknown(f"run.difficulty.tutors[{number}]", name, config.run.tutors, "run.tutors")
 

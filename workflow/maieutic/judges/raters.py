@@ -31,16 +31,22 @@ Key = tuple[str, str, str, str]  # task, item, tutor, criterion
 
 
 class Rating(NamedTuple):
-    """One criterion of one reply: what people say, what the judge says, its severity and problem."""
+    """One criterion of one reply: what people say, what the judge says, its severity and problem.
+
+    resolved: the word of somebody who decides where others differ.
+    """
 
     people: dict[str, bool]
     judge: bool | None
     severity: str
     problem: str
+    resolved: bool | None = None
 
     @property
     def majority(self) -> bool | None:
-        """What most people say; None where they are divided."""
+        """What the resolver says, else most people; None where they are divided."""
+        if self.resolved is not None:
+            return self.resolved
         passes = sum(self.people.values())
         return None if 2 * passes == len(self.people) else 2 * passes > len(self.people)
 
@@ -94,15 +100,18 @@ def ratings_of(
 ) -> list[Rating]:
     """What people and the judge say of each criterion that people rated."""
     by_key: dict[Key, dict[str, bool]] = defaultdict(dict)
+    resolved: dict[Key, bool] = {}
     for label in labels:
         key = label.task, label.id, label.model, label.criterion
-        if key in said:
+        if label.resolves:
+            resolved[key] = label.label == PASSED
+        elif key in said:
             by_key[key][label.annotator or "1"] = label.label == PASSED
     found = []
     for key, people in by_key.items():
         item = items[key[0], key[1]]
         severity = item.reference["criterion_tags"][key[3]]["severity"]
-        found.append(Rating(people, said[key], severity, item.cluster))
+        found.append(Rating(people, said[key], severity, item.cluster, resolved.get(key)))
     return found
 
 
@@ -143,7 +152,8 @@ def rating_scores(judge: str, ratings: Sequence[Rating], sampling: Sampling) -> 
     found.append(plain(ALL, "mean_agreement", float(np.mean(between)) if between else None, len(between), 0))
     several = [[str(value) for value in one.people.values()] for one in ratings if len(one.people) > 1]
     usual = max((len(of) for of in several), key=lambda n: sum(len(of) == n for of in several), default=0)
-    found.append(plain(ALL, "fleiss_kappa", fleiss([of for of in several if len(of) == usual]), len(several), 0))
+    alike = [of for of in several if len(of) == usual]
+    found.append(plain(ALL, "fleiss_kappa", fleiss(alike), len(alike), len(several) - len(alike)))
     for name, severities in {ALL: None, **SEVERITIES}.items():
         mine = [one for one in ratings if severities is None or one.severity in severities]
         found.append(f1_against_majority(judge, f"f1/{name}", [(one.judge, one) for one in mine], sampling))

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from maieutic.datasets.pictures import on_white
 from maieutic.datasets.sampling import select
 from maieutic.graders.judges import Weighing, grades_by_judge
 from maieutic.judges.selection import judge_batches, judge_cards
@@ -51,13 +52,13 @@ def reference_of(item: Item) -> str:
 @lru_cache(maxsize=512)
 def thumbnail(results: Path, file: str) -> str:
     """A picture of an item, small enough for the page, as a data URL; empty where its file is gone."""
-    from PIL import Image
+    from PIL import Image, ImageOps
 
     path = results / "pictures" / file
     if not path.is_file():
         return ""
     with Image.open(path) as picture:
-        small = picture.convert("RGB")
+        small = on_white(ImageOps.exif_transpose(picture))
         small.thumbnail((THUMBNAIL, THUMBNAIL))
         held = io.BytesIO()
         small.save(held, "JPEG", quality=70, optimize=True)

@@ -10,6 +10,7 @@ import vl_convert
 BLUE, ORANGE, GREY, GREEN, INK = "#0072B2", "#E69F00", "#8a8a8a", "#009E73", "#1b1f24"
 OUTCOME_COLOURS = {"right": BLUE, "wrong": ORANGE, "no answer": GREY}
 SERIES = [BLUE, ORANGE, GREEN, GREY, "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"]
+MANY = alt.Scale(scheme="tableau20")
 WIDTH = 340
 ROW = 26
 ROOM = {"left": 40, "right": 10, "top": 5, "bottom": 5}  # the renderer takes long labels for shorter than they are
@@ -185,7 +186,7 @@ def levels_chart(table: pd.DataFrame, title: str, tutors: list[str], bars: bool 
     colour = alt.Color(
         "tutor:N",
         sort=tutors,
-        scale=alt.Scale(domain=tutors, range=SERIES),
+        scale=alt.Scale(domain=tutors, range=SERIES) if len(tutors) <= len(SERIES) else MANY,
         legend=alt.Legend(orient="top", title=None, columns=1, labelLimit=320),
     )
     y = alt.Y("level:N", sort=levels, title=None)

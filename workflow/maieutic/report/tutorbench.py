@@ -18,8 +18,8 @@ from maieutic.graders.rubric import READINGS
 from maieutic.judges.raters import ALL
 from maieutic.judges.selection import leading_judge, pooled_benchmarks, pooled_cards
 from maieutic.models import BaselineModel
-from maieutic.records import Item, Reply, Score, read_records
-from maieutic.report.browser import judge_grades, thumbnail
+from maieutic.records import Item, Picture, Reply, Score, read_records
+from maieutic.report.browser import judge_grades, short, thumbnail
 from maieutic.report.figures import counts_chart, levels_chart, raters_chart
 from maieutic.report.tables import REFERENCE, breakdown_scores, label_of, score_file
 from maieutic.settings import Config, judges_of_card, takes, tutors_on
@@ -125,6 +125,26 @@ def paper_rows(printed: Sequence[Printed]) -> list[dict[str, Any]]:
     ]
 
 
+def notes_of(config: Config, model: str, cards: Sequence[Card]) -> str:
+    """What was different for a tutor."""
+    blind = not all(takes(config, card, model) for card in cards)
+    said_by_user = getattr(config.models[model], "user_last", False)
+    return "".join(("; takes no pictures" * blind, "; the student's work as the user's words" * said_by_user))
+
+
+def lost_pictures(config: Config, results: Path, cards: Sequence[Card]) -> int:
+    """How many samples are left out because their picture is not to be had."""
+    names = {card.dataset for card in cards if card.images}
+    paths = [results / "datasets" / f"{name}.pictures.jsonl" for name in names]
+    return sum(one.file is None for path in paths if path.exists() for one in read_records(path, Picture))
+
+
+def unverified(config: Config, cards: Sequence[Card]) -> bool:
+    """Whether files of data_dir stand for a commit of the hub: nobody has compared them with it."""
+    copies = [config.datasets[card.dataset].published for card in cards]
+    return config.edition == "published" and config.data_dir is not None and any(one.hub for one in copies)
+
+
 def our_rows(config: Config, scores: Found, cards: Sequence[Card]) -> list[dict[str, Any]]:
     """Every tutor's text, multimodal and overall score. A tutor that takes no pictures has one of them."""
     rows = []
@@ -137,8 +157,7 @@ def our_rows(config: Config, scores: Found, cards: Sequence[Card]) -> list[dict[
                     "who": label_of(config, model),
                     "baseline": isinstance(config.models[model], BaselineModel),
                     "cells": cells,
-                    "whole": all(takes(config, card, model) for card in cards),
-                    "paper": config.models[model].paper,
+                    "notes": notes_of(config, model, cards),
                 }
             )
     return rows
@@ -236,6 +255,7 @@ def counts_of(items: Sequence[Item]) -> dict[str, Any]:
         "left_out": sum(item.reference["left_out"] for item in items),
         "negative": len(negative),
         "prohibitions": sum(tags["prohibits"] for tags in negative),
+        "unclear": sum(tags["unclear"] for tags in negative),
         "guessed": sum("use_case_from" in item.tags for item in items),
     }
 
@@ -333,7 +353,9 @@ def example_section(config: Config, results: Path, items: Sequence[Item]) -> lis
                 "item": item,
                 "use_case": shown_level(item.tags["use_case"]),
                 "pictures": [thumbnail(results, file) for file in item.images],
-                "tutors": [(label_of(config, model), replies[model, item.task, item.id].text) for model in sides],
+                "tutors": [
+                    (label_of(config, model), short(replies[model, item.task, item.id].text)) for model in sides
+                ],
                 "criteria": [
                     (one, [verdicts.get((model, item.task, item.id, name)) for model in sides])
                     for name, one in item.reference["criteria"].items()
@@ -366,6 +388,8 @@ def tutorbench_section(config: Config, results: Path) -> dict[str, Any] | None:
                 "figures": [one for one in figures if one],
                 "tables": [one for one in tables if one],
                 "counts": counts_of(items),
+                "lost": lost_pictures(config, results, mine),
+                "unverified": unverified(config, mine),
                 "examples": example_section(config, results, items),
             }
         )

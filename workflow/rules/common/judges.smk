@@ -47,13 +47,18 @@ def judge_json(judge, **rubrics):
 def reply_judge_json(wildcards):
     """What judging the replies to one benchmark needs of it."""
     rubrics_here = reply_rubrics(wildcards.model, wildcards.benchmark)
-    return judge_json(wildcards.model, rubrics=rubrics_here, pairs=[])
+    return judge_json(wildcards.model, rubrics=rubrics_here, pairs=[], tags=[])
 
 
 def label_judge_json(wildcards):
     """What judging labelled replies and pairs needs of it."""
     judge = wildcards.model
-    return judge_json(judge, rubrics=label_rubrics(judge) or JUDGES[judge].rubrics)
+    return judge_json(judge, rubrics=label_rubrics(judge) or JUDGES[judge].rubrics, tags=[])
+
+
+def verdict_code():
+    """The modules that make grades of a judge's verdicts."""
+    return code("graders/judges.py", "graders/rubric.py", "judges/cases.py", "judges/rubrics.py")
 
 
 def trust_code():

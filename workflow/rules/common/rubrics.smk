@@ -35,6 +35,13 @@ def tag_files(wildcards):
     return [f"results/grades/tags/{name}/{wildcards.benchmark}.jsonl" for name in TAGGERS]
 
 
+def tagger_files():
+    """What every tagger says of every benchmark that is tagged."""
+    return [
+        f"results/grades/tags/{name}/{benchmark}.jsonl" for name in TAGGERS for benchmark in POOLED
+    ]
+
+
 def vote_file(wildcards):
     """The vote of the run's taggers, where it has some."""
     return [f"results/scores/tags/{wildcards.benchmark}.json"] if TAGGERS else []
