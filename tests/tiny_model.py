@@ -1,6 +1,7 @@
 """Makes a tiny random causal model with a tokenizer of its own. Run by the serving environment: tiny_model.py OUT."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -14,16 +15,16 @@ TEMPLATE = (
 SPECIAL = ["<|end|>", "<|system|>", "<|user|>", "<|assistant|>"]
 
 
-def tokenizer(text: list[str]) -> PreTrainedTokenizerFast:
+def tokenizer(text: list[str], special: Sequence[str] = SPECIAL, template: str = TEMPLATE) -> PreTrainedTokenizerFast:
     """A byte-level BPE without a pad token, as some bases are."""
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=1024, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+        vocab_size=1024, special_tokens=list(special), initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
     )
     made.train_from_iterator(text, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>", chat_template=TEMPLATE)
+    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>", chat_template=template)
 
 
 def main(out: Path) -> None:

@@ -6,20 +6,20 @@ import sys
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tiny_model import SPECIAL as OF_TEXT
+from tiny_model import tokenizer
 from transformers import (
     Idefics3Config,
     Idefics3ForConditionalGeneration,
     Idefics3ImageProcessorPil,
     Idefics3Processor,
     LlamaConfig,
-    PreTrainedTokenizerFast,
 )
 
 SIDE, PATCH, SCALE = 32, 8, 2
 TOKENS = (SIDE // PATCH) ** 2 // SCALE**2  # of a picture; three more stand around them
 SPECIAL = [
-    *("<|end|>", "<|system|>", "<|user|>", "<|assistant|>"),
+    *OF_TEXT,
     *("<image>", "<fake_token_around_image>", "<global-img>", "<end_of_utterance>"),
 ]
 TEMPLATE = (
@@ -31,21 +31,9 @@ TEMPLATE = (
 )
 
 
-def tokenizer(text: list[str]) -> PreTrainedTokenizerFast:
-    """A byte-level BPE."""
-    made = Tokenizer(models.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=1024, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
-    )
-    made.train_from_iterator(text, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|end|>", chat_template=TEMPLATE)
-
-
 def main(out: Path) -> None:
     torch.manual_seed(0)
-    words = tokenizer([Path(__file__).read_text(encoding="utf-8")])
+    words = tokenizer([Path(__file__).read_text(encoding="utf-8")], SPECIAL, TEMPLATE)
     # The heads are 32 wide: vLLM's attention on the CPU knows no 16.
     layers = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 2, "initializer_range": 0.2}
     text = LlamaConfig(

@@ -12,16 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from maieutic.cards import Card
 from maieutic.graders.judges import ARR_W, Weighing, grades_by_judge, weighed_criteria
 from maieutic.graders.rubric import READINGS, NegativeWeights, good
 from maieutic.judges.tagging import read_votes
-from maieutic.metrics import share
+from maieutic.judges.trust import Sampling, share_of
 from maieutic.records import Grade, Item, Judgement, Score, read_records
 from maieutic.score import write_scores
-from maieutic.stats import Interval, clustered_interval, normal_half_width
+from maieutic.stats import normal_half_width
 
 OVERALL = "overall"
 ANSWERED = "answered"  # as overall, of a tutor that was not asked everything too
@@ -108,10 +106,7 @@ def score_slice(pool: str, model: str, judge: str, name: str, values: Sequence[V
     """The mean of a slice with both intervals. drawn: resamples and seed."""
     known = [(one.value, one.problem) for one in values if one.value is not None]
     numbers, problems = [value for value, _ in known], [problem for _, problem in known]
-    interval = Interval(None, None)
-    if numbers:
-        counts = np.array([[number, 1.0] for number in numbers])
-        interval = clustered_interval(counts, lambda sums: share(sums[..., 0], sums[..., 1]), problems, *drawn)
+    measured = share_of(numbers, problems, Sampling(*drawn))
     return Score(
         task=pool,
         model=model,
@@ -119,12 +114,12 @@ def score_slice(pool: str, model: str, judge: str, name: str, values: Sequence[V
         scoring="robust",
         grader=judge,
         headline=False,
-        value=float(np.mean(numbers)) if numbers else None,
-        low=interval.low,
-        high=interval.high,
+        value=measured.value,
+        low=measured.interval.low,
+        high=measured.interval.high,
         n=len(numbers),
         missing=len(values) - len(numbers),
-        clusters=len(set(problems)),
+        clusters=measured.problems,
         normal=normal_half_width(numbers),
     )
 

@@ -270,7 +270,7 @@ rule break_down:
         cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
         code=[
             *verdict_code(),
-            *code("breakdown.py", "judges/tagging.py", "metrics.py", "score.py", "stats.py"),
+            *code("breakdown.py", "judges/tagging.py", "judges/trust.py", "score.py", "stats.py"),
         ],
     output:
         "results/scores/breakdowns/{benchmark}/{model}.json",

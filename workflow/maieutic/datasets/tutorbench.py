@@ -116,7 +116,6 @@ def item_of(record: Source, number: int, task: str, picture: str | None) -> Item
     if adaptive:
         before.append({"role": "assistant", "content": explanation})
     with_picture = "\n\n".join(filter(None, (question, follow_up)))
-    kept = {f"c{place:02d}": one for place, one in enumerate(criteria, 1) if one["severity"] != LEFT_OUT}
     return Item(
         id=str(record.get("TASK_ID") or f"row-{number + 1:04d}"),
         task=task,
@@ -130,19 +129,25 @@ def item_of(record: Source, number: int, task: str, picture: str | None) -> Item
             "message": follow_up if before else with_picture,
             "work": "" if adaptive else follow_up,
         },
-        reference={
-            "criteria": {
-                name: {"title": name, "definition": one["text"], "weight": WEIGHTS[one["severity"]]}
-                for name, one in kept.items()
-            },
-            "criterion_tags": {name: tags_of(one) for name, one in kept.items()},
-            "left_out": len(criteria) - len(kept),
-        },
+        reference=reference_of(criteria),
         tags=item_tags(record, asked),
         history=before,
         speaker="user" if adaptive or picture else "assistant",
         images=[picture] if picture else [],
     )
+
+
+def reference_of(criteria: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The criteria with weights and tags. They keep the names of their places, those that are left out have none."""
+    kept = {f"c{place:02d}": one for place, one in enumerate(criteria, 1) if one["severity"] != LEFT_OUT}
+    return {
+        "criteria": {
+            name: {"title": name, "definition": one["text"], "weight": WEIGHTS[one["severity"]]}
+            for name, one in kept.items()
+        },
+        "criterion_tags": {name: tags_of(one) for name, one in kept.items()},
+        "left_out": len(criteria) - len(kept),
+    }
 
 
 def item_tags(record: Source, asked: Asked) -> dict[str, str]:

@@ -18,7 +18,7 @@ from sklearn.metrics import cohen_kappa_score, f1_score
 from maieutic.errors import UserError
 from maieutic.judges.agreement import Measured, fleiss
 from maieutic.judges.ppi import PASSED, RATED, read_people
-from maieutic.judges.trust import Sampling, plain, score
+from maieutic.judges.trust import Sampling, plain, score, share_of
 from maieutic.metrics import share
 from maieutic.records import Item, Judgement, Label, Score, read_records
 from maieutic.score import write_scores
@@ -166,13 +166,8 @@ def rating_scores(judge: str, ratings: Sequence[Rating], sampling: Sampling) -> 
 
 def agreement(model: str, metric: str, compared: Sequence[Comparison], sampling: Sampling) -> Score:
     """The share of the same ratings, with its interval over problems."""
-    if not compared:
-        return plain(model, metric, None, 0, 0)
-    counts = np.array([[float(one == other), 1.0] for one, other, _ in compared])
-    problems = [problem for _, _, problem in compared]
-    interval = clustered_interval(counts, lambda sums: share(sums[..., 0], sums[..., 1]), problems, *sampling)
-    value = float(counts[:, 0].mean())
-    return score(model, metric, "robust", Measured(value, interval, len(compared), 0, len(set(problems))))
+    same = [float(one == other) for one, other, _ in compared]
+    return score(model, metric, "robust", share_of(same, [problem for *_, problem in compared], sampling))
 
 
 def f1_against_majority(

@@ -21,7 +21,8 @@ from maieutic.report.kmpbench import kmpbench_section
 from maieutic.report.mrbench import mrbench_section
 from maieutic.report.tables import Printed, label_of, leads, printed_values
 from maieutic.report.trust import lights, trust_section
-from maieutic.report.tutorbench import shown_level, tutorbench_section
+from maieutic.report.tutorbench import tutorbench_section
+from maieutic.report.tutorbench_figures import shown_level
 from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, judges_of_replies, takes, tutors_of
 
 HERE = Path(__file__).parent

@@ -1,84 +1,40 @@
-"""TutorBench's tables and figures beside this run's numbers: Table 1, Figures 3 to 7, 11 and 12, and examples."""
+"""TutorBench's page: Table 1 beside this run's numbers, the figures, the judge among raters (Figure 6), examples."""
 
 from __future__ import annotations
 
 import csv
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pandas as pd
-
-from maieutic.breakdown import ANSWERED, OVERALL, VOTE
+from maieutic.breakdown import ANSWERED, OVERALL
 from maieutic.cards import Card
-from maieutic.datasets.tutorbench import BLOOM, DIMENSIONS, SKILLS, USE_CASES
 from maieutic.graders.rubric import READINGS
 from maieutic.judges.raters import ALL
 from maieutic.judges.selection import leading_judge, pooled_benchmarks, pooled_cards
 from maieutic.models import BaselineModel
-from maieutic.records import Item, Picture, Reply, Score, read_records
+from maieutic.records import Item, Picture, Reply, read_records
 from maieutic.report.browser import judge_grades, short, thumbnail
-from maieutic.report.figures import counts_chart, levels_chart, raters_chart
+from maieutic.report.figures import raters_chart
 from maieutic.report.tables import REFERENCE, breakdown_scores, label_of, score_file
+from maieutic.report.tutorbench_figures import (
+    BENCHMARK,
+    FIGURES,
+    TABLES,
+    Figure,
+    Found,
+    counts_of,
+    figure_of,
+    shown_level,
+)
 from maieutic.settings import Config, judges_of_card, takes, tutors_on
 
-BENCHMARK = "tutorbench"
 PRINTED = REFERENCE / "tutorbench_tables.csv"
 TABLE_1 = ("modality/text", "modality/multimodal", OVERALL)
-SHOWN = {
-    "adaptive": "Adaptive explanation",
-    "assessment": "Assessment and feedback",
-    "active_learning": "Active learning",
-    "core_difficulty": "Identifying the core difficulty",
-    "correct_steps": "Identifying correct steps",
-    "incorrect_steps": "Identifying incorrect steps",
-    "stating_knowledge": "Recalling and stating knowledge",
-    "alternative_solutions": "Alternative solutions",
-    "examples": "Examples, analogies",
-    "guiding_questions": "Asking guiding questions",
-    "step_by_step": "Step-by-step help",
-    "conciseness_relevance": "Conciseness and relevance",
-    "style_tone": "Style and tone",
-    "student_level_calibration": "Student-level calibration",
-    "emotional_component": "Emotional component",
-    "critical": "critical (+5)",
-    "not_critical": "not critical (+1)",
-    "critical_negative": "critical, negative (-5)",
-}
-PERCENT = 100.0
-BARS = {"use_case"}  # as the paper draws Figure 3
 EXAMPLES = 3  # items shown side by side
 SIDES = 3  # tutors of an example
-
-
-class Figure(NamedTuple):
-    """One figure of the paper: the tags that it shows, in order, and what it is called."""
-
-    kind: str
-    name: str
-    levels: tuple[str, ...]
-
-
-FIGURES = (
-    Figure("use_case", "By use case (Figure 3): mean ARR_w of items", tuple(USE_CASES.values())),
-    Figure("dimension", "By evaluation dimension (Figure 4): pass rate of criteria", DIMENSIONS),
-    Figure("bloom", "By Bloom level (Figure 4): mean ARR_w of items", BLOOM),
-    Figure(VOTE, "By Bloom level, as this run's taggers vote: mean ARR_w of items", BLOOM),
-    Figure("skill", "By tutoring skill (Figure 5): pass rate of criteria", tuple(SKILLS.values())),
-)
-NUMBERS = {
-    "explicitness and objectivity": " (Figure 11)",
-    "dimension": " (Figure 12a)",
-    "skill": " (Figure 12b)",
-}
-TABLES = ("subject", "explicitness", "objectivity", "severity")
-
-
-def shown_level(level: str) -> str:
-    """A tag as people write it."""
-    return SHOWN.get(level, level.replace("_", " ").capitalize() if level.islower() else level)
 
 
 class Printed(NamedTuple):
@@ -98,9 +54,6 @@ def printed_numbers() -> list[Printed]:
             Printed(row["where"], row["group"], row["model"], row["metric"], float(row["value"]))
             for row in csv.DictReader(handle)
         ]
-
-
-Found = dict[tuple[str, str], Score]  # by tutor and metric
 
 
 def scores_by_pool(config: Config, results: Path) -> dict[str, Found]:
@@ -171,115 +124,6 @@ def reading_rows(config: Config, scores: Found) -> list[dict[str, Any]]:
         for model in tutors_on(config, BENCHMARK)
         if (model, ANSWERED) in scores
     ]
-
-
-def figure_of(config: Config, figure: Figure, scores: Found, printed: Sequence[Printed]) -> dict[str, Any] | None:
-    """A figure and the same numbers as a table. None where no item or criterion has such a tag."""
-    met = [metric.partition("/")[2] for _, metric in scores if metric.startswith(f"{figure.kind}/")]
-    levels = [level for level in figure.levels if level in met]
-    levels += [level for level in dict.fromkeys(met) if level not in levels]
-    if not levels:
-        return None
-    paper = {one.metric: one.value for one in printed if one.model == "mean"}
-    tutors = [
-        model
-        for model in tutors_on(config, BENCHMARK)
-        if any((model, f"{figure.kind}/{one}") in scores for one in levels)
-    ]
-    everybody = [label_of(config, model) for model in tutors_on(config, BENCHMARK)]
-    rows = [
-        {
-            "level": shown_level(level),
-            "tutor": label_of(config, model),
-            "value": one.value,
-            "low": one.low,
-            "high": one.high,
-            "paper": paper.get(f"{figure.kind}/{level}", float("nan")) / PERCENT,
-        }
-        for level in levels
-        for model in tutors
-        if (one := scores.get((model, f"{figure.kind}/{level}"))) and one.value is not None
-    ]
-    table = [
-        {
-            "level": shown_level(level),
-            "paper": paper.get(f"{figure.kind}/{level}"),
-            "cells": [scores.get((model, f"{figure.kind}/{level}")) for model in tutors],
-        }
-        for level in levels
-    ]
-    title = figure.name.partition(": ")[2]
-    return {
-        "name": figure.name,
-        "svg": levels_chart(pd.DataFrame(rows), title, everybody, figure.kind in BARS) if rows else "",
-        "tutors": [label_of(config, model) for model in tutors],
-        "rows": table,
-        "paper": any(row["paper"] is not None for row in table),
-    }
-
-
-def counts_of(items: Sequence[Item]) -> dict[str, Any]:
-    """Figures 7, 11 and 12: how many items and criteria there are of each kind."""
-    by_item: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
-    by_criterion: dict[str, Counter[str]] = defaultdict(Counter)
-    for item in items:
-        for kind in ("subject", "use_case"):
-            by_item[kind][item.tags[kind], item.tags["modality"]] += 1
-        for tags in item.reference["criterion_tags"].values():
-            by_criterion["severity"][tags["severity"]] += 1
-            by_criterion["skill"][tags["skill"] or "none"] += 1
-            by_criterion["explicitness and objectivity"][f"{tags['explicitness']}, {tags['objectivity']}"] += 1
-            for dimension in tags["dimensions"]:
-                by_criterion["dimension"][dimension] += 1
-    charts = [
-        {"name": f"Samples by {kind.replace('_', ' ')} (Figure 7)", "svg": item_chart(of)}
-        for kind, of in by_item.items()
-    ]
-    charts += [
-        {"name": f"Criteria by {kind}{NUMBERS.get(kind, '')}", "svg": criterion_chart(of)}
-        for kind, of in by_criterion.items()
-    ]
-    negative = [
-        tags
-        for item in items
-        for tags in item.reference["criterion_tags"].values()
-        if tags["severity"] == "critical_negative"
-    ]
-    sizes = [len(item.reference["criteria"]) for item in items]
-    return {
-        "charts": charts,
-        "samples": len(items),
-        "criteria": sum(sizes),
-        "least": min(sizes, default=0),
-        "most": max(sizes, default=0),
-        "left_out": sum(item.reference["left_out"] for item in items),
-        "negative": len(negative),
-        "prohibitions": sum(tags["prohibits"] for tags in negative),
-        "unclear": sum(tags["unclear"] for tags in negative),
-        "guessed": sum("use_case_from" in item.tags for item in items),
-    }
-
-
-def criterion_chart(of: Counter[str]) -> str:
-    """Bars of criteria, the most frequent first."""
-    return counts_chart(
-        pd.DataFrame([{"level": shown_level(name), "part": "criteria", "count": n} for name, n in of.most_common()])
-    )
-
-
-def by_modality(entry: tuple[tuple[str, str], int]) -> tuple[int, str]:
-    """Text before multimodal."""
-    (level, modality), _ = entry
-    return ("text", "multimodal").index(modality), level
-
-
-def item_chart(of: Mapping[tuple[str, str], int]) -> str:
-    """Stacked bars of samples by modality."""
-    rows = [
-        {"level": shown_level(level), "part": modality, "count": n}
-        for (level, modality), n in sorted(of.items(), key=by_modality)
-    ]
-    return counts_chart(pd.DataFrame(rows))
 
 
 def rater_section(config: Config, results: Path) -> list[dict[str, Any]]:
@@ -370,6 +214,7 @@ def tutorbench_section(config: Config, results: Path) -> dict[str, Any] | None:
     if BENCHMARK not in pooled_benchmarks(config):
         return None
     printed, cards = printed_numbers(), pooled_cards(config, BENCHMARK)
+    means = {one.metric: one.value for one in printed if one.model == "mean"}
     scores = scores_by_pool(config, results)
     pools = []
     for pool in dict.fromkeys(str(card.pool) for card in cards):
@@ -378,8 +223,8 @@ def tutorbench_section(config: Config, results: Path) -> dict[str, Any] | None:
             item for card in mine for item in read_records(results / "items" / BENCHMARK / f"{card.task}.jsonl", Item)
         ]
         of = scores.get(pool, {})
-        figures = [figure_of(config, figure, of, printed) for figure in FIGURES]
-        tables = [figure_of(config, Figure(kind, f"By {kind}", ()), of, printed) for kind in TABLES]
+        figures = [figure_of(config, figure, of, means) for figure in FIGURES]
+        tables = [figure_of(config, Figure(kind, f"By {kind}", ()), of, means) for kind in TABLES]
         pools.append(
             {
                 "name": pool,
