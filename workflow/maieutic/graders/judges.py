@@ -62,7 +62,7 @@ def grades_of_reply(judgements: Sequence[Judgement], scoring: Scoring, weighing:
         )
     both = [same_in_both(judgements, common)] if rubric.both_orders else []
     weighed = item_scores(item, grades, weighing.reading, common) if item and weighing else []
-    return [*shares(rubric, grades, common), *both, *weighed, *grades]
+    return [*weighed, *shares(rubric, grades, common), *both, *grades]
 
 
 def weighed_criteria(item: Item) -> dict[str, Weighed]:

@@ -277,6 +277,7 @@ SHOWN = {
     "bridge": "Bridge",
     "mcc": "MCC",
     "mr": "MR",
+    "arr": "ARR",
 }
 
 
