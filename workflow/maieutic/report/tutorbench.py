@@ -33,7 +33,6 @@ from maieutic.settings import Config, judges_of_card, takes, tutors_on
 
 PRINTED = REFERENCE / "tutorbench_tables.csv"
 TABLE_1 = ("modality/text", "modality/multimodal", OVERALL)
-EXAMPLES = 3  # items shown side by side
 SIDES = 3  # tutors of an example
 
 
@@ -177,36 +176,36 @@ def tag_section(config: Config, results: Path) -> dict[str, Any] | None:
 def example_section(config: Config, results: Path, items: Sequence[Item]) -> list[dict[str, Any]]:
     """Replies side by side with the verdicts, as in Figures 8 to 10: an item of each use case."""
     ranked = sorted(tutors_on(config, BENCHMARK), key=lambda name: isinstance(config.models[name], BaselineModel))
-    tutors = ranked[:SIDES]
     replies, verdicts = {}, {}
-    for model in tutors:
+    for model in ranked[:SIDES]:
         path = results / "replies" / BENCHMARK / f"{model}.jsonl"
         for reply in read_records(path, Reply) if path.exists() else []:
             replies[model, reply.task, reply.id] = reply
         for grade in judge_grades(config, results, BENCHMARK, model):
             verdicts[model, grade.task, grade.id, str(grade.criterion)] = grade
-    shown: list[dict[str, Any]] = []
-    used: set[str] = set()
-    for item in sorted(items, key=lambda one: not one.images):  # those with pictures first: they show more
-        sides = [model for model in tutors if (model, item.task, item.id) in replies]
-        if len(shown) == EXAMPLES or item.tags["use_case"] in used or not sides:
-            continue
-        used.add(item.tags["use_case"])
-        shown.append(
-            {
-                "item": item,
-                "use_case": shown_level(item.tags["use_case"]),
-                "pictures": [thumbnail(results, file) for file in item.images],
-                "tutors": [
-                    (label_of(config, model), short(replies[model, item.task, item.id].text)) for model in sides
-                ],
-                "criteria": [
-                    (one, [verdicts.get((model, item.task, item.id, name)) for model in sides])
-                    for name, one in item.reference["criteria"].items()
-                ],
-            }
-        )
-    return shown
+    sides = {item.id: [name for name in ranked[:SIDES] if (name, item.task, item.id) in replies] for item in items}
+
+    def rank(item: Item) -> tuple[bool, bool]:
+        """Items that the run's first tutor has answered, then those with pictures: they show more."""
+        return ranked[0] not in sides[item.id], not item.images
+
+    chosen: dict[str, Item] = {}
+    for item in sorted(items, key=rank):
+        if sides[item.id]:
+            chosen.setdefault(item.tags["use_case"], item)
+    return [
+        {
+            "item": item,
+            "use_case": shown_level(use_case),
+            "pictures": [thumbnail(results, file) for file in item.images],
+            "tutors": [(label_of(config, one), short(replies[one, item.task, item.id].text)) for one in sides[item.id]],
+            "criteria": [
+                (one, [verdicts.get((model, item.task, item.id, name)) for model in sides[item.id]])
+                for name, one in item.reference["criteria"].items()
+            ],
+        }
+        for use_case, item in chosen.items()
+    ]
 
 
 def tutorbench_section(config: Config, results: Path) -> dict[str, Any] | None:
