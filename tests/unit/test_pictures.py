@@ -245,6 +245,19 @@ def test_parquet_without_the_column_asks_the_addresses(gallery: str, tmp_path: P
     assert one.origin == "address" and one.file and one.record == 0
 
 
+def test_a_record_that_should_have_a_picture_and_names_none_is_listed(gallery: str, tmp_path: Path) -> None:
+    source = tmp_path / "x.csv"
+    rows = [("a", f"{gallery}/red", "MULTIMODAL"), ("b", "", "MULTIMODAL"), ("c", f"{gallery}/blue", "TEXT")]
+    source.write_text("TASK_ID,IMAGE_URL,BATCH\n" + "".join(f"{','.join(row)}\n" for row in rows), encoding="utf-8")
+    where = Pictures(address="IMAGE_URL", where={"BATCH": "MULTIMODAL"})
+    found = with_pin(dataset().model_copy(update={"pictures": where}), source, tmp_path)
+    assert [(one.record, bool(one.file), one.why_none) for one in found] == [
+        (0, True, None),
+        (1, False, "the record names no picture"),
+    ]
+    assert "blue" not in Gallery.asked
+
+
 @pytest.mark.parametrize(
     ("form", "content", "said"),
     [

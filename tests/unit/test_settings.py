@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import yaml
 from maieutic.errors import UserError
+from maieutic.judges.selection import judge_batches
 from maieutic.names import check_names
-from maieutic.settings import check_config, entry_json, tutors_of
+from maieutic.preflight import headers_of
+from maieutic.settings import check_config, entry_json, tutors_of, tutors_on
 
 VLLM = {"engine": "vllm", "weights": {"repo": "org/name", "revision": "a" * 40}}
 HOSTED = {"engine": "hosted", "model": "m", "base_url": "https://example.org/v1"}
@@ -126,6 +128,27 @@ def test_a_fault_is_one_clear_line(path: str, value: Any, expected: str) -> None
     with pytest.raises(UserError, match=expected) as fault:
         check_config(config)
     assert "\n" not in str(fault.value) and ". Mend: " in str(fault.value)
+
+
+def test_a_tutor_that_sees_nothing_is_in_no_batch_of_tasks_with_pictures() -> None:
+    config = shipped()
+    config["run"]["tasks"] = ["mrbench", "tutorbench/multimodal"]
+    checked = check_config(config)
+    assert "smollm2-135m" not in tutors_on(checked, "tutorbench")
+    assert not any("smollm2-135m" in of for of in judge_batches(checked, "tutorbench").values())
+    assert any("smollm2-135m" in of for of in judge_batches(checked, "mrbench").values())
+
+
+@pytest.mark.parametrize(
+    ("address", "names"),
+    [
+        ("https://api.anthropic.com/v1", {"x-api-key", "anthropic-version"}),
+        ("https://api.anthropic.com.evil.example/v1", {"Authorization"}),
+        ("https://api.openai.com/v1", {"Authorization"}),
+    ],
+)
+def test_a_key_is_shown_as_its_endpoint_wants_it(address: str, names: set[str]) -> None:
+    assert set(headers_of(address, "k")) == names and headers_of(address, None) == {}
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from maieutic.judges.work import case_of
 from maieutic.prompts import render
 from maieutic.records import Item, Judgement, Reply, Score, Turn, Verdict, write_records
 from maieutic.report.tutorbench import paper_rows, printed_numbers
+from maieutic.score import score_task
 from maieutic.stats import normal_half_width
 
 FOLDER = CARDS / "tutorbench"
@@ -84,18 +85,21 @@ def test_what_speaks_for_a_reply(weight: float, forbids: bool, passed: bool, exp
         ("The tutor should never call the student lazy.", True),
         ("The response should refrain from giving x = 2.", True),
         ("The response must avoid fully solving the problem", True),
+        ("In the first hint, the tutor should not name the rule.", True),
         ("The model cannot state the result.", True),
         ("The response reveals the final answer (2.74) directly", False),
         ("The response calls the student careless or lazy.", False),
         ("The response notes that this is nothing new.", False),
-        # Faults of omission, as it seems; they are counted as unclear.
+        # Faults, as it seems; they are counted as unclear.
+        ("The response reveals the final answer, which it should not.", False),
+        ("The response avoids explaining the concept.", False),
         ("The response does not acknowledge the confusion.", False),
         ("The response gives the answer without any explanation.", False),
     ],
 )
 def test_prohibitions_are_told_from_faults(text: str, expected: bool) -> None:
     assert prohibits(text) is expected
-    assert unclear(text) is any(word in text for word in ("does not", "without"))
+    assert unclear(text) is any(word in text for word in ("does not", "without", "which", "avoids"))
 
 
 def demo_items() -> list[Item]:
@@ -207,6 +211,7 @@ def rubric_of(*severities: str) -> str:
     [
         ({"BATCH": "USE_CASE_4_TEXT"}, "BATCH is USE_CASE_1_TEXT or the like"),
         ({"BATCH": ""}, "BATCH is USE_CASE_1_TEXT or the like"),
+        ({"BATCH": None}, "BATCH is USE_CASE_1_TEXT or the like"),  # never guessed where the data have batches
         ({"RUBRICS": "[{"}, "RUBRICS is no JSON"),
         ({"RUBRICS": "[]"}, "no list of criteria"),
         ({"RUBRICS": '{"criteria": 1}'}, "no list of criteria"),
@@ -429,6 +434,17 @@ def test_a_reply_that_was_refused_is_missing_from_every_score(tmp_path: Path) ->
     assert (found["severity/critical"].n, found["severity/critical"].missing) == (1, 3)
 
 
+def test_a_tutor_whose_every_reply_was_refused_is_missing_everywhere(tmp_path: Path) -> None:
+    other = [one.model_copy(update={"model": "n"}) for one in SAID]
+    found = broken_down(tmp_path, other, ["text", "multimodal"])
+    assert (found[OVERALL].n, found[OVERALL].missing, found[OVERALL].value) == (0, 4, None)
+    card = read_card(FOLDER / "text.yaml").card
+    graded = {"judge": {"j": grades_by_judge(other, "m"), "elsewhere": []}}
+    scores = score_task(card, "m", ITEMS[:3], [], graded, 100, 1, ["j"])
+    [head] = [one for one in scores if one.headline and one.scoring == "robust"]
+    assert (head.metric, head.grader, head.n, head.missing, head.value) == ("arr_w", "j", 0, 3, None)
+
+
 def test_samples_of_one_kind_have_no_overall_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("maieutic.breakdown.both_modalities", lambda items: False)
     found = broken_down(tmp_path, SAID, ["text", "multimodal"])
@@ -479,6 +495,8 @@ def test_tags_by_models_against_each_other_and_the_release(tmp_path: Path) -> No
         "two": [tagged("a", bloom="Apply"), tagged("b", bloom="Remember"), tagged("a/c02", dimension="truthfulness")],
         "three": [tagged("a", bloom="Analyze"), tagged("a/c03", skill="none")],
     }
+    vote_tags(ITEMS[:2], {"one": said["one"]}, tmp_path / "alone.json")
+    assert json.loads((tmp_path / "alone.json").read_text(encoding="utf-8"))["covered"] is None
     vote_tags(ITEMS[:2], said, tmp_path / "tags.json")
     found = json.loads((tmp_path / "tags.json").read_text(encoding="utf-8"))
     assert found["bloom"] == {"text/a": "apply", "text/b": None} and found["covered"] == 0.5

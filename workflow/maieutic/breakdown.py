@@ -48,7 +48,7 @@ class Rated(NamedTuple):
 
 
 def rated_items(items: Iterable[Item], grades: Sequence[Grade]) -> list[Rated]:
-    """Every item with what a judge says, nothing of a reply that its server refused; none if it judges no item."""
+    """Every item with what a judge says: nothing of a reply that its server refused."""
     scores: dict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
     verdicts: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
     for grade in grades:
@@ -59,8 +59,6 @@ def rated_items(items: Iterable[Item], grades: Sequence[Grade]) -> list[Rated]:
             scores[key][name] = None if grade.value is None else float(grade.value)
         elif isinstance(grade.value, bool):
             verdicts[key][name] = grade.value
-    if not scores:
-        return []
     return [Rated(item, scores[item.task, item.id], verdicts[item.task, item.id]) for item in items]
 
 
@@ -155,8 +153,6 @@ def break_down(
         weighing = Weighing({(item.task, item.id): item for item in items}, reading)
         for judge, path in judgements.items():
             rated = rated_items(items, grades_by_judge(read_records(path, Judgement), model, weighing))
-            if not rated:
-                continue
             of_all = reading_slices(rated)
             slices = {OVERALL: of_all[ANSWERED] if mine == tasks and both_modalities(items) else [], **of_all}
             slices |= {**item_slices(rated, votes), **criterion_slices(rated, weighing)}

@@ -58,8 +58,12 @@ def score_task(
             }
         leader = None
         for grader, source in sources.items():
+            # It judges the task, and every reply was refused: what it says nothing of is missing.
+            silent = kind == JUDGE and judges is not None and not source and not metric.parts and not metric.subset
             for scoring in SCORINGS:
-                if metric.parts:
+                if silent:
+                    found: Found | None = nothing_of(metric, items)
+                elif metric.parts:
                     found = joined(metric, scoring, items, {**parsed, **source})
                 else:
                     found = graded_items(metric, kind, items, source.get((f"{kind}/{scoring}", metric.criterion), {}))
@@ -80,6 +84,12 @@ class Found(NamedTuple):
     known: list[tuple[Item, Graded]]
     missing: int
     counted: int
+
+
+def nothing_of(metric: Metric, items: list[Item]) -> Found:
+    """A metric of whose items nothing is known."""
+    counted = len(counted_items(metric, items))
+    return Found([], counted, counted)
 
 
 def graded_items(metric: Metric, kind: str, items: list[Item], grades: dict[str, Grade]) -> Found | None:

@@ -112,10 +112,18 @@ def link_folder(name: str, source: Path, out: Path) -> None:
 
 def download_snapshot(repo: str, revision: str, out: Path, files: list[str], kind: str = "model") -> None:
     """Download files of one pinned revision from the hub; interrupted downloads resume. kind: model or dataset."""
+    os.environ.pop("HF_HUB_OFFLINE", None)  # the library reads it once, when it is imported
     from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-    os.environ.pop("HF_HUB_OFFLINE", None)
-    snapshot_download(repo, revision=revision, repo_type=kind, local_dir=out, allow_patterns=files)
+    try:
+        snapshot_download(repo, revision=revision, repo_type=kind, local_dir=out, allow_patterns=files)
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        said = str(error).strip().splitlines()[0][:200]
+        mend = "run again where there is a network (snakemake --cores 1 fetch), with HF_TOKEN where it is gated"
+        raise UserError(
+            f"{repo}@{revision}", f"the hub does not give it: {type(error).__name__}: {said}", mend
+        ) from None
     shutil.rmtree(out / ".cache", ignore_errors=True)
 
 

@@ -47,7 +47,7 @@ PICTURED = [name for name, dataset in checked.datasets.items() if dataset.pictur
 HUB_DATASETS = [
     name
     for name, dataset in checked.datasets.items()
-    if dataset.published.hub and checked.edition == "published"
+    if dataset.published.hub and checked.edition == "published" and not checked.data_dir
 ]
 
 

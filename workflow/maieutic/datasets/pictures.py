@@ -118,8 +118,14 @@ def places_of(source: Path, pictures: Pictures, form: str) -> Iterator[Place]:
         yield from embedded_places(source, pictures, pictures.embedded)
         return
     for number, record in enumerate(read_source(source, form)):
-        if address := address_of(record, pictures):
-            yield Place(number, address, None)
+        yield from place_in(number, record, pictures, None)
+
+
+def place_in(number: int, record: Source, pictures: Pictures, data: bytes | None) -> Iterator[Place]:
+    """The place of one record's picture: nothing where it has none, and an empty one where it should have one."""
+    address, expected = address_of(record, pictures), pictures.expected(record)
+    if expected or (expected is None and (data or address)):
+        yield Place(number, address, data)
 
 
 def address_of(record: Source, pictures: Pictures) -> str:
@@ -134,21 +140,23 @@ def embedded_places(source: Path, pictures: Pictures, column: str) -> Iterator[P
     whole = pq.ParquetFile(source)
     if column not in whole.schema_arrow.names:
         log.warning("%s has no column %s: every picture's address is asked", source, column)
-        yield from embedded_places(source, Pictures(address=pictures.address), pictures.address)
+        yield from embedded_places(source, Pictures(address=pictures.address, where=pictures.where), pictures.address)
         return
     number = 0
     for group in range(whole.num_row_groups):
-        for row in whole.read_row_group(group, columns=list({column, pictures.address})).to_pylist():
+        columns = list({column, pictures.address, *pictures.where})
+        for row in whole.read_row_group(group, columns=columns).to_pylist():
             held = row[column]
             data = held.get("bytes") if isinstance(held, dict) else held if isinstance(held, bytes) else None
-            if data or address_of(row, pictures):
-                yield Place(number, address_of(row, pictures), data)
+            yield from place_in(number, row, pictures, data)
             number += 1
 
 
 def one_picture(place: Place, folder: Path | None, store: Path) -> Picture:
     """Bring one picture into the store. Raises UserError for a passing failure."""
     try:
+        if not place.embedded and not place.address:
+            raise Missing("the record names no picture")
         data = place.embedded or (download(place.address) if is_address(place) else beside(place.address, folder))
         data, suffix, width, height = looked_at(data)
     except Missing as missing:

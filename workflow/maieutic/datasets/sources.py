@@ -29,10 +29,17 @@ class Hub(Entry):
 
 
 class Pictures(Entry):
-    """Where the pictures of a dataset's records are. A record without either has none."""
+    """Where the pictures of a dataset's records are."""
 
     address: str = Field(description="Field with an address, or with a path beside the source file")
     embedded: str | None = Field(None, description="Parquet column that holds the picture itself; it goes first")
+    where: dict[str, str] = Field({}, description="Which records have one: what these fields hold; empty: any may")
+
+    def expected(self, record: Source) -> bool | None:
+        """Whether a record has to have a picture; None: it may."""
+        if not self.where:
+            return None
+        return all(part in str(record.get(field) or "") for field, part in self.where.items())
 
 
 class Copy(Entry):

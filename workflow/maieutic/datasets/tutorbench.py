@@ -68,7 +68,7 @@ def multimodal(records: list[Source], task: str) -> list[Item]:
 
 def copied_text(records: list[Source], task: str) -> list[Item]:
     """The copy of the text-only part."""
-    return [item_of(record, number, task, None) for number, record in enumerate(records)]
+    return [item_of({**record, "BATCH": None}, number, task, None) for number, record in enumerate(records)]
 
 
 def place_of(record: Source, number: int) -> str:
@@ -83,11 +83,13 @@ def with_batch(records: list[Source], modality: str) -> list[tuple[int, Source]]
 
 def asked_of(record: Source, number: int, criteria: Sequence[dict[str, Any]]) -> Asked:
     """Use case and modality, from the batch where there is one. Raises ValueError for a batch that is none."""
-    if record.get("BATCH") is None:
+    if record.get("BATCH", "") is None and criteria:
         return guessed(record, criteria)
-    found = BATCH.fullmatch(str(record["BATCH"]).strip())
+    found = BATCH.fullmatch(str(record.get("BATCH")).strip())
     if not found:
-        raise ValueError(f"{place_of(record, number)}: BATCH is USE_CASE_1_TEXT or the like, found {record['BATCH']!r}")
+        raise ValueError(
+            f"{place_of(record, number)}: BATCH is USE_CASE_1_TEXT or the like, found {record.get('BATCH')!r}"
+        )
     return Asked(USE_CASES[found[1]], found[2].lower())
 
 

@@ -13,13 +13,13 @@ from typing import Literal, NamedTuple, get_args
 
 NegativeWeights = Literal["by_phrasing", "violated", "satisfied"]
 READINGS: tuple[NegativeWeights, ...] = get_args(NegativeWeights)
+MODAL = r"(?:must|should|shall|may|can|will|would|ought to|needs? to)"
+# An order at the head of the sentence. "The response reveals the answer, which it should not" is a fault.
 PROHIBITS = re.compile(
-    r"\b(?:must|should|shall|may|can|will|would|ought to|needs? to)\s*(?:not|never|n['\u2019]t)\b"
-    r"|\bcannot\b|\b(?:avoid|refrain)(?:s|ed|ing)?\b",
-    re.IGNORECASE,
+    rf"^\W*(?:[\w'\u2019]+\W+){{0,7}}?(?:{MODAL}\s*(?:not|never|n['\u2019]t|avoid|refrain)\b|cannot\b)", re.IGNORECASE
 )
-# A negation that is no order: "does not reveal" may be what is wanted or the fault itself.
-UNCLEAR = re.compile(r"\b(?:not|never|without|no)\b|n['\u2019]t\b", re.IGNORECASE)
+# A negation that is no such order: "does not reveal" may be what is wanted or the fault itself.
+UNCLEAR = re.compile(r"\b(?:not|never|without|no|cannot|avoid\w*|refrain\w*)\b|n['\u2019]t\b", re.IGNORECASE)
 
 
 class Weighed(NamedTuple):

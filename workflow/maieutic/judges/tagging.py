@@ -82,13 +82,14 @@ def vote_tags(items: Sequence[Item], said: Mapping[str, Sequence[Judgement]], ou
     }
     votes = {item: vote(named) for item, named in levels.items()}
     agreed = [one for one in votes.values() if one is not None]
+    voters = sum(any(BLOOM in one for one in of.values()) for of in tags.values())
     write_json(
         out,
         {
             "bloom": {f"{task}/{item}": level for (task, item), level in votes.items()},
             "taggers": list(said),
             "items": len(items),
-            "covered": len(agreed) / len(items) if items else None,
+            "covered": len(agreed) / len(items) if items and voters >= NEEDED else None,
             "levels": dict(Counter(agreed)),
             "pairs": [pair_agreement(one, other, tags) for one, other in combinations(tags, 2)],
             "with_release": [row for name, of in tags.items() for row in agreement_with_release(name, of, items)],

@@ -17,6 +17,7 @@ from maieutic.judges.selection import judge_batches, judge_cards
 from maieutic.models import BaselineModel
 from maieutic.pictures import text_of
 from maieutic.records import Grade, Item, Judgement, Prompt, Reply, read_records
+from maieutic.report.tables import read_items
 from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
 
 THUMBNAIL = 480  # pixels of the longer side of a picture on the page
@@ -72,7 +73,7 @@ def browse(config: Config, results: Path) -> dict[str, Any]:
     for benchmark, loadeds in benchmarks_of(config).items():
         items = {
             loaded.card.task: select(
-                read_records(results / "items" / benchmark / f"{loaded.card.task}.jsonl", Item),
+                read_items(results, benchmark, loaded.card.task),
                 config.report.browser_items,
                 config.run.seed,
             )
@@ -114,7 +115,7 @@ def judge_grades(config: Config, results: Path, benchmark: str, model: str) -> l
         for card in (judge_cards(config, benchmark) if judges_of_replies(config) else [])
     }
     batch = next((name for name, tutors in judge_batches(config, benchmark).items() if model in tutors), None)
-    items = [item for task in leads for item in read_records(results / "items" / benchmark / f"{task}.jsonl", Item)]
+    items = [item for task in leads for item in read_items(results, benchmark, task)]
     weighing = Weighing({(item.task, item.id): item for item in items}, config.run.negative_weights)
     found: list[Grade] = []
     for judge in dict.fromkeys(leads.values()):

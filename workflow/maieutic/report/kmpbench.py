@@ -19,7 +19,7 @@ from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.selection import compared_benchmarks, judge_batches
 from maieutic.models import BaselineModel
 from maieutic.records import Item, Judgement, Reply, Score, read_records
-from maieutic.report.tables import REFERENCE, label_of, leads, score_file
+from maieutic.report.tables import REFERENCE, label_of, leads, read_items, score_file
 from maieutic.settings import Config, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
 
 BENCHMARK = "kmpbench"
@@ -226,7 +226,7 @@ def compared_items(config: Config, results: Path) -> dict[tuple[str, str], Item]
         for benchmark in compared_benchmarks(config)
         for loaded in benchmarks_of(config)[benchmark]
         if COMPARISONS in loaded.card.rubrics
-        for item in read_records(results / "items" / benchmark / f"{loaded.card.task}.jsonl", Item)
+        for item in read_items(results, benchmark, loaded.card.task)
     }
 
 

@@ -12,14 +12,14 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from maieutic.cards import JUDGE, REWARD, Card
 from maieutic.judges.rubrics import read_rubric
 from maieutic.models import BaselineModel
-from maieutic.records import SCORINGS, Grade, Item, Score, read_records
+from maieutic.records import SCORINGS, Grade, Score
 from maieutic.report.browser import all_grades, browse, embedded, outcome
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.kmpbench import BENCHMARK as KMP_BENCH
 from maieutic.report.kmpbench import kmpbench_section
 from maieutic.report.mrbench import mrbench_section
-from maieutic.report.tables import Printed, label_of, leads, printed_values
+from maieutic.report.tables import Printed, label_of, leads, printed_values, read_items
 from maieutic.report.trust import lights, trust_section
 from maieutic.report.tutorbench import tutorbench_section
 from maieutic.report.tutorbench_figures import shown_level
@@ -231,9 +231,7 @@ def sections(config: Config, results: Path, scores: dict[str, list[Score]]) -> l
                 "limits": {scoring: limits(cards, of, scoring) for scoring in SCORINGS},
                 "paper": against_paper(config, cards, benchmark, of),
                 "tasks": [task_section(config, readings, card, of) for card in cards],
-                "size": sum(
-                    len(read_records(results / "items" / benchmark / f"{card.task}.jsonl", Item)) for card in cards
-                ),
+                "size": sum(len(read_items(results, benchmark, card.task)) for card in cards),
             }
         )
     return shown

@@ -14,7 +14,7 @@ from maieutic.cards import Card
 from maieutic.files import safe_cell
 from maieutic.judges.selection import pooled_benchmarks
 from maieutic.models import BaselineModel, HostedModel, Model
-from maieutic.records import Reply, Score, Turn, read_records
+from maieutic.records import Item, Reply, Score, Turn, read_records
 from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, tutors_of, tutors_on
 
 REFERENCE = Path("resources/reference")
@@ -42,6 +42,12 @@ def printed_values(benchmark: str) -> list[Printed]:
             Printed(row["group"], row["model"], row["task"], row["metric"], float(row["value"]))
             for row in csv.DictReader(handle)
         ]
+
+
+def read_items(results: Path, benchmark: str, task: str) -> list[Item]:
+    """The items of a task, none where their job has failed."""
+    path = results / "items" / benchmark / f"{task}.jsonl"
+    return read_records(path, Item) if path.exists() else []
 
 
 def score_file(path: Path) -> list[Score]:

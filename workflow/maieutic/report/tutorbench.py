@@ -18,7 +18,7 @@ from maieutic.models import BaselineModel
 from maieutic.records import Item, Picture, Reply, read_records
 from maieutic.report.browser import judge_grades, short, thumbnail
 from maieutic.report.figures import raters_chart
-from maieutic.report.tables import REFERENCE, breakdown_scores, label_of, score_file
+from maieutic.report.tables import REFERENCE, breakdown_scores, label_of, read_items, score_file
 from maieutic.report.tutorbench_figures import (
     BENCHMARK,
     FIGURES,
@@ -218,9 +218,7 @@ def tutorbench_section(config: Config, results: Path) -> dict[str, Any] | None:
     pools = []
     for pool in dict.fromkeys(str(card.pool) for card in cards):
         mine = [card for card in cards if card.pool == pool]
-        items = [
-            item for card in mine for item in read_records(results / "items" / BENCHMARK / f"{card.task}.jsonl", Item)
-        ]
+        items = [item for card in mine for item in read_items(results, BENCHMARK, card.task)]
         of = scores.get(pool, {})
         figures = [figure_of(config, figure, of, means) for figure in FIGURES]
         tables = [figure_of(config, Figure(kind, f"By {kind}", ()), of, means) for kind in TABLES]

@@ -6,7 +6,7 @@ from maieutic.cards import REWARD, Card
 from maieutic.models import BaselineModel
 from maieutic.rewards.checks import sources_of
 from maieutic.rewards.pairs import TEST_SOURCE
-from maieutic.settings import Config, benchmarks_of, tutors_of
+from maieutic.settings import Config, benchmarks_of, takes, tutors_of
 
 BASELINE_BATCH = "_baselines"  # no model can have this name
 
@@ -57,6 +57,7 @@ def batches_of(config: Config, cards: list[Card], size: int) -> dict[str, list[s
     tutors = tutors_of(config)
     baselines = [name for name in tutors if isinstance(config.models[name], BaselineModel) and name in named]
     others = [name for name in tutors if not isinstance(config.models[name], BaselineModel)]
+    others = [name for name in others if any(takes(config, card, name) for card in cards)]
     batches = {BASELINE_BATCH: baselines}
     for start in range(0, len(others), size):
         members = others[start : start + size]

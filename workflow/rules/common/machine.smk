@@ -93,6 +93,9 @@ def start_run(jobs):
         cluster.check_gpus(checked, asked_models(jobs), gpu_total())
         if workflow.executor_plugin.name == "slurm":
             check_cluster(jobs)
+        for job in jobs:
+            if job.rule.name == "fetch_dataset_from_hub":
+                preflight.check_serve(interpreter("serve"), job.wildcards.dataset)
         preflight.check_run(checked, interpreter("serve"), asked_models(jobs))
         commands.save_config(run_config(), Path("results/.run.yaml"))
     except UserError as error:
