@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +15,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from httpserver import chat, scripted, serving
-from running import overlay, planned, run
+from running import environment, overlay, planned, run
 
 PEOPLE = "people.csv"
 HEAD = "task,item,tutor,criterion,label,annotator\n"
@@ -180,6 +183,32 @@ def test_the_page_has_the_tables_the_pictures_and_no_foreign_markup(finished: Pa
     assert section.count("data:image/jpeg;base64,") == 3
     assert "c01 &lt;b&gt;and&lt;/b&gt; c02" in section and "<b>and</b> c02" not in page
     assert "looked for c01" in section
+
+
+def test_a_page_of_what_is_there_needs_no_pictures(finished: Path, tmp_path: Path) -> None:
+    """The first run of the release ends where its pictures have to be pinned: the rest has its page."""
+    results = tmp_path / "results"
+    shutil.copytree(finished / "results", results)
+    (results / "items/tutorbench/multimodal.jsonl").unlink()
+    shutil.rmtree(results / "scores/breakdowns")
+    words = [
+        "--config",
+        str(results / "report/config.yaml"),
+        "--results",
+        str(results),
+        "--out",
+        str(tmp_path / "page"),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "maieutic", "build-report", *words, "--missing-ok"],
+        cwd=finished,
+        env={**environment(), "PYTHONPATH": "workflow"},
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "TutorBench's tables" in (tmp_path / "page/index.html").read_text(encoding="utf-8")
 
 
 def test_ratings_of_people_make_summaries_only(finished: Path, server: tuple[str, Any]) -> None:
