@@ -114,6 +114,7 @@ BAD = [
     ("pictures alone", "run/tasks", ["tutorbench/multimodal"], r"^models\.smollm2-135m\.images: every task of run\.tasks has pictures"),
     ("hub without a commit", "datasets/tutorbench/published/hub/revision", None, r"^datasets\.tutorbench\.published: ScaleAI/TutorBench has no pinned commit"),
     ("hub and CSV", "datasets/tutorbench/format", "csv", r"^datasets\.tutorbench: .*'hub' and embedded pictures are for format: parquet"),
+    ("file without an address", "run/tasks", ["tutorbench/copy_text"], r"^datasets\.tutorbench_copy\.published\.url: no address is known, .*copy_text\.yaml needs"),
     ("share above one", "run/max_unreadable", 5, r"^run\.max_unreadable: input should be less than or equal to 1"),
 ]  # fmt: skip
 
@@ -121,7 +122,7 @@ BAD = [
 @pytest.mark.parametrize(("path", "value", "expected"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
 def test_a_fault_is_one_clear_line(path: str, value: Any, expected: str) -> None:
     config = changed(path, value)
-    if path in {"data_dir", "datasets/gsm8k/published/sha256"} or "/hub/" in path:
+    if path in {"data_dir", "datasets/gsm8k/published/sha256"} or "/hub/" in path or value == ["tutorbench/copy_text"]:
         config["edition"] = "published"
     if "/hub/" in path or value == {"tutors": ["gpt-5"], "at_least": 1}:
         config["run"]["tasks"] = ["tutorbench/text", "tutorbench/multimodal"]

@@ -274,7 +274,13 @@ def check_card(config: Config, path: Path, loaded: LoadedCard) -> None:
             raise unknown(f"{path}: {key}", name, known, "the registry")
     for name in card.baselines.named:
         check_entry(config.models, f"{path}: baselines", name, (BaselineModel,), "a baseline tutor")
-    config.datasets[card.dataset].copy_of(card.dataset, config.edition)
+    copy = config.datasets[card.dataset].copy_of(card.dataset, config.edition)
+    if config.edition == "published" and config.data_dir is None and copy.url is None and copy.hub is None:
+        raise UserError(
+            f"datasets.{card.dataset}.published.url",
+            f"no address is known, and {path} needs the file",
+            "set data_dir to a folder that has it, or leave the task out",
+        )
     cards.check_variables(path, loaded, LOADERS[card.loader].variables)
 
 
