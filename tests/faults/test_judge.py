@@ -20,7 +20,7 @@ from maieutic.models import JudgeModel
 from maieutic.records import Judgement, read_records
 from small import model_of, until
 
-REPLIES = 12
+REPLIES = 8
 
 
 def command(folder: Path, weights: Path, labels: Path) -> list[str]:
