@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maieutic.cards import Card
-from maieutic.graders.judges import ARR_W, Weighing, grades_by_judge, weighed_criteria
-from maieutic.graders.rubric import READINGS, NegativeWeights, good
+from maieutic.graders.judges import ARR_W, Weighing, grades_by_judge
+from maieutic.graders.rubric import READINGS, NegativeWeights
 from maieutic.judges.tagging import read_votes
 from maieutic.judges.trust import Sampling, share_of
 from maieutic.records import Grade, Item, Judgement, Score, read_records
@@ -40,26 +40,26 @@ Slices = dict[str, list[Value]]
 
 
 class Rated(NamedTuple):
-    """One item with what a judge says of one reply: its scores by name, and its verdicts by criterion."""
+    """One item with what a judge says of one reply: its scores by name, and which criteria speak for it."""
 
     item: Item
     scores: Mapping[str, float | None]
-    verdicts: Mapping[str, bool]
+    good: Mapping[str, bool]
 
 
 def rated_items(items: Iterable[Item], grades: Sequence[Grade]) -> list[Rated]:
     """Every item with what a judge says: nothing of a reply that its server refused."""
     scores: dict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
-    verdicts: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
+    good: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
     for grade in grades:
         key, name = (grade.task, grade.id), str(grade.criterion)
         if not grade.grader.endswith("/robust"):
             continue
         if name.startswith(ARR_W):
             scores[key][name] = None if grade.value is None else float(grade.value)
-        elif isinstance(grade.value, bool):
-            verdicts[key][name] = grade.value
-    return [Rated(item, scores[item.task, item.id], verdicts[item.task, item.id]) for item in items]
+        elif grade.correct is not None:
+            good[key][name] = grade.correct
+    return [Rated(item, scores[item.task, item.id], good[item.task, item.id]) for item in items]
 
 
 def item_slices(rated: Sequence[Rated], votes: Mapping[str, str | None]) -> Slices:
@@ -75,20 +75,18 @@ def item_slices(rated: Sequence[Rated], votes: Mapping[str, str | None]) -> Slic
     return found
 
 
-def criterion_slices(rated: Sequence[Rated], weighing: Weighing) -> Slices:
+def criterion_slices(rated: Sequence[Rated]) -> Slices:
     """Whether each criterion speaks for the reply, by its tags; one with several dimensions counts in each."""
     found: Slices = defaultdict(list)
     for one in rated:
-        tags = one.item.reference["criterion_tags"]
-        for name, weighed in weighed_criteria(one.item).items():
-            said = one.verdicts.get(name)
-            value = None if said is None else float(good(weighed, said, weighing.reading))
-            entry = Value(value, one.item.cluster)
+        for name, tags in one.item.reference["criterion_tags"].items():
+            said = one.good.get(name)
+            entry = Value(None if said is None else float(said), one.item.cluster)
             found[PASSED].append(entry)
             for kind in CRITERION_TAGS:
-                if tags[name][kind]:
-                    found[f"{kind}/{tags[name][kind]}"].append(entry)
-            for dimension in tags[name]["dimensions"]:
+                if tags[kind]:
+                    found[f"{kind}/{tags[kind]}"].append(entry)
+            for dimension in tags["dimensions"]:
                 found[f"dimension/{dimension}"].append(entry)
     return found
 
@@ -100,11 +98,11 @@ def reading_slices(rated: Sequence[Rated]) -> Slices:
     return {shown: [Value(one.scores.get(name), one.item.cluster) for one in rated] for shown, name in names.items()}
 
 
-def score_slice(pool: str, model: str, judge: str, name: str, values: Sequence[Value], drawn: tuple[int, int]) -> Score:
-    """The mean of a slice with both intervals. drawn: resamples and seed."""
+def score_slice(pool: str, model: str, judge: str, name: str, values: Sequence[Value], sampling: Sampling) -> Score:
+    """The mean of a slice with both intervals."""
     known = [(one.value, one.problem) for one in values if one.value is not None]
     numbers, problems = [value for value, _ in known], [problem for _, problem in known]
-    measured = share_of(numbers, problems, Sampling(*drawn))
+    measured = share_of(numbers, problems, sampling)
     return Score(
         task=pool,
         model=model,
@@ -145,16 +143,17 @@ def break_down(
     everything has none, as a model without pictures in Table 1, and so has a run of one of both.
     """
     scores: list[Score] = []
+    sampling = Sampling(resamples, seed)
     votes = read_votes(votes_path) if votes_path else {}
     for pool in dict.fromkeys(card.pool for card in cards if card.pool):
         tasks = [card.task for card in cards if card.pool == pool]
         mine = [task for task in tasks if task in answered]
         items = [item for task in mine for item in read_records(items_dir / f"{task}.jsonl", Item)]
-        weighing = Weighing({(item.task, item.id): item for item in items}, reading)
+        weighing = Weighing.of(items, reading)
         for judge, path in judgements.items():
             rated = rated_items(items, grades_by_judge(read_records(path, Judgement), model, weighing))
             of_all = reading_slices(rated)
             slices = {OVERALL: of_all[ANSWERED] if mine == tasks and both_modalities(items) else [], **of_all}
-            slices |= {**item_slices(rated, votes), **criterion_slices(rated, weighing)}
-            scores += [score_slice(pool, model, judge, name, of, (resamples, seed)) for name, of in slices.items()]
+            slices |= {**item_slices(rated, votes), **criterion_slices(rated)}
+            scores += [score_slice(pool, model, judge, name, of, sampling) for name, of in slices.items()]
     write_scores(scores, out)

@@ -43,7 +43,7 @@ def filter_by_difficulty(
 ) -> None:
     """Write a CSV: one row an item, with every tutor's score and whether the item is kept as hard."""
     said = [one for path in judgements for one in read_records(path, Judgement)]
-    weighing = Weighing({(item.task, item.id): item for item in items}, reading)
+    weighing = Weighing.of(items, reading)
     scores: dict[tuple[str, str], dict[str, float | None]] = {(item.task, item.id): {} for item in items}
     for tutor in tutors:
         for grade in grades_by_judge(said, tutor, weighing):

@@ -205,7 +205,7 @@ def score_replies(
     """
     parsed = read_records(grades, Grade)
     items = {card.task: read_records(items_dir / f"{card.task}.jsonl", Item) for card in cards}
-    weighing = Weighing({(item.task, item.id): item for of in items.values() for item in of}, reading)
+    weighing = Weighing.of((item for of in items.values() for item in of), reading)
     graded = {
         REWARD: {name: read_records(path, Grade) for name, path in rewards.items()},
         JUDGE: {

@@ -34,9 +34,6 @@ use rule fetch_dataset as fetch_dataset_from_hub with:
         config["containers"]["serve"]
     params:
         python='"$SERVE"',
-        settings=lambda wildcards: checked.datasets[wildcards.dataset].model_dump_json(),
-        edition=checked.edition,
-        data_dir=f"--data-dir {shlex.quote(checked.data_dir)}" if checked.data_dir else "",
 
 
 rule fetch_pictures:

@@ -331,10 +331,10 @@ rule filter_by_difficulty:
     input:
         cases=pooled_items,
         judgements=lambda wildcards: judge_batch_files(
-            leading_judge(wildcards.benchmark), wildcards.benchmark
+            judging.leading_judge(checked, wildcards.benchmark), wildcards.benchmark
         ),
         rubrics=lambda wildcards: rubric_files_of(
-            reply_rubrics(leading_judge(wildcards.benchmark), wildcards.benchmark)
+            reply_rubrics(judging.leading_judge(checked, wildcards.benchmark), wildcards.benchmark)
         ),
         code=[*verdict_code(), *code("difficulty.py")],
     output:

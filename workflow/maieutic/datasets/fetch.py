@@ -89,7 +89,6 @@ def join_parquet(files: Sequence[Path], out: Path) -> None:
 
     if not files:
         raise UserError(str(out), "the commit holds no such file", "mend hub.files in the registry")
-    schema = None
     try:
         with out.open("wb") as handle:
             schema = pq.read_schema(files[0])

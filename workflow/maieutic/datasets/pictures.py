@@ -154,19 +154,18 @@ def embedded_places(source: Path, pictures: Pictures, column: str) -> Iterator[P
 
 def one_picture(place: Place, folder: Path | None, store: Path) -> Picture:
     """Bring one picture into the store. Raises UserError for a passing failure."""
+    common = {"record": place.record, "address": place.address, "origin": origin_of(place)}
     try:
         if not place.embedded and not place.address:
             raise Missing("the record names no picture")
         data = place.embedded or (download(place.address) if is_address(place) else beside(place.address, folder))
         data, suffix, width, height = looked_at(data)
     except Missing as missing:
-        origin = origin_of(place)
-        return Picture(record=place.record, address=place.address, file=None, origin=origin, why_none=str(missing))
+        return Picture(**common, file=None, why_none=str(missing))
     file = f"{hashlib.sha256(data).hexdigest()}.{suffix}"
     with whole_file(store / file, "wb") as handle:
         handle.write(data)
-    origin = origin_of(place)
-    return Picture(record=place.record, address=place.address, file=file, origin=origin, width=width, height=height)
+    return Picture(**common, file=file, width=width, height=height)
 
 
 def origin_of(place: Place) -> Literal["embedded", "path", "address"]:

@@ -41,7 +41,6 @@ DIMENSIONS = (
     "student_level_calibration",
     "emotional_component",
 )
-EXPLICITNESS, OBJECTIVITY = ("explicit", "implicit"), ("objective", "subjective")
 BLOOM = ("remember", "understand", "apply", "analyze", "evaluate", "create")
 NONE = {"", "none", "not applicable", "n/a"}
 HINT = re.compile(r"\bhint", re.IGNORECASE)

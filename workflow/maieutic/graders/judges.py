@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from maieutic.cards import JUDGE
@@ -23,6 +23,11 @@ class Weighing(NamedTuple):
 
     items: Mapping[tuple[str, str], Item]
     reading: NegativeWeights
+
+    @classmethod
+    def of(cls, items: Iterable[Item], reading: NegativeWeights) -> Weighing:
+        """Of these items."""
+        return cls({(item.task, item.id): item for item in items}, reading)
 
 
 def grades_by_judge(judgements: Sequence[Judgement], model: str, weighing: Weighing | None = None) -> list[Grade]:
@@ -46,8 +51,8 @@ def grades_of_reply(judgements: Sequence[Judgement], scoring: Scoring, weighing:
     grades = []
     for name, (verdict, raw) in merged(judgements, rubric.both_orders).items():
         wanted = desired_of(rubric, rubric.criteria.get(str(name)))
-        if weighing and str(name) in own:  # a fault that is there is a pass that speaks against the reply
-            wanted = good(own[str(name)], True, weighing.reading)
+        if weighing and name in own:  # a fault that is there is a pass that speaks against the reply
+            wanted = good(own[name], True, weighing.reading)
         known = verdict.value is not None and wanted is not None
         grades.append(
             Grade(
@@ -61,7 +66,7 @@ def grades_of_reply(judgements: Sequence[Judgement], scoring: Scoring, weighing:
             )
         )
     both = [same_in_both(judgements, common)] if rubric.both_orders else []
-    weighed = item_scores(item, grades, weighing.reading, common) if item and weighing else []
+    weighed = item_scores(own, grades, weighing.reading, common) if weighing and own else []
     return [*weighed, *shares(rubric, grades, common), *both, *grades]
 
 
@@ -72,9 +77,10 @@ def weighed_criteria(item: Item) -> dict[str, Weighed]:
     return {name: Weighed(one["weight"], tags[name]["prohibits"]) for name, one in criteria.items()}
 
 
-def item_scores(item: Item, grades: Sequence[Grade], reading: NegativeWeights, common: dict[str, str]) -> list[Grade]:
+def item_scores(
+    criteria: Mapping[str, Weighed], grades: Sequence[Grade], reading: NegativeWeights, common: dict[str, str]
+) -> list[Grade]:
     """ARR_w of one reply by the run's reading and by each; clipped by the run's. None where a verdict is missing."""
-    criteria = weighed_criteria(item)
     passed = {str(one.criterion): bool(one.value) for one in grades if one.value is not None}
     whole = criteria.keys() <= passed.keys()
     values = {each: arr_w(criteria, passed, each) if whole else None for each in READINGS}

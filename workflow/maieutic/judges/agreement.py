@@ -8,6 +8,7 @@ the vectorised forms give the same numbers and serve the bootstrap.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -248,6 +249,20 @@ def fleiss(labels_of_items: Sequence[Sequence[str]]) -> float | None:
     return None if math.isnan(value) else value
 
 
+def usual_fleiss(labels_of_items: Sequence[Sequence[str]]) -> tuple[float | None, int, int]:
+    """Fleiss' kappa of the items with the usual number of labels: its value, how many they are, how many are left."""
+    usual = max(Counter(map(len, labels_of_items)).items(), key=lambda pair: (pair[1], pair[0]), default=(0, 0))[0]
+    rated = [of for of in labels_of_items if len(of) == usual]
+    return fleiss(rated) if rated else None, len(rated), len(labels_of_items) - len(rated)
+
+
+def cohen(first: Sequence[object], second: Sequence[object]) -> float | None:
+    """Cohen's kappa of two lists of labels; None where both know one label only."""
+    if len({*first, *second}) < 2:
+        return None
+    return float(cohen_kappa_score(list(first), list(second)))
+
+
 def mean_cohen(labels_of_items: Sequence[Mapping[str, str]]) -> float | None:
     """Cohen's kappa averaged over the pairs of annotators, each on what both labelled (MRBench, section 5.2)."""
     from itertools import combinations
@@ -255,6 +270,6 @@ def mean_cohen(labels_of_items: Sequence[Mapping[str, str]]) -> float | None:
     values = []
     for one, other in combinations(sorted({name for of in labels_of_items for name in of}), 2):
         both = [(of[one], of[other]) for of in labels_of_items if one in of and other in of]
-        if len({label for pair in both for label in pair}) > 1:
-            values.append(float(cohen_kappa_score(*zip(*both, strict=True))))
+        kappa = cohen([label for label, _ in both], [label for _, label in both])
+        values += [] if kappa is None else [kappa]
     return sum(values) / len(values) if values else None

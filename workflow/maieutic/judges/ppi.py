@@ -19,7 +19,7 @@ import numpy as np
 from maieutic.datasets.mrbench import DESIRED, LABELS
 from maieutic.datasets.sampling import ranked
 from maieutic.errors import UserError
-from maieutic.judges.agreement import Measured, fleiss, mean_cohen
+from maieutic.judges.agreement import Measured, mean_cohen, usual_fleiss
 from maieutic.judges.labels import Labels
 from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.trust import Said, Sampling, agreement_scores, pairings_of, plain, score, share_of
@@ -219,9 +219,8 @@ def annotator_scores(model: str, labels: Sequence[Label]) -> list[Score]:
         several = [of for of in replies.values() if len(of) > 1]
         if not several:
             continue
-        usual = max(Counter(map(len, several)).items(), key=lambda pair: (pair[1], pair[0]))[0]
-        rated = [list(of.values()) for of in several if len(of) == usual]
-        found.append(plain(model, f"fleiss_kappa/{criterion}", fleiss(rated), len(rated), len(several) - len(rated)))
+        fleiss = usual_fleiss([list(of.values()) for of in several])
+        found.append(plain(model, f"fleiss_kappa/{criterion}", *fleiss))
         found.append(plain(model, f"cohen_kappa/{criterion}", mean_cohen(several), len(several), 0))
     return found
 

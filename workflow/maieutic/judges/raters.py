@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.metrics import cohen_kappa_score, f1_score
+from sklearn.metrics import f1_score
 
 from maieutic.errors import UserError
-from maieutic.judges.agreement import Measured, fleiss
+from maieutic.judges.agreement import Measured, cohen, usual_fleiss
 from maieutic.judges.ppi import PASSED, RATED, read_people
 from maieutic.judges.trust import Sampling, plain, score, share_of
 from maieutic.metrics import share
@@ -151,15 +151,12 @@ def rating_scores(judge: str, ratings: Sequence[Rating], sampling: Sampling) -> 
     between = [one.value for one in compared if one.value is not None]
     found.append(plain(ALL, "mean_agreement", float(np.mean(between)) if between else None, len(between), 0))
     several = [[str(value) for value in one.people.values()] for one in ratings if len(one.people) > 1]
-    usual = max((len(of) for of in several), key=lambda n: sum(len(of) == n for of in several), default=0)
-    alike = [of for of in several if len(of) == usual]
-    found.append(plain(ALL, "fleiss_kappa", fleiss(alike), len(alike), len(several) - len(alike)))
+    found.append(plain(ALL, "fleiss_kappa", *usual_fleiss(several)))
     for name, severities in {ALL: None, **SEVERITIES}.items():
         mine = [one for one in ratings if severities is None or one.severity in severities]
         found.append(f1_against_majority(judge, f"f1/{name}", [(one.judge, one) for one in mine], sampling))
     known = [(one.majority, one.judge) for one in ratings if one.majority is not None and one.judge is not None]
-    varied = len({gold for gold, _ in known}) > 1 or len({said for _, said in known}) > 1
-    kappa = float(cohen_kappa_score(*map(list, zip(*known, strict=True)))) if known and varied else None
+    kappa = cohen([gold for gold, _ in known], [said for _, said in known])
     found.append(plain(judge, "kappa_with_majority", kappa, len(known), unread))
     return [one.model_copy(update={"task": TASK, "grader": judge}) for one in found]
 

@@ -42,7 +42,13 @@ def pooled_benchmarks(config: Config) -> list[str]:
 
 def leading_judge(config: Config, benchmark: str) -> str:
     """The judge whose verdicts head the pooled tasks of a benchmark."""
-    return judges_of_card(config, pooled_cards(config, benchmark)[0])[0]
+    return pooled_judges(config, benchmark)[0]
+
+
+def pooled_judges(config: Config, benchmark: str) -> list[str]:
+    """The judges of the pooled tasks of a benchmark."""
+    named = [judges_of_card(config, card) for card in pooled_cards(config, benchmark)]
+    return list(dict.fromkeys(name for of in named for name in of))
 
 
 def judge_batches(config: Config, benchmark: str) -> dict[str, list[str]]:

@@ -109,12 +109,10 @@ def pair_agreement(one: str, other: str, tags: Mapping[str, Tags]) -> dict[str, 
 
 def agreement(first: Sequence[str], second: Sequence[str]) -> dict[str, Any]:
     """Share of the same labels, and Cohen's kappa where both sides vary."""
-    from sklearn.metrics import cohen_kappa_score  # the environment that serves models has no scikit-learn
+    from maieutic.judges.agreement import cohen  # the environment that serves models has no scikit-learn
 
     same = sum(a == b for a, b in zip(first, second, strict=True))
-    varied = len({*first}) > 1 or len({*second}) > 1
-    kappa = float(cohen_kappa_score(list(first), list(second))) if first and varied else None
-    return {"n": len(first), "same": same / len(first) if first else None, "kappa": kappa}
+    return {"n": len(first), "same": same / len(first) if first else None, "kappa": cohen(first, second)}
 
 
 def agreement_with_release(name: str, tags: Tags, items: Sequence[Item]) -> list[dict[str, Any]]:

@@ -116,7 +116,7 @@ def judge_grades(config: Config, results: Path, benchmark: str, model: str) -> l
     }
     batch = next((name for name, tutors in judge_batches(config, benchmark).items() if model in tutors), None)
     items = [item for task in leads for item in read_items(results, benchmark, task)]
-    weighing = Weighing({(item.task, item.id): item for item in items}, config.run.negative_weights)
+    weighing = Weighing.of(items, config.run.negative_weights)
     found: list[Grade] = []
     for judge in dict.fromkeys(leads.values()):
         path = results / "grades" / "judges" / judge / benchmark / f"{batch}.jsonl"

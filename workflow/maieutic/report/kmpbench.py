@@ -6,7 +6,6 @@ each row rests.
 
 from __future__ import annotations
 
-import csv
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.selection import compared_benchmarks, judge_batches
 from maieutic.models import BaselineModel
 from maieutic.records import Item, Judgement, Reply, Score, read_records
-from maieutic.report.tables import REFERENCE, label_of, leads, read_items, score_file
+from maieutic.report.tables import REFERENCE, label_of, leads, read_items, rows_of, score_file
 from maieutic.settings import Config, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
 
 BENCHMARK = "kmpbench"
@@ -104,11 +103,10 @@ class Printed(NamedTuple):
 
 def printed_tables() -> list[Printed]:
     """Everything that the paper prints. Tables 1 and 2 are parts of 5 and 6."""
-    with open(PRINTED, encoding="utf-8", newline="") as handle:
-        return [
-            Printed(row["table"], row["group"], row["model"], row["metric"], float(row["percent"]))
-            for row in csv.DictReader(handle)
-        ]
+    return [
+        Printed(row["table"], row["group"], row["model"], row["metric"], float(row["percent"]))
+        for row in rows_of(PRINTED)
+    ]
 
 
 def paper_rows(table: Table, printed: Iterable[Printed]) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ The printed tables cannot all be had from the released data. Where that is so, t
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,7 +16,7 @@ from maieutic.judges.selection import label_sources, limit_of
 from maieutic.models import JudgeModel
 from maieutic.records import Score
 from maieutic.report.graders import read_json
-from maieutic.report.tables import REFERENCE, label_of, score_file
+from maieutic.report.tables import REFERENCE, label_of, rows_of, score_file
 from maieutic.report.trust import called
 from maieutic.settings import Config
 
@@ -59,11 +58,10 @@ class Printed(NamedTuple):
 
 def printed_tables() -> list[Printed]:
     """Everything that the paper and the shared task print."""
-    with open(PRINTED, encoding="utf-8", newline="") as handle:
-        return [
-            Printed(row["table"], row["row"], row["subset"], row["dimension"], row["printed_as"], float(row["value"]))
-            for row in csv.DictReader(handle)
-        ]
+    return [
+        Printed(row["table"], row["row"], row["subset"], row["dimension"], row["printed_as"], float(row["value"]))
+        for row in rows_of(PRINTED)
+    ]
 
 
 def attainable(percent: float, n: int) -> bool:

@@ -22,6 +22,12 @@ DIGITS = 6
 NUMBERS = ("value", "low", "high", "normal", "floor", "ceiling", "paper")  # a column of nones is one of floats too
 
 
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """The rows of a CSV with a head line."""
+    with open(path, encoding="utf-8", newline="") as handle:
+        return list(csv.DictReader(handle))
+
+
 class Printed(NamedTuple):
     """One number of a paper's table."""
 
@@ -37,11 +43,9 @@ def printed_values(benchmark: str) -> list[Printed]:
     path = REFERENCE / f"{benchmark}.csv"
     if not path.exists():
         return []
-    with open(path, encoding="utf-8", newline="") as handle:
-        return [
-            Printed(row["group"], row["model"], row["task"], row["metric"], float(row["value"]))
-            for row in csv.DictReader(handle)
-        ]
+    return [
+        Printed(row["group"], row["model"], row["task"], row["metric"], float(row["value"])) for row in rows_of(path)
+    ]
 
 
 def read_items(results: Path, benchmark: str, task: str) -> list[Item]:

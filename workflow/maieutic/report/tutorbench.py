@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -13,12 +12,12 @@ from maieutic.breakdown import ANSWERED, OVERALL
 from maieutic.cards import Card
 from maieutic.graders.rubric import READINGS
 from maieutic.judges.raters import ALL
-from maieutic.judges.selection import leading_judge, pooled_benchmarks, pooled_cards
+from maieutic.judges.selection import leading_judge, pooled_benchmarks, pooled_cards, pooled_judges
 from maieutic.models import BaselineModel
 from maieutic.records import Item, Picture, Reply, read_records
 from maieutic.report.browser import judge_grades, short, thumbnail
 from maieutic.report.figures import raters_chart
-from maieutic.report.tables import REFERENCE, breakdown_scores, label_of, read_items, score_file
+from maieutic.report.tables import REFERENCE, breakdown_scores, label_of, read_items, rows_of, score_file
 from maieutic.report.tutorbench_figures import (
     BENCHMARK,
     FIGURES,
@@ -29,7 +28,7 @@ from maieutic.report.tutorbench_figures import (
     figure_of,
     shown_level,
 )
-from maieutic.settings import Config, judges_of_card, takes, tutors_on
+from maieutic.settings import Config, takes, tutors_on
 
 PRINTED = REFERENCE / "tutorbench_tables.csv"
 TABLE_1 = ("modality/text", "modality/multimodal", OVERALL)
@@ -48,11 +47,10 @@ class Printed(NamedTuple):
 
 def printed_numbers() -> list[Printed]:
     """Everything that is printed."""
-    with open(PRINTED, encoding="utf-8", newline="") as handle:
-        return [
-            Printed(row["where"], row["group"], row["model"], row["metric"], float(row["value"]))
-            for row in csv.DictReader(handle)
-        ]
+    return [
+        Printed(row["where"], row["group"], row["model"], row["metric"], float(row["value"]))
+        for row in rows_of(PRINTED)
+    ]
 
 
 def scores_by_pool(config: Config, results: Path) -> dict[str, Found]:
@@ -128,8 +126,7 @@ def reading_rows(config: Config, scores: Found) -> list[dict[str, Any]]:
 def rater_section(config: Config, results: Path) -> list[dict[str, Any]]:
     """Figure 6: each judge beside the people who rated the same criteria."""
     found = []
-    judges = dict.fromkeys(name for card in pooled_cards(config, BENCHMARK) for name in judges_of_card(config, card))
-    for judge in judges if config.run.human_labels else []:
+    for judge in pooled_judges(config, BENCHMARK) if config.run.human_labels else []:
         scores = score_file(results / "scores" / "raters" / BENCHMARK / f"{judge}.json")
         mine = {one.metric: one for one in scores if one.model == judge}
         people = [one for one in scores if one.metric == "agreement" and one.model != judge and one.value is not None]
@@ -156,8 +153,7 @@ def difficulty_section(config: Config, results: Path) -> dict[str, Any] | None:
     path = results / "scores" / "difficulty" / f"{BENCHMARK}.csv"
     if not config.run.difficulty.tutors or not path.exists():
         return None
-    with open(path, encoding="utf-8", newline="") as handle:
-        rows = list(csv.DictReader(handle))
+    rows = rows_of(path)
     by_subject: dict[str, Counter[str]] = defaultdict(Counter)
     for row in rows:
         by_subject[row["subject"]][row["hard"]] += 1

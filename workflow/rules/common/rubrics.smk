@@ -56,22 +56,9 @@ def breakdown_files():
     ]
 
 
-def leading_judge(benchmark):
-    """The judge whose verdicts head a benchmark's tasks."""
-    return judging.leading_judge(checked, benchmark)
-
-
 def judged_here(wildcards):
     """What one judge says of every tutor's replies to the pooled tasks."""
     return judge_batch_files(wildcards.model, wildcards.benchmark)
-
-
-def rating_judges(benchmark):
-    """The judges of a benchmark's pooled tasks."""
-    named = [
-        settings.judges_of_card(checked, one) for one in judging.pooled_cards(checked, benchmark)
-    ]
-    return list(dict.fromkeys(name for of in named for name in of))
 
 
 def rubric_report_files():
@@ -85,6 +72,6 @@ def rubric_report_files():
         if checked.run.human_labels:
             files += [
                 f"results/scores/raters/{benchmark}/{name}.json"
-                for name in rating_judges(benchmark)
+                for name in judging.pooled_judges(checked, benchmark)
             ]
     return files
