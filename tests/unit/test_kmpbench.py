@@ -224,7 +224,9 @@ def test_what_was_said_before_a_refusal_counts() -> None:
         for one in score_task(card, "m", [item], grades_of("round_answers", item, said), {}, 100, 1)
         if one.scoring == "robust"
     }
-    assert (scores["final_round"].n, scores["final_round"].missing, scores["round_2"].value) == (0, 1, 1)
+    last = scores["final_round"]
+    assert (last.value, last.n, last.missing, last.unreadable, scores["round_2"].value) == (0, 1, 0, 1, 1)
+    assert (scores["final_round_readable"].n, scores["final_round_readable"].missing) == (0, 1)
 
 
 def test_only_a_right_step_has_a_reason_to_judge() -> None:
@@ -283,7 +285,7 @@ def test_a_new_problem_has_a_solution_and_copies_nothing(texts: list[str], right
         ("\\boxed{2\\frac{1}{2}}", 2.5), ("\\boxed{\\tfrac{3}{4}}", 0.75), ("\\boxed{\\frac 3 4}", 0.75), ("\\boxed{\\frac{3.5}{2}}", 1.75),
         ("\\boxed{\\frac{-3}{4}}", -0.75), ("\\boxed{24\\,\\text{cm}^{2}}", 24), ("\\boxed{12^\\circ}", 12), ("\\boxed{5x=20}", 20),
         ("\\boxed{3,000}", 3000), ("\\boxed{12\\%}", 12), ("\\boxed{\\$4.50}", 4.5), ("\\boxed{18} \\boxed{}", 18), ("\\boxed{x=5}", 5),
-        ("\\boxed{\\sqrt{16}}", None), ("\\boxed{5 \\times 10^{3}}", None), ("\\boxed{3:45}", None), ("\\boxed{2 \\times 3 = 6}", 6),
+        ("\\boxed{\\sqrt{16}}", None), ("\\boxed{5 \\times 10^{3}}", 5000), ("\\boxed{3:45}", None), ("\\boxed{2 \\times 3 = 6}", 6),
     ],
 )  # fmt: skip
 def test_boxes_are_read_as_numbers_or_not_at_all(text: str, value: float | None) -> None:

@@ -10,7 +10,8 @@ import pytest
 import yaml
 from maieutic.graders import GRADERS
 from maieutic.graders.labels import released_step, robust_step
-from maieutic.records import SCORINGS, Item
+from maieutic.metrics import METRICS, RELEASED, Graded
+from maieutic.records import SCORINGS, Grade, Item
 from maieutic.thinking import cut_at_stop, split_thinking
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -81,12 +82,14 @@ def test_thinking_is_kept_and_not_scored(case: dict) -> None:
 def test_socratic_bleu_follows_the_released_rule() -> None:
     gold = item(questions=["How many eggs are left?", "How much does she earn?"])
     grade = GRADERS["socratic_bleu"]
-    [one] = grade(gold, "How much does she earn?", "paper_compat")
+    one, lines = grade(gold, "How much does she earn?", "paper_compat")
     assert one.value == pytest.approx(1.0), "one gold question alone scores full marks"
-    [both] = grade(gold, "nothing alike\n1. How much does she earn?", "paper_compat")
+    assert (lines.criterion, lines.value) == ("released_questions", 1)
+    both, lines = grade(gold, "nothing alike\n1. How much does she earn?\n\n", "paper_compat")
     assert 0 < both.value < 1, "the best line counts, and its list mark counts against it"
-    [empty] = grade(gold, "", "paper_compat")
-    assert empty.value == 0
+    assert lines.value == 2, "four lines, blank ones among them, and two sub-questions: the released statistic"
+    empty, lines = grade(gold, "", "paper_compat")
+    assert (empty.value, lines.value) == (0, 1)
 
 
 def test_socratic_bleu_robust_asks_for_every_question() -> None:
@@ -144,9 +147,19 @@ def test_hostile_replies_neither_crash_nor_hang(grader: str, text: str) -> None:
     assert time.process_time() - began < 60
 
 
-def test_a_step_with_too_many_digits_is_a_class_of_its_own() -> None:
-    assert released_step("1" * 5000) == 10**6
+def test_a_step_of_many_digits_is_what_python_reads() -> None:
+    assert released_step("1" * 4000) == int("1" * 4000)
+    [long] = GRADERS["step"](item(step=2), "0" * 4298 + "2", "paper_compat")
+    assert (long.value, long.correct) == (2, True), "leading zeros count for nothing"
+    [crash] = GRADERS["step"](item(step=2), "1" * 5000, "paper_compat")
+    assert crash.value is None and "the released code fails" in str(crash.why_none)
     assert robust_step("1" * 5000) is None
+    huge = Grade(id="i", task="t", grader="step/paper_compat", value=10**40, correct=False, raw="")
+    assert Grade.model_validate_json(huge.model_dump_json()).value == 10**40
+    graded = [Graded(10**40, False, 2), Graded(2, True, 2), Graded(0, True, 0)]
+    for name, metric in {**METRICS, **RELEASED}.items():
+        if name.endswith("_f1") and name != "detection_f1":
+            assert 0 < metric.value(graded) < 1
 
 
 def test_stop_strings_are_applied_where_the_server_did_not() -> None:

@@ -40,6 +40,9 @@ class Metric(Entry):
     value: str | None = Field(None, description="A grade with this value is right, whatever the grader says")
     only: dict[str, str] = Field({}, description="Made of the items with these tags")
     parts: list[Part] = Field([], description="Made of all these grades of an item; one that was not asked for is none")
+    readable: bool = Field(
+        False, description="Over readable answers alone: derived for every metric of a parser, named NAME_readable"
+    )
 
 
 class Baselines(Entry):

@@ -62,7 +62,10 @@ class Server:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back for one request; `error` is a permanent refusal, which is an answer too. Times in seconds."""
+    """What came back for one request; `error` is a permanent refusal, which is an answer too. Times in seconds.
+
+    raw: the text as the server sent it, its inline reasoning included, where `text` differs; no_text: it sent none.
+    """
 
     text: str
     reasoning: str | None
@@ -72,6 +75,8 @@ class Answer:
     seconds: float
     attempts: int
     error: str | None = None
+    raw: str | None = None
+    no_text: bool = False
 
 
 class Unanswered(Exception):
@@ -253,14 +258,20 @@ def read_answer(reply: Any, stops: list[str], seconds: float, attempt: int) -> A
         content, given = getattr(choice, "text", None), None
         if not isinstance(content, str):
             raise MalformedAnswer("no text")
-    text, thought = split_thinking(clean(content))
+    sent = clean(content)
+    text, thought = split_thinking(sent)
     thoughts = [clean(given)] if isinstance(given, str) and given else []
     if thoughts:
         text = text.lstrip()
     thoughts += [thought] if thought else []
     usage = reply.usage
+    cut = cut_at_stop(text, stops)
+    # What a server could not be told to stop at is cut from the raw text too: the released request would end there.
+    raw = sent.removesuffix(text) + cut if sent.endswith(text) else sent
     return Answer(
-        text=cut_at_stop(text, stops),
+        text=cut,
+        raw=None if raw == cut else raw,
+        no_text=isinstance(reply, ChatCompletion) and not isinstance(reply.choices[0].message.content, str),
         reasoning="\n".join(thoughts) or None,
         finish=choice.finish_reason,
         prompt_tokens=usage.prompt_tokens if usage else None,

@@ -137,7 +137,11 @@ def readings_of(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list
     """What one grader reads in a reply: in its last turn, or in all of them."""
     refused = f"refused: {reply.error}"
     if grader in GRADERS:
-        return [Reading(None, None, "", refused)] if reply.error else GRADERS[grader](item, reply.text, scoring)
+        if reply.error:
+            return [Reading(None, None, "", refused)]
+        if scoring == "paper_compat" and reply.turns[-1].no_text:
+            return [Reading(None, None, "", "the released code fails: the server sent no text")]
+        return GRADERS[grader](item, reply.released if scoring == "paper_compat" else reply.text, scoring)
     read = CONVERSATION_GRADERS[grader]
     texts = [turn.text for turn in reply.turns]
     if not reply.error:

@@ -165,8 +165,8 @@ async def converse(loaded: LoadedCard, item: Item, job: Job, limits: Limits, pro
         sent = digest(messages)
         prompts.setdefault(sent, Prompt(messages=sent, content=messages))
         entry = await job.ask(request)
-        fields = {name: getattr(entry, name) for name in Turn.model_fields if name != "messages"}
-        turns.append(Turn(messages=sent, **fields))
+        fields = {name: getattr(entry, name) for name in Turn.model_fields if name not in {"messages", "endpoint"}}
+        turns.append(Turn(messages=sent, endpoint=request["endpoint"], **fields))
         if entry.error:
             break
     job.rounds.leave(item)

@@ -32,7 +32,10 @@ class Line(Record):
 
 
 class Entry(Line):
-    """One finished request. `error` is a permanent refusal by the server, which is an answer too."""
+    """One finished request. `error` is a permanent refusal by the server, which is an answer too.
+
+    raw: the text as the server sent it, its inline reasoning included, where `text` differs; no_text: it sent none.
+    """
 
     text: str
     reasoning: str | None = None
@@ -42,6 +45,8 @@ class Entry(Line):
     seconds: float
     attempts: int
     error: str | None = None
+    raw: str | None = None
+    no_text: bool = False
 
 
 class Scored(Line):

@@ -64,10 +64,17 @@ def labels(items: list[Graded]) -> tuple[list[Any], list[Any]]:
     return [item.gold for item in items], [item.value for item in items]
 
 
+def coded_labels(items: list[Graded]) -> tuple[list[int], list[int]]:
+    """Gold and predicted labels by their places in the order of all labels: scikit-learn takes no number of 20 digits."""
+    gold, said = labels(items)
+    places = {label: place for place, label in enumerate(sorted({*gold, *said}))}
+    return [places[label] for label in gold], [places[label] for label in said]
+
+
 def class_counts(items: list[Graded]) -> Counts:
     """For each class in turn, true positives, predictions, and true members: items x (3 x classes)."""
-    gold, said = labels(items)
-    classes = sorted({*gold, *said})
+    gold, said = coded_labels(items)
+    classes = range(max([*gold, *said]) + 1)
     true = np.array([[label == kind for kind in classes] for label in gold], dtype=float)
     predicted = np.array([[label == kind for kind in classes] for label in said], dtype=float)
     return np.concatenate([true * predicted, predicted, true], axis=1)
@@ -79,10 +86,22 @@ def class_f1(sums: Counts) -> tuple[Counts, Counts, Counts]:
     return share(2 * hits, predicted + true), true, ((predicted + true) > 0).astype(float)
 
 
-def macro(sums: Counts) -> Counts:
-    """Mean F1 of the classes that occur."""
+def macro_of_occurring(sums: Counts) -> Counts:
+    """Mean F1 of the classes that occur, among the true ones or among the predictions."""
     f1, _, occurs = class_f1(sums)
     return share((f1 * occurs).sum(-1), occurs.sum(-1).astype(float))
+
+
+def macro(sums: Counts) -> Counts:
+    """Mean F1 of the classes with true members: a label that is never right has no F1 of its own."""
+    f1, true, _ = class_f1(sums)
+    return share((f1 * (true > 0)).sum(-1), (true > 0).sum(-1).astype(float))
+
+
+def macro_value(items: list[Graded]) -> float:
+    """Macro F1 by scikit-learn over the true labels."""
+    gold, said = coded_labels(items)
+    return float(f1_score(gold, said, labels=sorted(set(gold)), average="macro", zero_division=0))
 
 
 def weighted(sums: Counts) -> Counts:
@@ -104,7 +123,7 @@ def number(item: Graded) -> float:
 def averaged_f1(average: str, of_sums: Callable[[Counts], Counts]) -> Metric:
     """F1 over several classes, averaged as scikit-learn names it."""
     return Metric(
-        lambda items: float(f1_score(*labels(items), average=average, zero_division=0)), class_counts, of_sums
+        lambda items: float(f1_score(*coded_labels(items), average=average, zero_division=0)), class_counts, of_sums
     )
 
 
@@ -246,9 +265,9 @@ METRICS: dict[str, Metric] = {
     ),
     # With one label an item, micro F1 is the share of right labels.
     "micro_f1": mean_of(right)._replace(
-        value=lambda items: float(f1_score(*labels(items), average="micro", zero_division=0))
+        value=lambda items: float(f1_score(*coded_labels(items), average="micro", zero_division=0))
     ),
-    "macro_f1": averaged_f1("macro", macro),
+    "macro_f1": Metric(macro_value, class_counts, macro),
     "weighted_f1": averaged_f1("weighted", weighted),
     "bleu": mean_of(number),
     "match": mean_of(right),
@@ -266,3 +285,6 @@ METRICS: dict[str, Metric] = {
     "kmp_principles": of_counts(level_counts, mean_level),
     "kmp_overall": Metric(overall_value, level_counts, overall),
 }
+
+# What the released code computes where ours differs: there macro F1 is over every label that occurs.
+RELEASED: dict[str, Metric] = {"macro_f1": averaged_f1("macro", macro_of_occurring)}

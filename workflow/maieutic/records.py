@@ -58,15 +58,31 @@ class Picture(Record):
 
 
 class Turn(Record):
-    """One request of a conversation and what came back. `messages` is the hash of what was sent; times in seconds."""
+    """One request of a conversation and what came back. `messages` is the hash of what was sent; times in seconds.
+
+    text: the answer without its reasoning; raw: the text as the server sent it, where it differs; no_text: the server
+    sent none (null); endpoint: how it was asked, null where nobody was.
+    """
 
     messages: str
     text: str
+    raw: str | None = None
+    no_text: bool = False
+    endpoint: Literal["chat", "completions"] | None = None
     reasoning: str | None = None
     finish: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     seconds: float | None = None
+
+    @property
+    def released(self) -> str:
+        """The text that MathTutorBench's released client hands on: as sent, a completion without outer blanks.
+
+        Source: eth-lre/mathtutorbench@54b6213, models/completion_api.py.
+        """
+        sent = self.text if self.raw is None else self.raw
+        return sent.strip() if self.endpoint == "completions" else sent
 
 
 class Reply(Record):
@@ -88,6 +104,11 @@ class Reply(Record):
     def text(self) -> str:
         """The last turn's answer without its reasoning; empty where there is none."""
         return self.turns[-1].text if self.turns else ""
+
+    @property
+    def released(self) -> str:
+        """The last turn's text as the released code reads it; empty where there is none."""
+        return self.turns[-1].released if self.turns else ""
 
 
 class Prompt(Record):
@@ -210,7 +231,8 @@ class Grade(Record):
 class Score(Record):
     """One number of one model on one task with its 95 % interval [low, high] and the counts behind it.
 
-    `grader` names the reward model or judge that the number rests on; None: a parser. `normal` is half the width of the
+    n: items in the value; missing: items left out, since a grader's answer cannot be read; unreadable: of n, those
+    whose reply cannot be read and counts as wrong. `grader` names the reward model or judge that the number rests on; None: a parser. `normal` is half the width of the
     normal 95 % interval, 1.96 sd / sqrt(n), as some papers print it.
     """
 
@@ -226,10 +248,17 @@ class Score(Record):
     n: int
     missing: int
     clusters: int
+    unreadable: int = 0
     normal: float | None = None
     floor: float | None = None
     ceiling: float | None = None
     paper: float | None = None
+
+    @property
+    def readable(self) -> float | None:
+        """The share of the items with a readable answer; None without items."""
+        counted = self.n + self.missing
+        return (self.n - self.unreadable) / counted if counted else None
 
 
 R = TypeVar("R", bound=Record)

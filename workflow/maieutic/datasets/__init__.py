@@ -39,7 +39,7 @@ class Loader(NamedTuple):
 FORMS = ("forms.py",)
 RUBRIC = ("graders/rubric.py",)
 KMP = ("datasets/kmp.py", *FORMS)
-MATHCHAT = ("datasets/gsm8k.py", "graders/answers.py", "graders/reading.py", *KMP)
+MATHCHAT = ("datasets/gsm8k.py", "graders/numerals.py", *KMP)
 
 LOADERS = {
     "gsm8k_solving": Loader(gsm8k.solving, gsm8k.VARIABLES),

@@ -11,7 +11,7 @@ from maieutic.datasets.gsm8k import answer_of
 from maieutic.datasets.kmp import Posed, asked, constructed
 from maieutic.datasets.sources import Source
 from maieutic.datasets.text import plain_solution
-from maieutic.graders.answers import numbers_in
+from maieutic.graders.numerals import numerals
 from maieutic.records import Item
 
 ROUND = re.compile(r"(?:^|\n)\s*[*]{0,2}([AB]):[*]{0,2}\s*")
@@ -44,7 +44,7 @@ def stated(solution: str) -> str | None:
     said = MARKED.findall(solution) or STATED.split(solution)[1:]
     if not said or ":" in said[-1]:
         return None
-    numbers = {value for value, _ in numbers_in(LATEX.sub(" ", said[-1]))}
+    numbers = {one.value for one in numerals(LATEX.sub(" ", said[-1]))}
     return f"{numbers.pop():.10g}" if len(numbers) == 1 else None
 
 

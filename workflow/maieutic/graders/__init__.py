@@ -36,6 +36,11 @@ CONVERSATION_GRADERS: dict[str, ConversationGrader] = {
     "new_problem": new_problem,
 }
 
+# Graders that describe a reply: what they leave open (no solution to reveal) does not apply. What any other parser
+# cannot read is an answer that the tutor did not give.
+DESCRIBING = frozenset({"statistics"})
+OBJECTIVE = frozenset({*GRADERS, *CONVERSATION_GRADERS}) - DESCRIBING
+
 GOLD_FIELD = {
     "yes_no": "incorrect",
     "step": "step",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from fractions import Fraction
+from typing import NamedTuple
 
+from maieutic.graders.numerals import Numeral, numerals
 from maieutic.graders.reading import Reading, plain, unread
 from maieutic.records import Item, Scoring
 
@@ -16,13 +17,6 @@ RELEASED_NUMBER = re.compile(r"-?\d*\.?\d+")
 RELEASED_FINAL = re.compile(r"Final Answer:\s*\$?([-,\d]*\.?\d+)")
 RELEASED_AMOUNT = re.compile(r"\$?([-,\d]*\.?\d+)")
 
-# A minus belongs to the number unless it stands between two operands, as in 16-3.
-SIGN = r"(?<![\w.)\]%])[-\u2212\u2013]\s?"
-DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
-NUMBER = re.compile(
-    rf"(?P<sign>{SIGN})?(?:\$\s?(?P<minus>-)?)?(?:(?P<whole>\d+)\s+)?"
-    rf"(?:(?P<over>\d+)\s?/\s?(?P<under>\d+)(?![\d/])|(?P<number>{DIGITS})(?P<power>[eE][+-]?\d{{1,2}}\b)?)"
-)
 MARKERS = (
     re.compile(r"####"),
     re.compile(r"final\s+answer(?:\s+is)?\s*[:=]?", re.IGNORECASE),
@@ -47,18 +41,24 @@ LATEX: tuple[tuple[re.Pattern[str], Replacement], ...] = (
     (re.compile(r"\\[dt]?frac\s*\{(-?[\d.,]+)\}\s*\{(-?[\d.,]+)\}"), lambda found: quotient(found[1], found[2])),
     (re.compile(r"\\[dt]?frac\s*(\d)\s*(\d)(?!\d)"), r" \1/\2"),
     (re.compile(r"\\(?:text|mathrm|mathbf)\s*\{([^{}]*)\}(?:\^\{?\d\}?)?"), r" \1 "),
+    (re.compile(r"\\(?:times|cdot|ast)\b"), "\u00d7"),
+    (re.compile(r"\\approx\b"), "\u2248"),
+    (re.compile(r"\\(?:left|right|displaystyle|circ)\b|\^\{?\\circ\}?"), ""),
     (re.compile(r"\{,\}"), ","),
     (re.compile(r"\\[,;!: ]"), ""),
     (re.compile(r"\\([$%])"), r"\1"),
 )
 BOXED = re.compile(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
 # A box with work left to do, or with a time.
-UNFINISHED = re.compile(r"\\sqrt|\d\s*\^\s*\{?\s*\d|\\(?:times|cdot)\s*[\d.]|\d:\d")
+UNFINISHED = re.compile(r"\\sqrt|[*\u00d7]\s*(?!10\s*\^)[\d.(]|\d\s*\+\s*\d|\d:\d")
+DIGIT = re.compile(r"\d|[\u00bc-\u00be\u2150-\u215e]")
 # The sign after a calculation or a lone variable: a result follows ("9*2 = 18", "x = 5"; not "with n = 4 friends").
-RESULT = re.compile(r"(?:[\d)\]%>]\s*|^\W*[A-Za-z]\w?\s*)=")
+RESULT = re.compile(r"(?:[\d)\]%>]\s*|^\W*[A-Za-z]\w?\s*)[=\u2248]")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 NEXT_CLAUSE = re.compile(r"[,;]\s|\b(?:and|so|then|leaving)\b")
 BRACKETED = re.compile(r"\([^()]*\)")
+LIST_MARK = re.compile(r"^\s*\(?\d{1,2}[.)]\s+")
+LONGEST = 2000  # characters at the end of a sentence that are read
 TAIL = 400  # characters after a marker in which its number must stand
 
 
@@ -80,38 +80,31 @@ def released_corrected_number(text: str) -> float | None:
         return None
 
 
-def number_of(found: re.Match[str]) -> float | None:
-    """The value of one match: thousands commas, mixed numbers and fractions understood."""
-    if found["over"]:
-        if int(found["under"]) == 0:
-            return None
-        value = float(Fraction(int(found["whole"] or 0)) + Fraction(int(found["over"]), int(found["under"])))
-    else:
-        value = float(found["number"].replace(",", "") + (found["power"] or ""))
-    return -value if found["sign"] or found["minus"] else value
+class Final(NamedTuple):
+    """The final answer of a text: its value and the characters that it was read from, or why there is none."""
+
+    value: float | None
+    text: str
+    why_none: str | None = None
 
 
-def numbers_in(text: str) -> list[tuple[float, str]]:
-    """Every finite number of a text in order, with the characters it was read from."""
-    numbers = []
-    for found in NUMBER.finditer(text):
-        if found["number"] and found["whole"]:  # two numbers side by side are two numbers
-            numbers.append((float(found["whole"]), found["whole"]))
-        value = number_of(found)
-        if value is not None and math.isfinite(value):
-            numbers.append((value, found[0].strip()))
-    return numbers
+NOTHING = Final(None, "", "no number")
+
+
+def holds_number(text: str) -> bool:
+    """Whether a text holds a digit: the cheap question before `numerals`."""
+    return DIGIT.search(text) is not None
 
 
 def after_marker(text: str) -> str | None:
-    """The first line with a number after the last marker of a final answer, or None."""
+    """The first line with a number after the last marker of a final answer, without its list mark, or None."""
     ends = [found.end() for marker in MARKERS for found in marker.finditer(text)]
     if not ends:
         return None
-    for line in text[max(ends) : max(ends) + TAIL].split("\n"):
-        if NUMBER.search(line):
-            return line
-    return None
+    end = len(text[: max(ends)].rstrip())
+    own, *further = text[end : end + TAIL].split("\n")
+    lines = [own, *(LIST_MARK.sub("", line) for line in further)]
+    return next((line for line in lines if holds_number(line)), None)
 
 
 def after_result(text: str) -> str | None:
@@ -120,51 +113,94 @@ def after_result(text: str) -> str | None:
     return text[signs[-1].end() :] if signs else None
 
 
-def result_of(text: str) -> tuple[float, str] | None:
-    """The first number of what follows a calculation, unless a further clause goes on to another one."""
-    clauses = NEXT_CLAUSE.split(text, maxsplit=1)
-    if len(clauses) > 1 and numbers_in(clauses[1]):
+def without_brackets(text: str) -> str:
+    """The text without its bracketed parts where it holds a number then: they repeat the answer in another unit."""
+    bare = BRACKETED.sub(" ", text)
+    return bare if holds_number(bare) else text
+
+
+def first_sentence(text: str) -> str:
+    """The first sentence with a number."""
+    return next(sentence for sentence in SENTENCE_END.split(text) if holds_number(sentence))
+
+
+def chosen(found: list[Numeral], last: bool) -> Final:
+    """The answer among the numbers of a sentence: the first of those that are not circumstances, or the last."""
+    strong = [one for one in found if not one.weak] or found
+    if not strong:
+        return NOTHING
+    one = strong[-1] if last else strong[0]
+    return Final(None, one.text, one.unsettled) if one.unsettled else Final(one.value, one.text)
+
+
+def in_box(content: str) -> Final:
+    """The answer in a box: one number, or what an equation gives. A box with work left to do, or two values, has none."""
+    result = after_result(content) or content.rsplit("=", 1)[-1]
+    if UNFINISHED.search(result):
+        return Final(None, content, "a calculation without its result")
+    found = numerals(result)
+    strong = [one for one in found if not one.weak] or found
+    if len({one.value for one in strong}) > 1:
+        return Final(None, content, "several numbers in one box")
+    return chosen(found, last=False)
+
+
+def of_calculation(sentence: str) -> Final | None:
+    """The first number after a sentence's calculation, unless a further clause goes on to another one.
+
+    "2 * 13 = 26 inches in 13 years": the result, not the last number.
+    """
+    rest = after_result(sentence)
+    if rest is None:
         return None
-    return next(iter(numbers_in(text)), None)
+    clauses = NEXT_CLAUSE.split(rest, maxsplit=1)
+    if (len(clauses) > 1 and holds_number(clauses[1])) or not numerals(rest):
+        return None
+    return chosen(numerals(rest)[:1], last=False)
 
 
-def final_number(text: str) -> tuple[float, str] | None:
-    """The final answer and what it was read from: after a marker where there is one, else the text's last number."""
+def read_final(text: str) -> Final:
+    """The final answer of a worked solution, as a person reads it.
+
+    In order: the last box that holds a number; the line after the last marker ("Final answer:", "####", "A:", "the
+    answer is"), of its first sentence the result of a calculation or the first number that is not a circumstance; else
+    of the text's last sentence with a number the result of its calculation or the last such number.
+    """
     for pattern, replacement in LATEX:
         text = pattern.sub(replacement, text)
-    if boxed := [one for one in BOXED.findall(text) if NUMBER.search(one)]:
-        result = after_result(boxed[-1]) or boxed[-1].rsplit("=", 1)[-1]
-        return None if UNFINISHED.search(result) else next(iter(numbers_in(result)), None)
+    if boxed := [content for content in BOXED.findall(text) if holds_number(content)]:
+        return in_box(plain(boxed[-1]))
     text = plain(text)
     marked = after_marker(text)
     if marked is not None:
-        marked = next(sentence for sentence in SENTENCE_END.split(marked) if NUMBER.search(sentence))
-        marked = BRACKETED.sub(" ", marked) if NUMBER.search(BRACKETED.sub(" ", marked)) else marked
-        numbers = numbers_in(after_result(marked) or marked) or numbers_in(marked)
-        return numbers[0] if numbers else None
-    # A conversion in brackets repeats the answer in another unit.
-    unbracketed = BRACKETED.sub(" ", text)
-    lines = [line for line in unbracketed.split("\n") if NUMBER.search(line)]
-    sentences = [one for one in SENTENCE_END.split(lines[-1]) if NUMBER.search(one)] if lines else []
-    # "2 * 13 = 26 inches in 13 years": the result of the last sentence's calculation, not its last number.
-    if sentences and (result := result_of(after_result(sentences[-1]) or "")):
-        return result
-    numbers = numbers_in(unbracketed) or numbers_in(text)
-    return numbers[-1] if numbers else None
+        sentence = without_brackets(first_sentence(marked))
+        found = numerals(after_result(sentence) or sentence) or numerals(sentence)
+        return chosen(found, last=False)
+    lines = [line for line in without_brackets(text).split("\n") if holds_number(line)]
+    if not lines:
+        return NOTHING
+    sentence = [one for one in SENTENCE_END.split(lines[-1]) if holds_number(one)][-1][-LONGEST:]
+    return of_calculation(sentence) or chosen(numerals(sentence) or numerals(text[-LONGEST:]), last=True)
+
+
+def final_number(text: str) -> tuple[float, str] | None:
+    """The final answer and what it was read from, or None."""
+    read = read_final(text)
+    return None if read.value is None else (read.value, read.text)
 
 
 def grade_number(item: Item, text: str, scoring: Scoring, corrected: bool) -> Reading:
     """Compare the reply's final number with the reference. paper_compat counts an unreadable reply as wrong."""
     gold = float(item.reference["answer"])
     if scoring == "paper_compat":
-        value = (released_corrected_number if corrected else released_last_number)(text.strip())
+        value = (released_corrected_number if corrected else released_last_number)(text)
         if value is None or not math.isfinite(value):
             return Reading(None, False, "", "no number")
         return Reading(value, abs(value - gold) < TOLERANCE, str(value))
-    read = final_number(text)
-    if read is None:
-        return unread(text, "no number")
-    return Reading(read[0], math.isclose(read[0], gold, rel_tol=1e-9, abs_tol=TOLERANCE), read[1])
+    read = read_final(text)
+    if read.value is None:
+        return unread(text, str(read.why_none))
+    return Reading(read.value, math.isclose(read.value, gold, rel_tol=1e-9, abs_tol=TOLERANCE), read.text)
 
 
 def answer(item: Item, text: str, scoring: Scoring) -> list[Reading]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from maieutic.graders.reading import Reading, plain, unread
+from maieutic.graders.reading import KEPT, Reading, plain, unread
 from maieutic.records import Item, Scoring
 
 MARKED = r"(?:^|\n)[ \t]*(?:the\s+)?(?:final\s+)?(?:answer|a|verdict)\s*(?:is\s*)?[:=]\s*"
@@ -19,14 +19,19 @@ LEADING_STEP = re.compile(
 )
 NAMED_STEP = re.compile(r"\bstep\s*(?:number\s*|no\.\s*)?#?(\d{1,3})\b", re.IGNORECASE)
 # The whole reply says so and nothing else: "correct until the last line" is no zero.
+CHECKED = r"(?:\W*(?:all\s+)?\d{1,3}\s+steps\s+(?:were|are|have\s+been)\s+(?:checked|verified|examined))?\W*"
 NO_ERROR = re.compile(
-    r"\W*(?:there\s+(?:is|are)\s+|i\s+(?:see|find|found)\s+)?(?:no|without\s+any)\s+(?:errors?|mistakes?)"
+    rf"{CHECKED}(?:there\s+(?:is|are)\s+|i\s+(?:see|find|found)\s+)?(?:no|without\s+any)\s+(?:errors?|mistakes?)"
     r"(?:\s+(?:is|are|was|were))?(?:\s+(?:found|made|here|present|in\s+(?:the|this)\s+(?:student'?s?\s+)?solution))*\W*"
     r"|\W*(?:all(?:\s+of)?(?:\s+the)?\s+steps|every\s+step|each\s+step|the\s+(?:student'?s?\s+)?solution)"
-    r"\s+(?:is|are)\s+(?:completely\s+|entirely\s+|all\s+)?correct\W*",
+    r"\s+(?:is|are)\s+(?:completely\s+|entirely\s+|all\s+)?correct\W*"
+    rf"|{CHECKED}(?:all|everything)\s+(?:is\s+|are\s+)?(?:right|correct)\W*",
     re.IGNORECASE,
 )
-INTEGER = re.compile(r"(?<![\d.,])\d{1,3}(?![\d]|[.,]\d)")
+# "4 steps were checked" counts them and names none.
+INTEGER = re.compile(
+    r"(?<![\d.,])\d{1,3}(?![\d]|[.,]\d|\s+(?:steps|mistakes|errors|lines|parts|times)\b)", re.IGNORECASE
+)
 
 
 def released_yes_no(text: str) -> bool:
@@ -59,12 +64,9 @@ def yes_no(item: Item, text: str, scoring: Scoring) -> list[Reading]:
 
 
 def released_step(text: str) -> int:
-    """Q4: the first integer anywhere, else 0."""
+    """Q4: the first integer anywhere, else 0. Raises ValueError where Python's `int`, and so the released code, does."""
     found = re.search(r"\d+", text)
-    if found is None:
-        return 0
-    # More digits than any step has: a class of its own, and a number that a table can hold.
-    return int(found.group()) if len(found.group()) <= 6 else 10**6
+    return int(found.group()) if found else 0
 
 
 def robust_step(text: str) -> tuple[int, str] | None:
@@ -89,7 +91,10 @@ def step(item: Item, text: str, scoring: Scoring) -> list[Reading]:
     """Mistake location (MathTutorBench task 4): the first wrong step, 0 for none."""
     gold = int(item.reference["step"])
     if scoring == "paper_compat":
-        value = released_step(text)
-        return [Reading(value, value == gold, str(value))]
+        try:
+            value = released_step(text)
+        except ValueError:
+            return [Reading(None, None, "", "the released code fails: a number of more than 4,300 digits")]
+        return [Reading(value, value == gold, str(value)[:KEPT])]
     read = robust_step(text)
     return [Reading(read[0], read[0] == gold, read[1]) if read else unread(text, "no single step number")]

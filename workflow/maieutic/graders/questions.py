@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from maieutic.graders.answers import numbers_in
+from maieutic.graders.numerals import numerals
 from maieutic.graders.reading import Reading, plain, unread
 from maieutic.records import Item, Scoring
 
 QUESTION_WORDS = frozenset(
     ["what", "how", "why", "when", "where", "which", "who", "whose", "whom", "can", "could", "would"]
 )
+RELEASED_QUESTIONS = "released_questions"
 LIST_MARK = re.compile(r"^\s*(?:[-\u2022*]|\(?\d{1,2}[.):]|[qQ]\d*[:.])\s*")
 SENTENCE_END = re.compile(r"(?<=[?])\s+")
 
@@ -33,14 +34,18 @@ def questions_of(text: str) -> list[str]:
 def socratic_bleu(item: Item, text: str, scoring: Scoring) -> list[Reading]:
     """Socratic questioning (MathTutorBench task 2).
 
-    paper_compat: each line against all sub-questions at once, the best line counts. robust: for every gold
-    sub-question its closest question in the reply, averaged, since section 4.1 asks for one for each step.
+    paper_compat: each line against all sub-questions at once, the best line counts; beside it the released statistic
+    `avg_questions`, the number of lines, at most that of the sub-questions. robust: for every gold sub-question its
+    closest question in the reply, averaged, since section 4.1 asks for one for each step.
     """
     gold = tuple(item.reference["questions"])
     if scoring == "paper_compat":
-        lines = [line.strip() for line in text.strip().split("\n")]
+        lines = [line.strip() for line in text.split("\n")]
         best = max(lines, key=lambda line: bleu(line, gold))
-        return [Reading(bleu(best, gold), None, best[:200])]
+        return [
+            Reading(bleu(best, gold), None, best[:200]),
+            Reading(min(len(lines), len(gold)), None, "", criterion=RELEASED_QUESTIONS),
+        ]
     asked = questions_of(text)
     if not asked:
         return [unread(text, "no question")]
@@ -75,11 +80,11 @@ def statistics(item: Item, text: str, scoring: Scoring) -> list[Reading]:
 
 def reveals(item: Item, text: str) -> Reading:
     """Whether the reply holds the solution's final number, where neither the problem nor the dialogue gave it away."""
-    solution = numbers_in(str(item.reference["solution"]))
+    solution = numerals(str(item.reference["solution"]))
     if not solution:
         return Reading(None, None, "", "no reference solution", "reveals_answer")
-    final = solution[-1][0]
-    known = {value for said in item.vars.values() for value, _ in numbers_in(said)}
+    final = solution[-1].value
+    known = {one.value for said in item.vars.values() for one in numerals(said)}
     if final in known:
         return Reading(None, None, "", "the answer already stands in the dialogue", "reveals_answer")
-    return Reading(final in {value for value, _ in numbers_in(text)}, None, "", criterion="reveals_answer")
+    return Reading(final in {one.value for one in numerals(text)}, None, "", criterion="reveals_answer")

@@ -7,6 +7,10 @@ import unicodedata
 from typing import NamedTuple
 
 MARKUP = re.compile(r"(?<!\d)\*+|\*+(?!\d)|[_`~]+|[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+VULGAR_FRACTION = re.compile(r"[\u00bc-\u00be\u2150-\u215e\u2189]")
+SUPERSCRIPTS = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
+SUPERSCRIPT = re.compile(f"[{SUPERSCRIPTS}]+")
+UNIT_POWER = re.compile(r"(?<=[A-Za-z])\s?\^\s?\{?-?\d{1,2}\}?")
 KEPT = 200  # characters of the passage that a value was read from
 
 
@@ -26,5 +30,10 @@ def unread(raw: str, why: str, criterion: str | None = None) -> Reading:
 
 
 def plain(text: str) -> str:
-    """Text without Markdown marks, zero-width and direction marks, full-width forms folded to the usual ones."""
-    return MARKUP.sub("", unicodedata.normalize("NFKC", text)).replace("\u2044", "/").strip()
+    """Text without Markdown marks, zero-width and direction marks, full-width forms folded to the usual ones.
+
+    Powers and fractions of one sign become several: 3½ is 3 1/2, 10² is 10^2; the exponent of a unit (cm², m^2) goes.
+    """
+    text = VULGAR_FRACTION.sub(r" \g<0>", text)
+    text = SUPERSCRIPT.sub(lambda found: "^" + "".join(str(SUPERSCRIPTS.index(sign)) for sign in found[0]), text)
+    return UNIT_POWER.sub("", MARKUP.sub("", unicodedata.normalize("NFKC", text)).replace("\u2044", "/")).strip()

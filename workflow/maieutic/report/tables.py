@@ -15,6 +15,7 @@ from maieutic.files import safe_cell
 from maieutic.judges.selection import pooled_benchmarks
 from maieutic.models import BaselineModel, HostedModel, Model
 from maieutic.records import Item, Reply, Score, Turn, read_records
+from maieutic.score import all_metrics
 from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, tutors_of, tutors_on
 
 REFERENCE = Path("resources/reference")
@@ -98,16 +99,17 @@ def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[fl
             if score.task == card.task and reading_of(score) == key and score.value is not None
         ]
 
+    metrics = all_metrics(card)
     keys = {
         reading_of(score)
         for of in scores.values()
         for score in of
-        if score.task == card.task and score.metric in card.metrics  # scores may be of a run with reward models
+        if score.task == card.task and score.metric in metrics  # scores may be of a run with reward models
     }
     return {
         key: (
             max(values(card.baselines.floor, key), default=None),
-            max(values([card.baselines.ceiling], key), default=None) if card.metrics[key[0]].ceiling else None,
+            max(values([card.baselines.ceiling], key), default=None) if metrics[key[0]].ceiling else None,
         )
         for key in keys
     }
@@ -120,13 +122,13 @@ def complete_scores(config: Config, results: Path) -> dict[str, list[Score]]:
         scores = read_scores(results, benchmark, tutors_of(config))
         paper = {(one.model, one.task, one.metric): one.value for one in printed_values(benchmark)}
         for card in (loaded.card for loaded in loadeds):
-            limits = bounds(card, scores)
+            limits, metrics = bounds(card, scores), all_metrics(card)
             for model, of in scores.items():
                 if not belongs(config, card, model):
                     continue
-                for score in (one for one in of if one.task == card.task and one.metric in card.metrics):
+                for score in (one for one in of if one.task == card.task and one.metric in metrics):
                     floor, ceiling = limits[reading_of(score)]
-                    rated = card.metrics[score.metric].higher_is_better is not None
+                    rated = metrics[score.metric].higher_is_better is not None
                     complete.setdefault(benchmark, []).append(
                         score.model_copy(
                             update={

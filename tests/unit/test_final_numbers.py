@@ -1,0 +1,78 @@
+"""The robust reader of final numbers: a case table as a person reads it, and math-verify beside it."""
+
+from __future__ import annotations
+
+import logging
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from maieutic.graders.answers import answer, read_final
+from maieutic.graders.numerals import numerals
+from maieutic.records import Item
+
+TABLE: dict[str, list[Any]] = yaml.safe_load(
+    (Path(__file__).parents[1] / "cases/final_numbers.yaml").read_text(encoding="utf-8")
+)
+RULES = TABLE.pop("ambiguous")
+CASES = [(text, value) for group in TABLE.values() for text, value in group]
+CASES += [(text, value) for rule in RULES for text, value in rule["cases"]]
+
+
+def same(read: float | None, value: float | None) -> bool:
+    return read == value if None in (read, value) else math.isclose(float(read or 0), float(value or 0), rel_tol=1e-9)
+
+
+@pytest.mark.parametrize(("text", "value"), CASES)
+def test_a_reply_is_read_as_a_person_reads_it(text: str, value: float | None) -> None:
+    read = read_final(text)
+    assert same(read.value, value), read
+    assert (read.why_none is None) == (value is not None)
+
+
+def test_the_table_is_as_large_as_it_says() -> None:
+    assert len(CASES) >= 200 and len({text for text, _ in CASES}) == len(CASES)
+
+
+def test_every_rule_for_what_is_ambiguous_stands_in_the_docs() -> None:
+    page = Path("docs/reading-answers.md").read_text(encoding="utf-8")
+    assert [rule["rule"] for rule in RULES if rule["rule"] not in page] == []
+
+
+def test_a_reply_without_a_single_number_says_why() -> None:
+    item = Item(id="i", task="t", cluster="c", vars={}, reference={"answer": "4"})
+    [range_] = answer(item, "Final answer: 3 to 5 days", "robust")
+    assert (range_.value, range_.correct, range_.why_none) == (None, None, "a range")
+    [box] = answer(item, "\\boxed{3 \\times 4}", "robust")
+    assert box.why_none == "a calculation without its result"
+
+
+def test_numbers_know_their_place() -> None:
+    text = "The 3 friends pay $5 each for 2 days: 30"
+    assert [(one.text, one.weak) for one in numerals(text)] == [("3", True), ("$5", True), ("2", True), ("30", False)]
+    assert [text[one.start : one.end].strip() for one in numerals(text)] == ["3", "$5", "2", "30"]
+
+
+def by_math_verify(text: str) -> float | None:
+    """What the field's library reads, as a float."""
+    from math_verify import parse
+
+    logging.getLogger("math_verify").setLevel(logging.CRITICAL)
+    try:
+        found = parse(text, parsing_timeout=None)
+        return float(getattr(found[0], "rhs", found[0])) if found else None
+    except (TypeError, ValueError, OverflowError, AttributeError):
+        return None
+
+
+def test_the_library_of_the_field_agrees_on_what_it_is_made_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """math-verify reads LaTeX and bare numbers; of prose it takes the last number. It is an oracle for the former."""
+    for text in ("\\boxed{42}", "\\boxed{\\frac{3}{4}}", "$\\dfrac{7}{2}$", "\\boxed{-\\frac{3}{4}}", "1,234,567", "-7", "0.125",
+                 "\\boxed{x = 5}", "$\\boxed{42}$", "10^2", "\\boxed{2^{5}}", "\\boxed{2 \\times 10^3}", "1 000"):  # fmt: skip
+        assert same(read_final(text).value, by_math_verify(text)), text
+    agrees = sum(same(by_math_verify(text), value) for text, value in CASES)
+    with capsys.disabled():
+        print(f"\n{len(CASES)} final numbers as a person reads them: math-verify reads {agrees}, ours all")
+    assert agrees < len(CASES) * 0.7, "once it reads prose as people do, it should be the reader"

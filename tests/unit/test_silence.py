@@ -1,0 +1,106 @@
+"""Silence never leads a table: for each kind of task, a tutor that gives one right answer and says nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from maieutic.cards import CARDS, Card, read_card
+from maieutic.commands import grades_of
+from maieutic.datasets import LOADERS
+from maieutic.datasets.sources import Dataset, read_source
+from maieutic.graders import OBJECTIVE
+from maieutic.records import Item, Reply, Score, Turn
+from maieutic.score import READABLE, all_metrics, score_task
+
+SILENT = "I will pass on this."  # without a yes or a no, which the released rules find in any word
+TASKS = {  # the benchmark's task and the headline without judges and reward models
+    "mathtutorbench/problem_solving": "accuracy",
+    "mathtutorbench/socratic_questioning": "bleu",
+    "mathtutorbench/solution_correctness": "f1",
+    "mathtutorbench/mistake_location": "micro_f1",
+    "mathtutorbench/mistake_correction": "accuracy",
+    "mathtutorbench/scaffolding_generation": "match",
+    "kmpbench/fqa": "final_round",
+    "kmpbench/ec": "f1",
+    "kmpbench/gen_similar": "new",
+    "mrbench/mistake_remediation": "match",
+}
+NOTHING_TO_READ = {"socratic_bleu": "", "question": "", "new_problem": ""}  # of these any word is a reading
+
+
+def card_of(name: str) -> Card:
+    return read_card(CARDS / f"{name}.yaml").card.without("reward").without("judge")
+
+
+def items_of(card: Card) -> list[Item]:
+    registry = yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
+    dataset = Dataset.model_validate(registry[card.dataset])
+    assert dataset.demo is not None
+    records = read_source(Path("resources/demo") / dataset.demo.path, dataset.form_of("demo"))
+    return LOADERS[card.loader].load(records, card.task)
+
+
+def scores_of(card: Card, items: list[Item], silent: str, answered: int) -> dict[tuple[str, str], Score]:
+    """The scores of a tutor that says what the human says to the first items, and `silent` to the others."""
+    grades = []
+    for number, item in enumerate(items):
+        said = item.reference.get("replies") or [item.reference["text"]]
+        texts = said if number < answered else [silent] * len(said)
+        turns = [Turn(messages="", text=text) for text in texts]
+        reply = Reply(id=item.id, task=item.task, model="m", key="k", turns=turns)
+        grades += [grade for grader in card.graders for grade in grades_of(grader, item, reply)]
+    return {(one.metric, one.scoring): one for one in score_task(card, "m", items, grades, {}, 100, 1)}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_what_a_tutor_does_not_answer_is_wrong(name: str) -> None:
+    card, headline = card_of(name), TASKS[name]
+    assert card.headline == headline
+    items = items_of(card)
+    grader = card.metrics[headline].grader or card.graders[0]
+    silent = NOTHING_TO_READ.get(grader, SILENT)
+    whole = scores_of(card, items, silent, len(items))[headline, "robust"]
+    answered = 2 if grader == "error_detection" else 1  # a wrong solution and its right twin
+    scores = scores_of(card, items, silent, answered)
+    one, readable = scores[headline, "robust"], scores[f"{headline}{READABLE}", "robust"]
+    assert (one.n, one.missing, one.unreadable) == (len(items), 0, len(items) - answered)
+    assert one.readable == pytest.approx(answered / len(items))
+    assert one.headline and not readable.headline
+    assert (readable.n, readable.missing, readable.unreadable) == (answered, len(items) - answered, 0)
+    assert one.value <= whole.value / 2 < readable.value, "its answers are good, and it has few"
+    nothing = scores_of(card, items, silent, 0)[headline, "robust"]
+    assert (nothing.value, nothing.readable) == (0.0, 0.0)
+
+
+def test_every_objective_parser_has_a_kind_of_task_here() -> None:
+    graders = {grader for name in TASKS for grader in card_of(name).graders}
+    assert graders >= OBJECTIVE
+
+
+def test_the_released_rules_have_no_twin_over_readable_answers() -> None:
+    card = card_of("mathtutorbench/solution_correctness")
+    scores = scores_of(card, items_of(card), SILENT, 0)
+    assert ("f1_readable", "paper_compat") not in scores
+    assert scores["f1", "paper_compat"].value == pytest.approx(2 / 3), "the released default is Yes"
+    assert scores["f1", "robust"].value == 0.0
+
+
+def test_an_unreadable_reply_is_wrong_in_every_metric_of_its_card() -> None:
+    card = card_of("mathtutorbench/solution_correctness")
+    items = items_of(card)
+    robust = {name: one for (name, scoring), one in scores_of(card, items, SILENT, 0).items() if scoring == "robust"}
+    for name in ("f1", "accuracy", "precision", "recall"):
+        assert robust[name].value == 0.0, name
+        assert robust[f"{name}{READABLE}"].value is None
+    assert set(all_metrics(card)) == set(robust)
+
+
+def test_no_answer_to_a_wrong_solution_counts_in_the_mr_score() -> None:
+    """Parts of several graders: an unreadable verdict is the wrong one, its step is not found."""
+    card = card_of("kmpbench/ec")
+    scores = scores_of(card, items_of(card), SILENT, 0)
+    assert scores["task1_mcc", "robust"].value == -1.0
+    assert scores["task2_step", "robust"].value == 0.0
+    assert scores["correctness", "robust"].value == 0.0
