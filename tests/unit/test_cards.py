@@ -46,7 +46,7 @@ def test_prompts_are_the_released_ones_to_the_character(task: str, data: Path) -
 
 @pytest.mark.parametrize("task", TASKS)
 def test_loaders_give_every_prompt_variable(task: str) -> None:
-    for protocol in ("released", "paper", "newlines"):
+    for protocol in ("released", "paper", "newlines", "corrected"):
         path = BENCHMARK / f"{task}.yaml"
         loaded = read_card(path, protocol)
         check_variables(path, loaded, LOADERS[loaded.card.loader].variables)
@@ -58,6 +58,15 @@ def test_the_papers_socratic_wording_is_a_named_variant() -> None:
     assert "Generate only a list of questions on one line." in released_prompt.templates[0]
     assert "Generate only a list of questions.\n" in paper.templates[0]
     assert (released_prompt.card.stop, paper.card.stop) == (["Problem:", "\n"], ["Problem:"])
+
+
+def test_the_corrected_protocol_asks_without_the_released_defects() -> None:
+    """No stop at a blank line, no stop after the first question, and the last line of a solution is shown."""
+    for task in TASKS:
+        loaded = read_card(BENCHMARK / f"{task}.yaml", "corrected")
+        assert not any("\n" in stop for stop in loaded.card.stop), task
+    location = read_card(BENCHMARK / "mistake_location.yaml", "corrected")
+    assert "{{student_solution_whole}}" in location.templates[0]
 
 
 def test_values_are_data_and_not_templates() -> None:

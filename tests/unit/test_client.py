@@ -17,10 +17,11 @@ from maieutic import client
 from maieutic.backends import hosted_backend
 from maieutic.cards import CARDS, read_card
 from maieutic.client import Client, Server, Unanswered
+from maieutic.commands import readings_of
 from maieutic.errors import UserError
 from maieutic.generate import Limits, generate_replies, request_of
 from maieutic.models import HostedModel, VllmModel
-from maieutic.records import Item, Prompt, Reply, read_records
+from maieutic.records import SCORINGS, Item, Prompt, Reply, read_records
 from maieutic.serving import identity
 
 KEY = "sk-canary-5f0c1d"
@@ -74,8 +75,33 @@ def test_a_chat_sends_messages_and_keeps_reasoning_apart() -> None:
     assert [(one.text, one.reasoning) for one in answers] == [
         ("4", "2+2"), ("4", "2+2"), ("", None), ("4", "a\nb"), ("", None),
     ]  # fmt: skip
+    assert [(one.raw, one.no_text) for one in answers] == [
+        ("\n\n4", False), ("<think>2+2</think>4", False), (None, True), ("<think>b</think>4", False), (None, False),
+    ]  # fmt: skip
     assert handler.requests[0][1] == "/v1/chat/completions"
     assert handler.requests[0][2]["messages"] == [{"role": "system", "content": "0"}]
+
+
+def test_the_text_as_sent_is_on_file_and_paper_compat_reads_it(key: None, tmp_path: Path) -> None:
+    """The released code reads inline reasoning: a yes in it is the verdict."""
+    said = "<think>5 and</think> Final answer: 12"
+    handler = scripted(lambda n, body: (200, chat({"content": said}), {}))
+    with serving(handler) as address:
+        paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
+        generate_replies("m", hosted(address, endpoint="chat"), work(1), Limits(8, 1), None, *paths)
+    [reply] = read_records(tmp_path / "o.jsonl", Reply)
+    assert (reply.text, reply.released, reply.turns[0].endpoint) == ("Final answer: 12", said, "chat")
+    item = work(1)[0][1].model_copy(update={"reference": {"incorrect": True}})
+    thought = reply.model_copy(
+        update={"turns": [reply.turns[0].model_copy(update={"raw": "<think>yes?</think>No.", "text": "No."})]}
+    )
+    read = {scoring: readings_of("yes_no", item, thought, scoring)[0].value for scoring in SCORINGS}
+    assert read == {"paper_compat": True, "robust": False}
+    silent = reply.model_copy(
+        update={"turns": [reply.turns[0].model_copy(update={"raw": None, "text": "", "no_text": True})]}
+    )
+    [failed] = readings_of("yes_no", item, silent, "paper_compat")
+    assert (failed.value, failed.correct) == (None, None) and "the released code fails" in str(failed.why_none)
 
 
 def test_parameters_that_a_server_refuses_are_left_out_and_extra_ones_sent() -> None:

@@ -93,6 +93,7 @@ def test_sixteen_errors_sit_in_the_line_that_the_prompt_does_not_show(data: Path
     items = [item for item in items_of("mistake_location", data, "published") if item.reference["step"]]
     hidden = [item for item in items if f"Step {item.reference['step']} - " not in item.vars["student_solution"]]
     assert len(hidden) == 16
+    assert all(f"\nStep {item.reference['step']} - " in f"\n{item.vars['student_solution_whole']}" for item in items)
 
 
 def test_the_history_ends_before_the_student_first_speaks(data: Path) -> None:

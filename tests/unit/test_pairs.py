@@ -13,7 +13,7 @@ from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
 from maieutic.records import Item, Pair, read_records
 from maieutic.rewards.criteria import WORST, binary, split_by_dialogue
-from maieutic.rewards.overlap import leaked_items
+from maieutic.rewards.overlap import items_with_seen_problems, leaked_items
 from maieutic.rewards.pairs import PAIR_SOURCES, make_pairs, refusal, turns_before
 
 DEMO = Path("resources/demo")
@@ -57,9 +57,11 @@ def test_other_sources_on_the_splits_that_are_here(data: Path) -> None:
 def test_benchmark_replies_in_the_training_pairs(data: Path) -> None:
     """49 of 1,150 and 27 of 327 human replies stand in MRBench after the same student turn."""
     pairs = mrbench.preferences(real(data, "mrbench/MRBench_V1.json"))
-    for name, items, leaked in (("mathdial_bridge", 1150, 49), ("mathdial_bridge_hard", 327, 27)):
+    counts = (("mathdial_bridge", 1150, 49, 200), ("mathdial_bridge_hard", 327, 27, 131))
+    for name, items, leaked, shared in counts:
         cases = mathdial_bridge.next_turn(real(data, f"mathtutorbench/datasets/{name}.json"), "task")
         assert (len(cases), len(leaked_items(cases, pairs))) == (items, leaked)
+        assert len(items_with_seen_problems(cases, pairs)) == shared
 
 
 def demo_records(source: str) -> list[list[dict[str, Any]]]:

@@ -11,8 +11,9 @@ from maieutic.datasets import mathdial_bridge
 from maieutic.datasets.sources import read_source
 from maieutic.graders.rewards import grades_of_reply
 from maieutic.journal import Journal, Scored
-from maieutic.records import Grade, Item, Labelling, Pair, PairReward, Reward, Score
+from maieutic.records import Grade, Item, Labelling, Pair, PairReward, Reply, Reward, Scalar, Score, Turn
 from maieutic.rewards.scorer import Passes, batches, common, group_batches, groups_of, score_all
+from maieutic.rewards.scoring import texts_of
 from maieutic.rewards.validation import ensemble, heldout_scores, pair_scores
 from maieutic.score import score_task
 
@@ -42,7 +43,9 @@ CASES = {
 def test_a_win_is_strictly_above_the_human(
     text: str, mine: float | None, human: float | None, expected: dict[str, bool | None]
 ) -> None:
-    grades = grades_of_reply(item("a"), text, reward("a", "m", mine), reward("a", "reference", human), leaked=False)
+    grades = grades_of_reply(
+        item("a"), text, reward("a", "m", mine), reward("a", "reference", human), leaked=False, known=False
+    )
     wins = {grade.grader.partition("/")[2]: grade for grade in grades if grade.criterion == "win"}
     assert {scoring: grade.value for scoring, grade in wins.items()} == expected
     assert all((grade.value is None) == bool(grade.why_none) for grade in grades)
@@ -53,7 +56,7 @@ def graded(values: Sequence[tuple[float | None, bool]]) -> tuple[list[Item], lis
     grades = [
         grade
         for case, (score, leaked) in zip(items, values, strict=True)
-        for grade in grades_of_reply(case, "x", reward(case.id, "m", score), reward(case.id, "r", 0.0), leaked)
+        for grade in grades_of_reply(case, "x", reward(case.id, "m", score), reward(case.id, "r", 0.0), leaked, False)
     ]
     return items, grades
 
@@ -71,6 +74,53 @@ def test_win_rate_clean_subset_and_missing() -> None:
     assert (clean.value, clean.n, clean.missing) == (0.5, 2, 1), "the leaked item is not missing"
     assert found["reward_margin", "first"].value == pytest.approx(2 / 3)
     assert win.headline and not found["win_rate", "second"].headline
+
+
+def test_the_second_clean_subset_leaves_out_known_problems_too() -> None:
+    items = [item(str(number)) for number in range(3)]
+    flags = [(True, True), (False, True), (False, False)]  # the human reply is known, the problem is
+    grades = [
+        grade
+        for case, (leaked, known) in zip(items, flags, strict=True)
+        for grade in grades_of_reply(case, "x", reward(case.id, "m", 1.0), reward(case.id, "r", 0.0), leaked, known)
+    ]
+    found = {
+        one.metric: one
+        for one in score_task(CARD, "m", items, [], {"reward": {"first": grades}}, resamples=100, seed=1)
+        if one.scoring == "robust"
+    }
+    assert [found[name].n for name in ("win_rate", "win_rate_clean", "win_rate_clean_problems")] == [3, 2, 1]
+
+
+def test_a_refused_reply_never_wins() -> None:
+    refused = reward("a", "m", None).model_copy(update={"refused": True, "why_none": "refused: 400"})
+    grades = grades_of_reply(item("a"), "", refused, reward("a", "reference", 0.5), leaked=False, known=False)
+    wins = {one.grader: one for one in grades if one.criterion == "win"}
+    assert (wins["reward/robust"].value, wins["reward/robust"].why_none) == (False, "refused: 400")
+    assert wins["reward/paper_compat"].value is None, "the released code has no such reply"
+    assert all(one.value is None for one in grades if one.criterion == "score")
+
+
+def test_paper_compat_compares_the_texts_that_the_released_scorer_takes() -> None:
+    """Blanks around a human reply move its reward: the released scorer leaves them there."""
+    unstripped = Scalar(key="reference, unstripped", score=1.5)
+    human = reward("a", "reference", 0.5).model_copy(update={"released": unstripped})
+    grades = grades_of_reply(item("a"), "Why?", reward("a", "m", 1.0), human, leaked=False, known=False)
+    wins = {one.grader: one.value for one in grades if one.criterion == "win"}
+    assert wins == {"reward/robust": True, "reward/paper_compat": False}
+    shown = {one.grader: one.value for one in grades if one.criterion == "reference_score"}
+    assert shown == {"reward/robust": 0.5, "reward/paper_compat": 1.5}
+
+
+def test_a_text_is_scored_twice_only_where_the_released_scorer_takes_another() -> None:
+    def of(**turn: object) -> list[str]:
+        return texts_of(Reply(id="i", task="t", model="m", key="k", turns=[Turn(messages="", **turn)]))
+
+    assert of(text="Why?", endpoint="completions") == ["Why?"]
+    assert of(text=" Why?\n", endpoint="completions") == ["Why?"], "the released client strips completions"
+    assert of(text=" Why?\n", endpoint="chat") == ["Why?", " Why?\n"], "and no chat answers"
+    assert of(text="Why?", raw="<think>Hm.</think>Why?", endpoint="chat") == ["Why?", "<think>Hm.</think>Why?"]
+    assert texts_of(Reply(id="i", task="t", model="m", key="k", turns=[], error="400: too long")) == []
 
 
 def test_without_reward_models_the_stand_in_is_the_headline() -> None:

@@ -57,6 +57,11 @@ def task_message(problem: str, solution: str) -> Message:
     return {"role": "user", "content": f"Problem: {problem}\nReference Solution: {solution}"}
 
 
+def problem_of(messages: Sequence[Message]) -> str:
+    """The problem that the first message of a dialogue states; empty where it states none."""
+    return messages[0]["content"].removeprefix("Problem: ").partition("\nReference Solution: ")[0]
+
+
 def dialogue(problem: str, solution: str, turns: Sequence[Mapping[str, str]]) -> list[Message]:
     """The messages before the reply. turns: messages with `role` and `content`."""
     return [task_message(problem, solution), *map(dict, turns)]

@@ -65,7 +65,7 @@ def labels(items: list[Graded]) -> tuple[list[Any], list[Any]]:
 
 
 def coded_labels(items: list[Graded]) -> tuple[list[int], list[int]]:
-    """Gold and predicted labels by their places in the order of all labels: scikit-learn takes no number of 20 digits."""
+    """Gold and predicted labels by their places in the order of labels: scikit-learn takes no number of 20 digits."""
     gold, said = labels(items)
     places = {label: place for place, label in enumerate(sorted({*gold, *said}))}
     return [places[label] for label in gold], [places[label] for label in said]

@@ -135,8 +135,20 @@ class Pair(Record):
     tutoring: bool = True
 
 
+class Scalar(Record):
+    """What a reward model says of one text; `key` names the conversation that it was given."""
+
+    key: str
+    score: float | None
+    why_none: str | None = None
+
+
 class Reward(Record):
-    """The scalar that a reward model gives to one tutor's reply to one item; None where it could not be scored."""
+    """The scalar that a reward model gives to one tutor's reply to one item; None where it could not be scored.
+
+    released: the same for the text as the released scorer takes it (unstripped, reasoning included), where it differs;
+    refused: the tutor's server refused the request, so that there is no reply.
+    """
 
     id: str
     task: str
@@ -146,6 +158,13 @@ class Reward(Record):
     tokens: int
     seconds: float | None = None
     why_none: str | None = None
+    released: Scalar | None = None
+    refused: bool = False
+
+    def under(self, scoring: Scoring) -> Scalar:
+        """What counts under a scoring."""
+        own = Scalar(key=self.key, score=self.score, why_none=self.why_none)
+        return self.released if scoring == "paper_compat" and self.released else own
 
 
 class PairReward(Record):
@@ -232,8 +251,8 @@ class Score(Record):
     """One number of one model on one task with its 95 % interval [low, high] and the counts behind it.
 
     n: items in the value; missing: items left out, since a grader's answer cannot be read; unreadable: of n, those
-    whose reply cannot be read and counts as wrong. `grader` names the reward model or judge that the number rests on; None: a parser. `normal` is half the width of the
-    normal 95 % interval, 1.96 sd / sqrt(n), as some papers print it.
+    whose reply cannot be read and counts as wrong. `grader` names the reward model or judge that the number rests on;
+    None: a parser. `normal` is half the width of the normal 95 % interval, 1.96 sd / sqrt(n), as some papers print it.
     """
 
     task: str

@@ -102,8 +102,8 @@ OPEN = Graded(None, None, None)  # a judge was asked, and what it said could not
 class Found(NamedTuple):
     """What is known of a metric's items.
 
-    Of `counted` ones, `missing` have no answer of their grader in full; of the known ones, `unreadable` are replies that
-    cannot be read and count as wrong.
+    Of `counted` ones, `missing` have no answer of their grader in full; of the known ones, `unreadable` are replies
+    that cannot be read and count as wrong.
     """
 
     known: list[tuple[Item, Graded]]

@@ -11,7 +11,7 @@ from maieutic.datasets.text import cluster_of, spoken
 from maieutic.records import Item
 
 CHAT_VARIABLES = {"question", "dialog_history", "student_chat_solution"}
-LOCATION_VARIABLES = {"question", "student_solution", "student_solution_lines"}
+LOCATION_VARIABLES = {"question", "student_solution", "student_solution_lines", "student_solution_whole"}
 
 
 def opening(record: Source) -> tuple[str, str]:
@@ -22,8 +22,8 @@ def opening(record: Source) -> tuple[str, str]:
 
 
 def steps(lines: list[str], joint: str) -> str:
-    """Numbered steps without the last line, which holds the bare final answer."""
-    return joint.join(f"Step {number} - {line}" for number, line in enumerate(lines[:-1], 1))
+    """Numbered steps."""
+    return joint.join(f"Step {number} - {line}" for number, line in enumerate(lines, 1))
 
 
 def twin(number: int, task: str, record: Source, wrong: bool, variables: dict[str, str], reference: dict) -> Item:
@@ -61,8 +61,13 @@ def location(records: list[Source], task: str) -> list[Item]:
         for wrong in (True, False):
             lines = record["student_incorrect_solution"] if wrong else record["reference_solution"].split("\n")
             step = int(record["incorrect_index"]) + 1 if wrong else 0
-            # The released loader joins the steps by a backslash and an n, not by a new line.
-            variables = {"student_solution": steps(lines, "\\n"), "student_solution_lines": steps(lines, "\n")}
+            # The released loader joins the steps by a backslash and an n, not by a new line, and drops the last line,
+            # which holds the bare final answer.
+            variables = {
+                "student_solution": steps(lines[:-1], "\\n"),
+                "student_solution_lines": steps(lines[:-1], "\n"),
+                "student_solution_whole": steps(lines, "\n"),
+            }
             items.append(twin(number, task, record, wrong, variables, {"step": step, "text": str(step)}))
     return items
 

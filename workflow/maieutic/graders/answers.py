@@ -134,7 +134,7 @@ def chosen(found: list[Numeral], last: bool) -> Final:
 
 
 def in_box(content: str) -> Final:
-    """The answer in a box: one number, or what an equation gives. A box with work left to do, or two values, has none."""
+    """The answer in a box: one number, or what an equation gives; none with work left to do, or with two values."""
     result = after_result(content) or content.rsplit("=", 1)[-1]
     if UNFINISHED.search(result):
         return Final(None, content, "a calculation without its result")

@@ -64,7 +64,7 @@ def yes_no(item: Item, text: str, scoring: Scoring) -> list[Reading]:
 
 
 def released_step(text: str) -> int:
-    """Q4: the first integer anywhere, else 0. Raises ValueError where Python's `int`, and so the released code, does."""
+    """Q4: the first integer anywhere, else 0. Raises ValueError where `int`, and so the released code, does."""
     found = re.search(r"\d+", text)
     return int(found.group()) if found else 0
 

@@ -81,7 +81,9 @@ CIRCUMSTANCE = re.compile(
     re.IGNORECASE,
 )
 COUNTED = re.compile(r"\b(?:for|on)\s+(?:the\s+|another\s+|all\s+|only\s+)?$", re.IGNORECASE)
-NOUN = re.compile(r"\s*(?!(?:dollar|cent|euro|pound|rupee|usd|buck|percent|in\b|and\b|each\b|per\b))[A-Za-z]{2,}", re.IGNORECASE)
+NOUN = re.compile(
+    r"\s*(?!(?:dollar|cent|euro|pound|rupee|usd|buck|percent|in\b|and\b|each\b|per\b))[A-Za-z]{2,}", re.IGNORECASE
+)
 RATE = re.compile(r"\s*(?:[A-Za-z]+\s+)?(?:/\s*[A-Za-z]|(?:each|per|apiece)\b)", re.IGNORECASE)
 
 

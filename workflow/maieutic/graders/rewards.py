@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -11,33 +10,38 @@ from maieutic.cards import REWARD
 from maieutic.errors import UserError
 from maieutic.records import SCORINGS, Grade, Item, Reply, Reward, read_records, write_records
 
+# The shares of wins: over all items, over those whose human reply the reward model has not seen, and over those whose
+# problem it has not seen either.
+WINS = ("win", "win_clean", "win_clean_problems")
+MEASURES = ("score", "reference_score", "margin")
 
-def grades_of_reply(item: Item, text: str, mine: Reward, reference: Reward, leaked: bool) -> list[Grade]:
-    """Win (strictly above the human reply: a tie loses), both scores, the margin; win_clean where nothing leaked.
 
-    robust: an empty reply never wins, whatever its score. Source: MathTutorBench, section 4.3 and the released scorer.
+def grades_of_reply(item: Item, text: str, mine: Reward, reference: Reward, leaked: bool, known: bool) -> list[Grade]:
+    """Win (strictly above the human reply: a tie loses), both scores, the margin; the clean wins where nothing leaked.
+
+    leaked: the reward model has seen the human reply; known: it has seen the problem.
+
+    robust: an empty reply and one that its server refused never win, whatever the score. paper_compat: the text as the
+    released scorer takes it. Source: MathTutorBench, section 4.3 and the released scorer.
     """
     grades: list[Grade] = []
+    wins = WINS[:1] if leaked else WINS[:2] if known else WINS
     for scoring in SCORINGS:
         common: dict[str, Any] = {"id": item.id, "task": item.task, "grader": f"{REWARD}/{scoring}", "raw": ""}
-        criteria = ["win", "score", "reference_score", "margin", *([] if leaked else ["win_clean"])]
-        if mine.score is None or reference.score is None:
-            why = mine.why_none or f"human reply: {reference.why_none}"
-            grades += [Grade(**common, criterion=name, value=None, correct=None, why_none=why) for name in criteria]
+        said, human = mine.under(scoring), reference.under(scoring)
+        if said.score is None or human.score is None:
+            why = said.why_none or f"human reply: {human.why_none}"
+            lost = scoring == "robust" and mine.refused
+            for name in [*wins, *MEASURES]:
+                value = False if lost and name in wins else None
+                grades.append(Grade(**common, criterion=name, value=value, correct=value, why_none=why))
             continue
         # The same words have the same score, whatever the batches were in which two jobs computed it.
-        margin = 0.0 if mine.key == reference.key else mine.score - reference.score
+        margin = 0.0 if said.key == human.key else said.score - human.score
         won = margin > 0 and (scoring == "paper_compat" or bool(text.strip()))
-        values = {
-            "win": won,
-            "score": mine.score,
-            "reference_score": reference.score,
-            "margin": margin,
-            "win_clean": won,
-        }
-        for name in criteria:
-            correct = won if name.startswith("win") else None
-            grades.append(Grade(**common, criterion=name, value=values[name], correct=correct))
+        grades += [Grade(**common, criterion=name, value=won, correct=won) for name in wins]
+        measured = zip(MEASURES, (said.score, human.score, margin), strict=True)
+        grades += [Grade(**common, criterion=name, value=value, correct=None) for name, value in measured]
     return grades
 
 
@@ -66,7 +70,7 @@ def grade_by_rewards(
     leaks = [json.loads(path.read_text(encoding="utf-8")) for path in overlaps]
     grades: list[Grade] = []
     for task in tasks:
-        leaked: Collection[str] = {name for leak in leaks for name in leak[task]["leaked"]}
+        leaked, known = ({name for leak in leaks for name in leak[task][kind]} for kind in ("leaked", "problems"))
         for item in read_records(items_dir / f"{task}.jsonl", Item):
             try:
                 mine, reference = scores[model, task, item.id], scores[ceiling, task, item.id]
@@ -74,5 +78,6 @@ def grade_by_rewards(
                 raise UserError(
                     ", ".join(map(str, rewards)), f"no score of {task}/{item.id}", "delete these files and run again"
                 ) from None
-            grades += grades_of_reply(item, texts[task, item.id], mine, reference, item.id in leaked)
+            flags = item.id in leaked, item.id in known
+            grades += grades_of_reply(item, texts[task, item.id], mine, reference, *flags)
     write_records(out, grades)

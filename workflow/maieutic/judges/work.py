@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from maieutic.cards import Card
-from maieutic.conversations import Message
+from maieutic.conversations import Message, problem_of
 from maieutic.datasets.mrbench import LABELS
 from maieutic.datasets.sampling import ranked
 from maieutic.errors import UserError
@@ -143,8 +143,12 @@ def conversation_text(messages: Sequence[Message]) -> str:
 
 def pair_case(pair: Pair) -> Case:
     """Two replies to one dialogue. The first message states problem and solution, as reward models are told them."""
-    problem, _, solution = pair.prompt[0]["content"].removeprefix("Problem: ").partition("\nReference Solution: ")
-    variables = {"problem": problem, "solution": solution, "conversation": conversation_text(pair.prompt[1:])}
+    _, _, solution = pair.prompt[0]["content"].partition("\nReference Solution: ")
+    variables = {
+        "problem": problem_of(pair.prompt),
+        "solution": solution,
+        "conversation": conversation_text(pair.prompt[1:]),
+    }
     return Case(pair.id, PAIRS_TASK, None, variables, {"first": pair.chosen, "second": pair.rejected})
 
 

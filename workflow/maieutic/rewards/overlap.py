@@ -1,7 +1,8 @@
-"""Which of the benchmark's human replies a reward model has seen: the leakage rule that the paper does not have.
+"""What of the benchmark a reward model has seen: the leakage rule that the paper does not have.
 
 MathTutorBench's own rule keeps its Bridge test pairs apart from the training topics. The items that the trained model
-then judges are not kept apart: some of their human replies are replies in MRBench.
+then judges are not kept apart: some of their human replies are replies in MRBench (49 of 1,150 and 27 of 327), and more
+of them share a problem with its dialogues (200 and 131).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from maieutic.conversations import Message
+from maieutic.conversations import Message, problem_of
 from maieutic.files import write_json
 from maieutic.records import Item, Pair, read_records
 
@@ -45,11 +46,24 @@ def leaked_items(items: Sequence[Item], pairs: Sequence[Pair]) -> list[str]:
     ]
 
 
+def items_with_seen_problems(items: Sequence[Item], pairs: Sequence[Pair]) -> list[str]:
+    """The ids of items whose problem is that of a training dialogue. A dialogue without a problem shares none."""
+    seen = {bare(problem_of(pair.prompt)) for pair in pairs if pair.tutoring} - {""}
+    return [item.id for item in items if bare(item.vars["question"]) in seen]
+
+
 def find_overlap(items_dir: Path, tasks: list[str], pairs: Path, out: Path) -> None:
-    """Write the leaked items of every task: {task: {items: n, leaked: [ids]}}."""
+    """Write what leaks of every task: {task: {items: n, leaked: [ids], problems: [ids]}}.
+
+    leaked: the human reply stands in the pairs; problems: the problem does.
+    """
     known = read_records(pairs, Pair)
     found = {}
     for task in tasks:
         items = read_records(items_dir / f"{task}.jsonl", Item)
-        found[task] = {"items": len(items), "leaked": leaked_items(items, known)}
+        found[task] = {
+            "items": len(items),
+            "leaked": leaked_items(items, known),
+            "problems": items_with_seen_problems(items, known),
+        }
     write_json(out, found)

@@ -17,7 +17,17 @@ from maieutic.errors import UserError
 from maieutic.files import sha256_of
 from maieutic.journal import Journal, Scored, digest
 from maieutic.models import RewardModel
-from maieutic.records import Item, Pair, PairReward, Reply, Reward, read_records, write_records
+from maieutic.records import (
+    NOBODY_ASKED,
+    Item,
+    Pair,
+    PairReward,
+    Reply,
+    Reward,
+    Scalar,
+    read_records,
+    write_records,
+)
 from maieutic.rewards.loading import Machine
 from maieutic.rewards.scorer import Ids, Passes, passes_for, score_all
 from maieutic.weights import MANIFEST
@@ -73,6 +83,11 @@ class Result(NamedTuple):
     tokens: int
     scored: Scored | None
     why_none: str | None
+
+    @property
+    def key(self) -> str:
+        """The key of the conversation in the journal; `none` without a score."""
+        return self.scored.key if self.scored else NOBODY_ASKED
 
     @property
     def score(self) -> float | None:
@@ -133,28 +148,37 @@ def score_replies(
 def rewards_of(
     name: str, loaded: Loaded, items: dict[tuple[str, str], Item], said: list[Reply], journal: Path
 ) -> list[Reward]:
-    """One Reward a reply."""
-    heard = [reply for reply in said if not reply.error]
+    """One Reward a reply: of its text without outer blanks, and of the released scorer's text where that differs."""
+    texts = [texts_of(reply) for reply in said]
     conversations = [
-        conversation(before_reply(items[reply.task, reply.id]), reply.text.strip(), loaded.system) for reply in heard
+        conversation(before_reply(items[reply.task, reply.id]), text, loaded.system)
+        for reply, of in zip(said, texts, strict=True)
+        for text in of
     ]
     results = iter(score_conversations(name, loaded, conversations, journal))
     rewards = []
-    for reply in said:
-        result = Result(0, None, f"refused: {reply.error}") if reply.error else next(results)
+    for reply, of in zip(said, texts, strict=True):
+        first, *more = [next(results) for _ in of] or [Result(0, None, f"refused: {reply.error}")]
         rewards.append(
             Reward(
                 id=reply.id,
                 task=reply.task,
                 model=reply.model,
-                key=result.scored.key if result.scored else "none",
-                score=result.score,
-                tokens=result.tokens,
-                seconds=result.scored.seconds if result.scored else None,
-                why_none=result.why_none,
+                key=first.key,
+                score=first.score,
+                tokens=first.tokens,
+                seconds=first.scored.seconds if first.scored else None,
+                why_none=first.why_none,
+                released=Scalar(key=more[0].key, score=more[0].score, why_none=more[0].why_none) if more else None,
+                refused=bool(reply.error),
             )
         )
     return rewards
+
+
+def texts_of(reply: Reply) -> list[str]:
+    """What is scored of a reply: nothing of a refused one."""
+    return [] if reply.error else list(dict.fromkeys((reply.text.strip(), reply.released)))
 
 
 def before_reply(item: Item) -> list[Message]:
