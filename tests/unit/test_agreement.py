@@ -521,6 +521,80 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
     assert corrected_rates("j", {}, {}, "ppi", FEW) == []
 
 
+@pytest.mark.parametrize("release", ["mrbench", "mrbench_v2"])
+@pytest.mark.parametrize("named", [False, True], ids=["in the release's order", "by item"])
+def test_perfect_predictions_score_one_although_ids_occur_twice(
+    release: str, named: bool, raw: dict[str, list], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = raw["mrbench"]
+    make_labels(release, records, tmp_path / "labels")
+    ids = [record["conversation_id"] for record in records]
+    assert len(ids) - len(set(ids)) == 4, "four pairs of dialogues share an id"
+    told = [
+        {
+            "conversation_id": record["conversation_id"],
+            "tutor": tutor,
+            "pred": {**given["annotation"], "tutor_identification": tutor},
+            **({"item": f"mrbench-{number:03d}"} if named else {}),
+        }
+        for number, record in enumerate(records)
+        for tutor, given in record["anno_llm_responses"].items()
+    ]
+    told = told[::-1] if named else told
+    path = tmp_path / "perfect.jsonl"
+    path.write_text("\n".join(map(json.dumps, told)), encoding="utf-8")
+    score_predictions(tmp_path / "labels", path, tmp_path / "out.json", 100, 1, "refuse")
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert set(found) == {*LABELS, "tutor_identification"}
+    for track, measures in found.items():
+        assert measures["accuracy"] == {**measures["accuracy"], "value": 1.0, "n": 1589}, track
+        assert measures["macro_f1"]["value"] == 1.0 and measures["missing"]["absent"] == 0
+    assert "without a line" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("rule", "n", "accuracy"), [("wrong", 2476, 0.9), ("exclude", 2228, 1.0)])
+def test_a_partial_file_says_what_it_lacks_and_which_rule_was_applied(
+    rule: str, n: int, accuracy: float, raw: dict[str, list], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_labels("mrbench_v3", raw["mrbench_v3"], tmp_path / "v3")
+    told = [
+        {"conversation_id": record["conversation_id"], "tutor": tutor, "pred": given["annotation"]}
+        for record in raw["mrbench_v3"]
+        for tutor, given in record["tutor_responses"].items()
+    ]
+    lost, unparsed = 200, 48
+    told = [{**row, "pred": None} if number < unparsed else row for number, row in enumerate(told[lost:])]
+    path = tmp_path / "partial.jsonl"
+    path.write_text("\n".join(map(json.dumps, told)), encoding="utf-8")
+    score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1, rule)
+    found = json.loads((tmp_path / "out.json").read_text())["Actionability"]
+    assert found["missing"] == {"rule": rule, "replies": 2476, "absent": lost, "unparsed": unparsed}
+    assert (found["accuracy"]["n"], found["accuracy"]["value"]) == (n, pytest.approx(accuracy, abs=0.001))
+    said = {"wrong": "counted as wrong", "exclude": "left out"}[rule]
+    assert f"200 replies without a line and 48 without a label are {said}" in capsys.readouterr().out
+    with pytest.raises(UserError, match=r"of 2476 replies 200 have no line and 48 no label.*--missing wrong"):
+        score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1, "refuse")
+
+
+def test_all_lines_with_one_kind_of_fault_are_named_at_once(raw: dict[str, list], tmp_path: Path) -> None:
+    make_labels("mrbench_v3", raw["mrbench_v3"], tmp_path / "v3")
+    record = raw["mrbench_v3"][0]
+    good = {"conversation_id": record["conversation_id"], "tutor": "GPT4", "pred": {"Actionability": "Yes"}}
+    cases = {
+        "unknown ids": ([good, {**good, "conversation_id": "x"}, {**good, "conversation_id": "y"}], r"mine.jsonl:2: 0 dialogues have its id 'x' \(2 such lines: 2, 3\)"),
+        "unknown tutors": ([{**good, "tutor": "Nobody"}, {**good, "tutor": "Nemo"}], r"mine.jsonl:1: Nobody has no reply .*2 such lines: 1, 2.*tutors of the release: .*GPT4"),
+        "labels": ([{**good, "pred": {"Actionability": "maybe"}}], r"mine.jsonl:1: no such label Actionability: 'maybe'.*known: Yes, To some extent, No"),
+        "empty": ([], "no prediction is in it: the file is empty"),
+        "unknown item": ([{**good, "item": "mrbench-999"}], "its item is unknown.*mrbench-000"),
+    }  # fmt: skip
+    path = tmp_path / "mine.jsonl"
+    for told, why in cases.values():
+        path.write_text("\n".join(map(json.dumps, told)), encoding="utf-8")
+        with pytest.raises(UserError, match=why):
+            score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1)
+        assert not (tmp_path / "out.json").exists()
+
+
 def test_predictions_of_ones_own_are_scored_by_all_five_tracks(
     raw: dict[str, list], predictions: dict[str, list[dict]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -726,7 +726,9 @@ def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> 
     lines = [f"dialogue,{item},m,{name},{label},a," for item, of in cells.items() for name, label in of.items()]
     align_judge("judge", [tmp_path / "judged.jsonl"], people(tmp_path, *lines), tmp_path / "out.json", 100, 1)
     found = {one["metric"]: one for one in json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))}
-    assert (found["alignment_rate"]["value"], found["alignment_rate"]["n"]) == (pytest.approx(4 / 8), 8)
+    assert (found["alignment_rate"]["value"], found["alignment_rate"]["n"]) == (pytest.approx(3 / 7), 7)
+    overall = found["overall_alignment"]
+    assert (overall["value"], overall["n"]) == (1, 1), "the overall judgement is none of the 22 criteria"
     assert found["general_level/judge"]["value"] == pytest.approx((2 / 4 + 0) / 2)
     assert found["general_level/people"]["value"] == pytest.approx((2 / 4 + 1) / 2)
     assert found["principle_level/judge"]["value"] == pytest.approx(1) and found["principle_level/people"][

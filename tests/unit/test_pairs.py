@@ -42,6 +42,7 @@ def test_bridge_without_mrbenchs_topics_gives_the_published_482_pairs(data: Path
     pairs = bridge.preferences(*splits, records)
     assert len(pairs) == 482 == PAIR_SOURCES["bridge"].pairs
     assert round(turns(pairs), 2) == 2.79 == PAIR_SOURCES["bridge"].turns
+    assert len({pair.problem for pair in pairs}) == 167, "pairs of one topic are drawn together"
     assert len(bridge.preferences(*splits, [])) == 700, "the leakage rule takes the others out"
 
 

@@ -128,7 +128,9 @@ def test_people_are_drawn_read_and_stand_beside_the_judge(finished: Path, judge_
     found = json.loads((finished / "results/scores/alignment/comparer.json").read_text(encoding="utf-8"))
     by_metric = {one["metric"]: one["value"] for one in found}
     n = len(rows)
-    assert by_metric["alignment_rate"] == pytest.approx(4 / n), "all overall verdicts, no criterion"
+    sizes = {one["metric"]: one["n"] for one in found}
+    assert (by_metric["overall_alignment"], sizes["overall_alignment"]) == (1, 4)
+    assert (by_metric["alignment_rate"], sizes["alignment_rate"]) == (0, n - 4), "every overall verdict, no criterion"
     assert by_metric["general_level/people"] == 0 and by_metric["overall_judgement/people"] == 0
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
     assert "verdicts by" in page and ">people " in page.split('data-page="#/kmpbench"')[1]

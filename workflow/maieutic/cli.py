@@ -198,7 +198,7 @@ def read(given: Arguments) -> None:
 def predictions(given: Arguments) -> None:
     from maieutic.judges.predictions import score_predictions
 
-    score_predictions(given.labels, given.predictions, given.out, given.resamples, given.seed)
+    score_predictions(given.labels, given.predictions, given.out, given.resamples, given.seed, given.missing)
 
 
 def check_judges(given: Arguments) -> None:
@@ -458,6 +458,7 @@ def parser() -> argparse.ArgumentParser:
     verb("read-study", read, "annotators' sheets to labels", "study", "out", resolver={})
     verb("score-predictions", predictions, "predictions of your own by the BEA 2025 protocol",
          "labels", "predictions", "out",
+         missing={"choices": ["wrong", "exclude", "refuse"], "default": "wrong"},
          resamples={"type": int, "default": 2000}, seed={"type": int, "default": 1})  # fmt: skip
     verb("check-judges", check_judges, "fail where too many verdicts cannot be read", "out", "failed",
          judgements=files, judges=tasks, limits={"type": float, "nargs": "+", "required": True})  # fmt: skip

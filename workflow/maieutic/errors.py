@@ -7,5 +7,6 @@ class UserError(Exception):
     """One line for a person: place, expectation, finding, mend. Shown without a traceback."""
 
     def __init__(self, place: str, problem: str, mend: str) -> None:
+        self.place, self.problem, self.mend = place, problem, mend
         one_line = " ".join(f"{place}: {problem}. Mend: {mend}".split())
         super().__init__(one_line)

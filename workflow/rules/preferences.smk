@@ -33,7 +33,7 @@ rule find_overlap:
     input:
         cases=reward_items,
         pairs="results/preferences/{source}/pairs.jsonl",
-        code=code("rewards/overlap.py"),
+        code=code("conversations.py", "rewards/overlap.py"),
     output:
         "results/preferences/{source}/overlap/{benchmark}.json",
     log:

@@ -1,7 +1,8 @@
 """KMP-Bench's human study: how far a judge's Win, Tie and Lose are those of people, and what both make of a tutor.
 
-Table 3 of the paper (arXiv 2603.02775): the alignment rate is the share of criteria on which judge and people agree;
-the levels are computed from the verdicts of each on the same instances.
+Table 3 of the paper (arXiv 2603.02775): the alignment rate is the share of the 22 criteria on which judge and people
+agree; the overall judgement is none of them and has a rate of its own. The levels are computed from the verdicts of
+each on the same instances.
 """
 
 from __future__ import annotations
@@ -124,8 +125,10 @@ def aligned(judge: Verdicts, people: Verdicts, sampling: Sampling) -> list[Score
     found = []
     for tutor in [*tutors, ALL] if len(tutors) > 1 else tutors:
         mine = {reply: of for reply, of in both.items() if tutor in (ALL, reply[2])}
-        marks = [(item, said == label) for (_, item, _), of in mine.items() for said, label in of.values()]
-        found += rate(tutor, "alignment_rate", marks, sampling)
+        marks = [(name, item, said == label) for (_, item, _), of in mine.items() for name, (said, label) in of.items()]
+        criteria = [(item, same) for name, item, same in marks if name != OVERALL]
+        overall = [(item, same) for name, item, same in marks if name == OVERALL]
+        found += rate(tutor, "alignment_rate", criteria, sampling) + rate(tutor, "overall_alignment", overall, sampling)
         for place, by in enumerate(BY):
             side = {reply: {name: pair[place] for name, pair in of.items()} for reply, of in mine.items()}
             found += level_scores(tutor, by, side, groups, sampling)

@@ -6,8 +6,10 @@ For predictions that were made elsewhere: a judge of a run is measured by the sa
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from sklearn.metrics import accuracy_score, f1_score
 
@@ -20,104 +22,234 @@ from maieutic.judges.trust import Said, pairings_of
 from maieutic.records import Record
 from maieutic.registry import unknown
 
+Missing = Literal["wrong", "exclude", "refuse"]
 IDENTIFICATION = "tutor_identification"
 BEA = ("macro_f1", "accuracy", "lenient_macro_f1", "lenient_accuracy")
 FORM = 'one JSON object a line: {"conversation_id": ..., "tutor": ..., "pred": {"Actionability": "Yes", ...}}'
-
-
-def read_predictions(path: Path, labels: Labels) -> tuple[Said, dict[tuple[str, str], str | None]]:
-    """Verdicts by item, tutor and criterion, and the identified tutors. Raises UserError naming the line.
-
-    `pred` holds labels by dimension, and under tutor_identification a tutor's name; null is an answer without any.
-    """
-    by_conversation: dict[str, list[str]] = {}
-    for item in labels.items.values():
-        by_conversation.setdefault(item.tags["conversation"], []).append(item.id)
-    # Whatever is not predicted stays without a label, which counts as wrong.
-    identified: dict[tuple[str, str], str | None] = {(reply.id, reply.model): None for reply in labels.replies}
-    said: Said = {(label.id, label.model, label.criterion): None for label in labels.labels}
-    seen: set[tuple[str, str]] = set()
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(str(path), f"cannot be read: {error}", FORM) from None
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        place = f"{path}:{number}"
-        row = row_of(place, line)
-        names = by_conversation.get(row.conversation_id, [])
-        key = (names[0] if len(names) == 1 else "", row.tutor)
-        if len(names) != 1 or key not in identified:
-            found = f"{row.tutor} has no reply" if len(names) == 1 else f"{len(names)} dialogues have its id"
-            raise UserError(place, found, "take ids and tutors from the release; four ids of V1 occur twice")
-        if key in seen:
-            raise UserError(place, "this reply is predicted twice", "one line a reply")
-        seen.add(key)
-        for name, label in (row.pred or {}).items():
-            if name == IDENTIFICATION:
-                identified[key] = label
-            else:
-                said[(*key, name)] = label_in(place, name, label)
-    return said, identified
+SHOWN = 20  # faults of one kind that a message names by their lines
 
 
 class Row(Record):
-    """One line of predictions."""
+    """One line of predictions. item: names the dialogue where two of a release share an id (results/labels)."""
 
     conversation_id: str
     tutor: str
     pred: dict[str, str | None] | None
+    item: str | None = None
 
 
-def row_of(place: str, line: str) -> Row:
-    """One line, read."""
+class Fault(NamedTuple):
+    """Something wrong with one line: what, and what to do about it."""
+
+    line: int
+    problem: str
+    mend: str
+
+
+class Predicted(NamedTuple):
+    """The predictions of a file: labels by item, tutor and criterion, and the identified tutors by item and tutor.
+
+    None: the line is there and gives no label.
+    """
+
+    said: Said
+    identified: dict[tuple[str, str], str | None]
+
+
+def read_predictions(path: Path, labels: Labels) -> Predicted:
+    """Read and match a file. Raises UserError that names every line with a fault of the first kind that it meets.
+
+    `pred` holds labels by dimension, and under tutor_identification a tutor's name; null is an answer without any.
+    """
+    rows = numbered_rows(path)
+    places = places_of(path, rows, labels)
+    refuse(path, [fault for number, row in rows for fault in label_faults(number, row)])
+    predicted = Predicted({}, {})
+    for number, row in rows:
+        for item in places[number]:
+            for name, label in (row.pred or {}).items():
+                if name == IDENTIFICATION:
+                    predicted.identified[item, row.tutor] = label
+                else:
+                    predicted.said[item, row.tutor, name] = label
+            if row.pred is None:
+                predicted.said.update({(item, row.tutor, name): None for name in LABELS})
+                predicted.identified[item, row.tutor] = None
+    return predicted
+
+
+def refuse(path: Path, faults: Iterable[Fault]) -> None:
+    """Raise UserError for faults of one kind, naming the first one and all lines."""
+    found = list(faults)
+    if not found:
+        return
+    more = ", ".join(str(fault.line) for fault in found[:SHOWN]) + (", ..." if len(found) > SHOWN else "")
+    told = f" ({len(found)} such lines: {more})" if len(found) > 1 else ""
+    raise UserError(f"{path}:{found[0].line}", f"{found[0].problem}{told}", found[0].mend)
+
+
+def numbered_rows(path: Path) -> list[tuple[int, Row]]:
+    """The lines of a file with their numbers, from 1."""
     try:
-        given: Any = json.loads(line)
-        return Row.model_validate({name: given[name] for name in Row.model_fields})
-    except (ValueError, KeyError, TypeError) as error:  # pydantic's is a ValueError
-        why = str(error).split("\n", 1)[0]
-        raise UserError(place, f"cannot be read: {type(error).__name__}: {why}", FORM) from None
-
-
-def label_in(place: str, criterion: str, label: str | None) -> str | None:
-    """One predicted label, None where there is none."""
-    if criterion not in LABELS:
-        raise unknown(place, criterion, [*LABELS, IDENTIFICATION], "MRBench's dimensions")
-    if label is not None and label not in LABELS[criterion]:
-        raise UserError(place, f"no such label {criterion}: {label!r}", f"known: {', '.join(LABELS[criterion])}")
-    return label
-
-
-def score_predictions(folder: Path, path: Path, out: Path, resamples: int, seed: int) -> None:
-    """Write value, interval and n of each track and measure as JSON. What is missing counts as wrong."""
-    labels = read_labels(folder)
-    said, identified = read_predictions(path, labels)
-    found: dict[str, dict[str, Any]] = {}
-    for criterion, pairings in pairings_of(labels.labels, said, {}).items():
-        if all(one.said is None for one in pairings):
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(str(path), f"cannot be read: {error}", FORM) from None
+    rows, faults = [], []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
             continue
-        found[criterion] = {}
-        for name in BEA:
-            one = measure(name, pairings, len(LABELS[criterion]), True, resamples, seed)
-            found[criterion][name] = {
-                "value": one.value,
-                "low": one.interval.low,
-                "high": one.interval.high,
-                "n": one.n,
-            }
-    if any(identified.values()):
-        gold = [tutor for _, tutor in identified]
-        named = [name or "" for name in identified.values()]
-        classes = sorted(set(gold))
-        found[IDENTIFICATION] = {
-            "macro_f1": {"value": float(f1_score(gold, named, labels=classes, average="macro")), "n": len(gold)},
-            "accuracy": {"value": float(accuracy_score(gold, named)), "n": len(gold)},
+        try:
+            given: Any = json.loads(line)
+            rows.append((number, Row.model_validate({name: given[name] for name in Row.model_fields if name in given})))
+        except (ValueError, KeyError, TypeError) as error:  # pydantic's is a ValueError
+            why = str(error).split("\n", 1)[0]
+            faults.append(Fault(number, f"cannot be read: {type(error).__name__}: {why}", FORM))
+    refuse(path, faults)
+    if not rows:
+        raise UserError(str(path), "no prediction is in it: the file is empty", FORM)
+    return rows
+
+
+def places_of(path: Path, rows: list[tuple[int, Row]], labels: Labels) -> dict[int, list[str]]:
+    """The items that each line predicts.
+
+    Where several dialogues of a release share an id (four pairs in V1), the lines of one tutor count in the release's
+    order; a single line counts for all of them, and `item` names one.
+    """
+    by_conversation: dict[str, list[str]] = defaultdict(list)
+    for item in labels.items.values():
+        by_conversation[item.tags["conversation"]].append(item.id)
+    replies = {(reply.id, reply.model) for reply in labels.replies}
+    tutors = sorted({tutor for _, tutor in replies})
+    lines: dict[tuple[str, str], list[tuple[int, Row]]] = defaultdict(list)
+    for number, row in rows:
+        lines[row.conversation_id, row.tutor].append((number, row))
+    places: dict[int, list[str]] = {}
+    absent: list[Fault] = []
+    nobody: list[Fault] = []
+    repeated: list[Fault] = []
+    for (conversation, tutor), of in lines.items():
+        known = by_conversation.get(conversation, [])
+        left = [item for item in known if (item, tutor) in replies]
+        if not known:
+            mend = "take the ids from the release (its conversation_id)"
+            absent += [Fault(number, f"0 dialogues have its id {conversation!r}", mend) for number, _ in of]
+        elif not left:
+            mend = f"tutors of the release: {', '.join(tutors)}"
+            nobody += [Fault(number, f"{tutor} has no reply to {conversation}", mend) for number, _ in of]
+        elif len(of) == 1 and of[0][1].item is None:
+            places[of[0][0]] = left
+        else:
+            for number, row in of:
+                place = row.item or next(iter(left), None)
+                if place is None or place not in left:
+                    mend = f"one line a reply; {len(known)} dialogue(s) of the release have this id: {', '.join(known)}"
+                    repeated.append(Fault(number, "this reply is predicted twice, or its item is unknown", mend))
+                    continue
+                left.remove(place)
+                places[number] = [place]
+    for faults in (absent, nobody, repeated):
+        refuse(path, sorted(faults))
+    return places
+
+
+def label_faults(number: int, row: Row) -> Iterable[Fault]:
+    """What is wrong with the labels of one line."""
+    for criterion, label in (row.pred or {}).items():
+        if criterion == IDENTIFICATION:
+            continue
+        if criterion not in LABELS:
+            error = unknown("", criterion, [*LABELS, IDENTIFICATION], "MRBench's dimensions")
+            yield Fault(number, error.problem, error.mend)
+        elif label is not None and label not in LABELS[criterion]:
+            yield Fault(number, f"no such label {criterion}: {label!r}", f"known: {', '.join(LABELS[criterion])}, null")
+
+
+class Coverage(NamedTuple):
+    """How many labelled replies of a track have a prediction.
+
+    absent: replies without a line; unparsed: lines without a label (null).
+    """
+
+    replies: int
+    absent: int
+    unparsed: int
+
+
+def coverage_of(keys: Iterable[Any], said: Mapping[Any, str | None]) -> Coverage:
+    """The coverage of the labelled replies `keys`."""
+    wanted = list(keys)
+    absent = sum(key not in said for key in wanted)
+    return Coverage(len(wanted), absent, sum(said.get(key, "") is None for key in wanted))
+
+
+def score_predictions(
+    folder: Path, path: Path, out: Path, resamples: int, seed: int, missing: Missing = "wrong"
+) -> None:
+    """Write value, interval and n of each track and measure as JSON, with what is missing and the rule for it.
+
+    missing: what a reply without a prediction or with an unparsed one is: `wrong`, as in the shared task, left out
+    (`exclude`), or an error (`refuse`). A track without any prediction is left out.
+    """
+    labels = read_labels(folder)
+    predicted = read_predictions(path, labels)
+    found: dict[str, dict[str, Any]] = {}
+    for criterion in dict.fromkeys(name for _, _, name in predicted.said):
+        labelled = [label for label in labels.labels if label.criterion == criterion]
+        keys = [(label.id, label.model, criterion) for label in labelled]
+        if not any(predicted.said.get(key) for key in keys):
+            continue
+        covered = coverage_of(keys, predicted.said)
+        check_missing(path, criterion, covered, missing)
+        said: Said = {key: predicted.said.get(key) for key in keys}
+        [(_, pairings)] = pairings_of(labelled, said, {}).items()
+        found[criterion] = {
+            name: {"value": one.value, "low": one.interval.low, "high": one.interval.high, "n": one.n}
+            for name in BEA
+            for one in [measure(name, pairings, len(LABELS[criterion]), missing == "wrong", resamples, seed)]
         }
+        found[criterion]["missing"] = {"rule": missing, **covered._asdict()}
+    if any(predicted.identified.values()):
+        found[IDENTIFICATION] = identification(path, labels, predicted, missing)
     if not found:
         raise UserError(str(path), "no prediction is in it", FORM)
     write_json(out, found)
-    for track, measures in found.items():
-        print(
-            track, *(f"{name} {one['value']:.4f}" for name, one in measures.items()), f"n {measures['accuracy']['n']}"
+    say(found)
+
+
+def identification(path: Path, labels: Labels, predicted: Predicted, missing: Missing) -> dict[str, Any]:
+    """The track in which the tutor is identified: macro F1 over the release's tutors, and accuracy."""
+    keys = [(reply.id, reply.model) for reply in labels.replies]
+    covered = coverage_of(keys, predicted.identified)
+    check_missing(path, IDENTIFICATION, covered, missing)
+    used = [key for key in keys if missing == "wrong" or predicted.identified.get(key)]
+    gold = [tutor for _, tutor in used]
+    named = [predicted.identified.get(key) or "" for key in used]
+    classes = sorted({tutor for _, tutor in keys})
+    return {
+        "macro_f1": {"value": float(f1_score(gold, named, labels=classes, average="macro")), "n": len(gold)},
+        "accuracy": {"value": float(accuracy_score(gold, named)), "n": len(gold)},
+        "missing": {"rule": missing, **covered._asdict()},
+    }
+
+
+def check_missing(path: Path, track: str, covered: Coverage, missing: Missing) -> None:
+    """Refuse a file that lacks predictions, where that is wanted."""
+    if missing == "refuse" and (covered.absent or covered.unparsed):
+        raise UserError(
+            str(path),
+            f"{track}: of {covered.replies} replies {covered.absent} have no line and {covered.unparsed} no label",
+            "complete the file, or choose --missing wrong or --missing exclude",
         )
+
+
+def say(found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Print a line for each track, with what is missing and which rule was applied."""
+    for track, measures in found.items():
+        values = [f"{name} {one['value']:.4f}" for name, one in measures.items() if name != "missing"]
+        lacks = measures["missing"]
+        told = ""
+        if lacks["absent"] or lacks["unparsed"]:
+            rule = {"wrong": "counted as wrong", "exclude": "left out"}[lacks["rule"]]
+            told = f"; {lacks['absent']} replies without a line and {lacks['unparsed']} without a label are {rule}"
+        print(track, *values, f"n {measures['accuracy']['n']}{told}")

@@ -173,6 +173,7 @@ def overlap_rows(config: Config, results: Path) -> list[dict[str, Any]]:
                     "task": titles[task],
                     "items": of["items"],
                     "leaked": len(of["leaked"]),
+                    "problems": len(of["problems"]),
                 }
                 for task, of in found.items()
                 if task in titles  # the file may be of a run with more tasks
@@ -341,15 +342,16 @@ def examples(config: Config, results: Path, rewards: Rewards) -> dict[str, Any] 
 
 
 def speeds(config: Config, rewards: Rewards) -> list[dict[str, Any]]:
-    """What scoring took: distinct conversations, tokens, seconds of forward passes."""
+    """What scoring took, and pairs a second as the paper counts them: a tutor's reply and the human one."""
     rows = []
     for name in config.run.reward_models:
         distinct: dict[str, Reward] = {}
-        scored = 0
+        pairs = 0
         for benchmark in rewarded_benchmarks(config):
+            human = human_reference(config, benchmark)
             for one in rewards[name, benchmark]:
                 if one.score is not None:
-                    scored += 1
+                    pairs += one.model != human
                     distinct[one.key] = one
         seconds = sum(one.seconds or 0.0 for one in distinct.values())
         if seconds:
@@ -357,11 +359,11 @@ def speeds(config: Config, rewards: Rewards) -> list[dict[str, Any]]:
             rows.append(
                 {
                     "label": label_of(config, name),
-                    "replies": scored,
+                    "pairs": pairs,
                     "conversations": len(distinct),
                     "tokens": tokens,
                     "seconds": seconds,
-                    "per_second": len(distinct) / seconds,
+                    "per_second": pairs / seconds,
                     "tokens_per_second": tokens / seconds,
                 }
             )

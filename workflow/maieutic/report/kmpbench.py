@@ -26,6 +26,7 @@ PRINTED = REFERENCE / "kmpbench_tables.csv"
 ERROR_TYPES, ERROR_TYPE = "kmp_error_types", "error_type"
 DELTA = ("KMP-LM-7B", "Qwen2.5-Math-7B-Inst")  # the paper's last row: what its training gains
 EXAMPLES = 2  # of each error type
+RATES = ("alignment_rate", "overall_alignment")
 LONGEST = 700  # characters of a reply that stands as an example
 
 
@@ -149,18 +150,19 @@ def alignment_rows(config: Config, results: Path, printed: Iterable[Printed]) ->
         if one.table == "3":
             by_row[one.model, one.group][one.metric] = one.percent
     rows: list[dict[str, Any]] = [
-        {"who": model, "by": by, "paper": [of.get(name) for name in columns]} for (model, by), of in by_row.items()
+        {"who": model, "by": by, "paper": [*(of.get(name) for name in columns), None]}
+        for (model, by), of in by_row.items()
     ]
     for judge in judges_of_replies(config) if config.run.human_labels else []:
         scores = score_file(results / "scores" / "alignment" / f"{judge}.json")
         found = {(one.model, one.metric): one for one in scores}
-        for tutor in dict.fromkeys(model for model, metric in found if metric == "alignment_rate"):
+        for tutor in dict.fromkeys(model for model, metric in found if metric in RATES):
             for by, shown in (("judge", label_of(config, judge)), ("people", "people")):
                 cells = [found.get((tutor, f"{name}/{by}")) for name in columns[:-1]]
-                rate = found[tutor, "alignment_rate"] if by == "judge" else None
+                rates = [found.get((tutor, name)) if by == "judge" else None for name in RATES]
                 who = label_of(config, tutor) if tutor in config.models else tutor
                 rows.append(
-                    {"who": who, "by": shown, "judge": judge if by == "judge" else None, "cells": [*cells, rate]}
+                    {"who": who, "by": shown, "judge": judge if by == "judge" else None, "cells": [*cells, *rates]}
                 )
     return rows
 

@@ -62,9 +62,9 @@ def check_source(config: Config, name: str, source: str) -> None:
         try:
             config.datasets[dataset].copy_of(dataset, config.edition)
         except UserError as error:
-            problem, _, mend = str(error).partition(". Mend: ")
-            mend = f"{mend}, or leave {name} out of run.reward_models and run.reward_comparisons"
-            raise UserError(f"models.{name}", f"it learns from {source}: {problem}", mend) from None
+            mend = f"{error.mend}, or leave {name} out of run.reward_models and run.reward_comparisons"
+            problem = f"it learns from {source}: {error.place}: {error.problem}"
+            raise UserError(f"models.{name}", problem, mend) from None
 
 
 def sources_of(model: Model) -> list[str]:
