@@ -63,7 +63,7 @@ def told(folder: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("labels") / "mrbench"
-    make_labels("mrbench", read_source(ROOT / "resources/demo/mrbench/MRBench_V1.json", "json"), folder)
+    make_labels("mrbench", [read_source(ROOT / "resources/demo/mrbench/MRBench_V1.json", "json")], folder)
     return folder
 
 

@@ -68,7 +68,7 @@ def preferences(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bridge = [read_source(demo / f"bridge/{name}.json", "json") for name in ("train", "validation", "test")]
     for source, records in (("mrbench", [labels]), ("bridge", [*bridge, labels])):
         make_pairs(source, records, folder / source / "pairs.jsonl", folder / source / "counts.json")
-    make_labels("mrbench", labels, folder / "labels")
+    make_labels("mrbench", [labels], folder / "labels")
     return folder
 
 

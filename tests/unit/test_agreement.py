@@ -71,7 +71,7 @@ def test_all_releases_are_read(raw: dict[str, list]) -> None:
     assert all("\u00a0" not in item.vars["history"] and "\nStudent: " in item.vars["history"] for item in one.values())
     assert {item.tags["source"] for item in counts["mrbench_v3"].items} == {"bridge", "mathdial"}
     with pytest.raises(UserError, match="has no labels"):
-        make_labels("mrbench_v3", raw["test"], Path("/nowhere"))
+        make_labels("mrbench_v3", [raw["test"]], Path("/nowhere"))
 
 
 def test_subsets_of_v3_are_told_by_its_ids(raw: dict[str, list]) -> None:
@@ -484,7 +484,7 @@ def test_a_sample_of_labelled_replies_grows_without_changing(raw: dict[str, list
 
 def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: Path) -> None:
     """A judge that repeats the labels of people agrees with them in every number; half the labels mend nothing."""
-    make_labels("mrbench", raw["mrbench"], tmp_path / "mrbench")
+    make_labels("mrbench", [raw["mrbench"]], tmp_path / "mrbench")
     labels = read_labels(tmp_path / "mrbench")
     by_reply: dict[tuple[str, str], list[Label]] = {}
     for label in labels.labels:
@@ -527,7 +527,7 @@ def test_perfect_predictions_score_one_although_ids_occur_twice(
     release: str, named: bool, raw: dict[str, list], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = raw["mrbench"]
-    make_labels(release, records, tmp_path / "labels")
+    make_labels(release, [records], tmp_path / "labels")
     ids = [record["conversation_id"] for record in records]
     assert len(ids) - len(set(ids)) == 4, "four pairs of dialogues share an id"
     told = [
@@ -556,7 +556,7 @@ def test_perfect_predictions_score_one_although_ids_occur_twice(
 def test_a_partial_file_says_what_it_lacks_and_which_rule_was_applied(
     rule: str, n: int, accuracy: float, raw: dict[str, list], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_labels("mrbench_v3", raw["mrbench_v3"], tmp_path / "v3")
+    make_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
     told = [
         {"conversation_id": record["conversation_id"], "tutor": tutor, "pred": given["annotation"]}
         for record in raw["mrbench_v3"]
@@ -577,7 +577,7 @@ def test_a_partial_file_says_what_it_lacks_and_which_rule_was_applied(
 
 
 def test_all_lines_with_one_kind_of_fault_are_named_at_once(raw: dict[str, list], tmp_path: Path) -> None:
-    make_labels("mrbench_v3", raw["mrbench_v3"], tmp_path / "v3")
+    make_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
     record = raw["mrbench_v3"][0]
     good = {"conversation_id": record["conversation_id"], "tutor": "GPT4", "pred": {"Actionability": "Yes"}}
     cases = {
@@ -598,7 +598,7 @@ def test_all_lines_with_one_kind_of_fault_are_named_at_once(raw: dict[str, list]
 def test_predictions_of_ones_own_are_scored_by_all_five_tracks(
     raw: dict[str, list], predictions: dict[str, list[dict]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_labels("mrbench_v3", raw["mrbench_v3"], tmp_path / "v3")
+    make_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
     rows = predictions["mistralai"]
     told = [
         {

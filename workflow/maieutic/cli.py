@@ -98,7 +98,8 @@ def labels(given: Arguments) -> None:
     from maieutic.datasets.sources import read_source
     from maieutic.judges.labels import make_labels
 
-    make_labels(given.release, read_source(given.source, given.format), given.out)
+    records = [read_source(path, form) for path, form in zip(given.sources, given.formats, strict=True)]
+    make_labels(given.release, records, given.out)
 
 
 def panel_of(given: Arguments) -> Panel:
@@ -199,6 +200,12 @@ def predictions(given: Arguments) -> None:
     from maieutic.judges.predictions import score_predictions
 
     score_predictions(given.labels, given.predictions, given.out, given.resamples, given.seed, given.missing)
+
+
+def submission(given: Arguments) -> None:
+    from maieutic.judges.submission import write_submission
+
+    write_submission(given.release, given.source, given.judgements, given.out, given.packed)
 
 
 def check_judges(given: Arguments) -> None:
@@ -434,7 +441,9 @@ def parser() -> argparse.ArgumentParser:
     judge: dict[str, dict[str, object]] = {"judge": need, "settings": need, "answering": need, "seed": seed,
                                            "weights": {"type": Path}}  # fmt: skip
     sampling: dict[str, dict[str, object]] = {"resamples": seed, "seed": seed}
-    verb("make-labels", labels, "source file to labelled replies", "source", "out", release=need, format=need)
+    verb("make-labels", labels, "source files to labelled replies", "out", release=need, sources=files, formats=tasks)
+    verb("write-submission", submission, "a judge's predictions as a file of the shared task",
+         "source", "judgements", "out", "packed", release=need)  # fmt: skip
     verb("grade-replies", grade, "a judge on tutors' replies", "items", "journal", "server-log", "out",
          benchmark=need, tasks=tasks, replies=files, **judge)  # fmt: skip
     verb("judge-labelled", judge_labelled, "a judge on labelled replies and on pairs", "journal", "server-log", "out",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -203,6 +203,18 @@ class Label(Record):
     problem: str
     annotator: str | None = None
     resolves: bool = False
+
+
+class LabelledSet(NamedTuple):
+    """A labelled release: its items, what each tutor said, what people say of it.
+
+    lengths: characters of a dialogue as released, by item, where the release has dialogues.
+    """
+
+    items: list[Item]
+    replies: list[Reply]
+    labels: list[Label]
+    lengths: dict[str, int] = {}
 
 
 class Verdict(Record):

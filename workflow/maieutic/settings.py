@@ -69,7 +69,12 @@ class Run(Entry):
     reward_comparisons: list[str] = Field([], description="Measured on the Bridge pairs only: floors, ablations")
     classifiers: list[str] = Field([], description="Criteria classifiers, measured likewise")
     judges: list[str] = Field([], description="Judge the tutors' replies; the first one's verdicts are the headline")
-    labels: list[str] = Field(["mrbench"], description="Labelled releases that every grader is checked on")
+    labels: list[str] | None = Field(
+        None, description="Labelled releases that graders are checked on; null: those that the judges' rubrics fit"
+    )
+    predictions: list[str] = Field(
+        [], description="Releases without labels (mrbench_v3_test) that the judges predict, as files of the shared task"
+    )
     label_limit: int | None = Field(
         None, ge=1, description="Labelled replies (of each release) and pairs that a judge is checked on; null: all"
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from maieutic.judges.labels import LABEL_SOURCES
-from maieutic.judges.selection import judge_entry, label_sources
+from maieutic.judges.selection import judge_entry, label_datasets, label_sources
 from maieutic.rewards.pairs import PAIR_SOURCES
 from maieutic.rewards.selection import classifiers_of, graders_of, used_sources
 from maieutic.settings import Config, tutors_of
@@ -28,5 +27,5 @@ def used_datasets(config: Config) -> list[str]:
     """Every source file that a run needs."""
     found = {loaded.card.dataset for loaded in config.cards.values()}
     found |= {dataset for source in used_sources(config) for dataset in PAIR_SOURCES[source].datasets}
-    found |= {LABEL_SOURCES[release].dataset for release in label_sources(config)}
+    found |= {dataset for release in label_sources(config) for dataset in label_datasets(config, release)}
     return sorted(found)

@@ -42,6 +42,9 @@ HOSTED_JUDGES = [name for name in JUDGES if name not in SERVED_JUDGES]
 SERVED_TAGGERS = [name for name, judge in TAGGERS.items() if judge.model in SERVED]
 HOSTED_TAGGERS = [name for name in TAGGERS if name not in SERVED_TAGGERS]
 RELEASES = judging.label_sources(checked)
+TAXONOMY_RELEASES = [
+    name for name in RELEASES if LABEL_SOURCES[name].taxonomy and LABEL_SOURCES[name].labelled
+]
 PICTURES = "results/pictures"
 PICTURED = [name for name, dataset in checked.datasets.items() if dataset.pictures]
 HUB_DATASETS = [

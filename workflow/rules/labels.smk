@@ -3,8 +3,18 @@
 
 rule make_labels:
     input:
-        source=lambda wildcards: f"results/datasets/{LABEL_SOURCES[wildcards.release].dataset}.source",
-        code=code("conversations.py", "datasets/mrbench.py", "datasets/text.py", "judges/labels.py"),
+        sources=lambda wildcards: [
+            f"results/datasets/{dataset}.source"
+            for dataset in judging.label_datasets(checked, wildcards.release)
+        ],
+        code=code(
+            "conversations.py",
+            "datasets/kmp.py",
+            "datasets/mr_gsm8k.py",
+            "datasets/mrbench.py",
+            "datasets/text.py",
+            "judges/labels.py",
+        ),
     output:
         cases="results/labels/{release}/items.jsonl",
         replies="results/labels/{release}/replies.jsonl",
@@ -19,8 +29,11 @@ rule make_labels:
         mem_mb=2000,
         runtime=30,
     params:
-        form=lambda wildcards: checked.datasets[LABEL_SOURCES[wildcards.release].dataset].format,
+        forms=lambda wildcards: [
+            checked.datasets[dataset].form_of(checked.edition)
+            for dataset in judging.label_datasets(checked, wildcards.release)
+        ],
         folder=subpath(output.cases, parent=True),
     shell:
-        '"$DRIVER" -m maieutic make-labels --release {wildcards.release} --source {input.source}'
-        " --format {params.form} --out {params.folder} --log {log}"
+        '"$DRIVER" -m maieutic make-labels --release {wildcards.release} --sources {input.sources}'
+        " --formats {params.forms} --out {params.folder} --log {log}"

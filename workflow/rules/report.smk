@@ -23,7 +23,10 @@ rule build_report:
         replies=of_tutors("results/replies/{benchmark}/{model}.jsonl"),
         graders=grader_files(),
         rubrics=rubric_report_files(),
-        code=[*verdict_code(), *code("report/*.*", "judges/lights.py", "judges/selection.py")],
+        code=[
+            *verdict_code(),
+            *code("report/*.*", "judges/labels.py", "judges/lights.py", "judges/selection.py"),
+        ],
         printed=[
             path
             for path in Path("resources/reference").glob("*.csv")

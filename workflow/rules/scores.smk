@@ -112,7 +112,7 @@ rule score_labels:
 rule validate_judge:
     """A judge against people: on every labelled release, and on the Bridge pairs in both orders."""
     input:
-        labels=label_files,
+        labels=checked_label_files,
         pairs=judge_pairs,
         judgements="results/grades/labelled/{model}.jsonl",
         code=trust_code(),
@@ -127,7 +127,7 @@ rule validate_judge:
     container:
         config["containers"]["driver"]
     params:
-        labels=label_folders,
+        labels=checked_label_folders,
         pairs=pairs_argument,
         resamples=checked.report.resamples,
         seed=checked.run.seed,
@@ -173,7 +173,7 @@ rule validate_criteria_on_labels:
     input:
         labels=labels_of("mrbench"),
         heldout="results/rewards/criteria/{model}/heldout.jsonl",
-        code=trust_code(),
+        code=[*trust_code(), *code("rewards/criteria.py")],
     output:
         "results/scores/trust/{model}.json",
     log:
@@ -355,3 +355,28 @@ rule filter_by_difficulty:
         " --items results/items/{wildcards.benchmark} --judgements {input.judgements}"
         " --negative-weights {params.negative} --below {params.below} --at-least {params.at_least}"
         " --out {output} --log {log}"
+
+
+rule write_submission:
+    """A judge's verdicts on a release without labels, as a file of the BEA 2025 shared task."""
+    input:
+        source=lambda wildcards: [
+            f"results/datasets/{dataset}.source"
+            for dataset in judging.label_datasets(checked, wildcards.release)
+        ],
+        judgements="results/grades/labelled/{model}.jsonl",
+        code=code("datasets/mrbench.py", "judges/submission.py", "judges/trust.py"),
+    output:
+        predictions="results/predictions/{release}/{model}/predictions.json",
+        packed="results/predictions/{release}/{model}/predictions.zip",
+    log:
+        "results/logs/write_submission/{release}/{model}.log",
+    wildcard_constraints:
+        model=one_of(JUDGES),
+        release=one_of(checked.run.predictions),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    shell:
+        '"$DRIVER" -m maieutic write-submission --release {wildcards.release} --source {input.source}'
+        " --judgements {input.judgements} --out {output.predictions} --packed {output.packed} --log {log}"

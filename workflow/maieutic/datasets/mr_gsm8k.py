@@ -1,4 +1,8 @@
-"""MR-GSM8K (Zeng et al., 2024): models' solutions with the first wrong step and people's reason for it. Licence MIT."""
+"""MR-GSM8K (Zeng et al., 2024): models' solutions with the first wrong step and people's reason for it. Licence MIT.
+
+Its grading files (eval_results/gpt4-grading) hold the reasons that six models gave for a first wrong step, which they
+had found, and whether people accept them: 851 graded reasons of 590 wrong solutions.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,8 @@ import re
 
 from maieutic.datasets.kmp import Posed, Solved, detected
 from maieutic.datasets.sources import Source
-from maieutic.datasets.text import plain_solution
-from maieutic.records import Item
+from maieutic.datasets.text import cluster_of, plain_solution
+from maieutic.records import Item, Label, LabelledSet, Reply, Turn
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 ONLY_ANSWER = re.compile(r"(?:#+\s*\S*|\W*(?:the\s+)?(?:final\s+)?answer\s*(?:is)?\W*\S{0,20}\W*|)", re.IGNORECASE)
@@ -58,3 +62,38 @@ def with_twins(records: list[Source], task: str) -> list[Item]:
         items.append(detected(f"{record['uuid']}-wrong", task, seed, said(record), tags))
         items.append(detected(f"{record['uuid']}-right", task, seed, right, tags))
     return items
+
+
+ERROR_REASON = "error_reason"
+REASONS = {ERROR_REASON: ("correct", "incorrect")}
+REASONS_TASK = "graded_reasons"
+OUTPUT = "_eval_output"
+
+
+def graded_reasons(*sources: list[Source]) -> LabelledSet:
+    """The reasons that models gave, with people's verdicts (`error_reason_correctness`): 851 in all six files.
+
+    The reply has two turns, as in KMP-Bench's error correction; nobody was asked for the second one.
+    """
+    items: dict[str, Item] = {}
+    replies, labels = [], []
+    for record in (record for source in sources for record in source):
+        name, problem = record["uuid"], cluster_of(record["question"])
+        [output] = [key for key in record if key.endswith(OUTPUT)]
+        tutor = output.removesuffix(OUTPUT)
+        items.setdefault(name, item_with_reason(record))
+        answer = record[output]["response"] if isinstance(record[output], dict) else str(record[output])
+        turns = [Turn(messages="none", text=text, finish="stop") for text in (answer.strip(), "")]
+        common = {"id": name, "task": REASONS_TASK, "model": tutor}
+        replies.append(Reply(**common, key="none", turns=turns))
+        verdict = record["error_reason_correctness"]
+        if verdict not in REASONS[ERROR_REASON]:
+            raise ValueError(f"{name}, {tutor}: no such verdict {verdict!r}")
+        labels.append(Label(**common, criterion=ERROR_REASON, label=verdict, problem=problem))
+    return LabelledSet(list(items.values()), replies, labels)
+
+
+def item_with_reason(record: Source) -> Item:
+    """A wrong solution with people's reason, laid out as KMP-Bench's error correction."""
+    seed, solved = seed_of(record), said(record)
+    return detected(record["uuid"], REASONS_TASK, seed, solved, {"question_type": record["question_type"]})

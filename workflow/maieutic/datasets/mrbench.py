@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from maieutic.conversations import UNKNOWN_SOLUTION, Message, dialogue, merged, parse_turns
 from maieutic.datasets.sources import Source
 from maieutic.datasets.text import cluster_of
-from maieutic.records import Item, Label, Pair, Reply, Turn
+from maieutic.records import Item, Label, LabelledSet, Pair, Reply, Turn
 
 THREE = ("Yes", "To some extent", "No")
 LABELS = {  # MRBench, Table 4, spelt as in the data
@@ -28,6 +28,12 @@ LABELS = {  # MRBench, Table 4, spelt as in the data
 }
 # MathTutorBench, equation 2; MRBench, Table 2
 DESIRED = {name: "No" if name == "Revealing_of_the_Answer" else labels[0] for name, labels in LABELS.items()}
+SHARED_TASK = (
+    "Mistake_Identification",
+    "Mistake_Location",
+    "Providing_Guidance",
+    "Actionability",
+)  # BEA 2025, tracks 1 to 4
 QUESTION = "The question is:"
 NOT_AVAILABLE = "Not Available"
 EXPERT = "Expert"
@@ -168,15 +174,6 @@ def item_of(record: Source, name: str, task: str) -> Item:
 def remediation(records: list[Source], task: str) -> list[Item]:
     """The dialogues as items: what should the tutor say next? (MRBench, section 5.1)."""
     return [item_of(record, f"mrbench-{number:03d}", task) for number, record in enumerate(records)]
-
-
-class LabelledSet(NamedTuple):
-    """The dialogues of a labelled release, what each tutor said, and what people say of it."""
-
-    items: list[Item]
-    replies: list[Reply]
-    labels: list[Label]
-    lengths: dict[str, int]  # characters of a dialogue as released, by item
 
 
 def labelled_set(records: list[Source]) -> LabelledSet:

@@ -17,7 +17,7 @@ import numpy as np
 from maieutic.datasets.kmp import PRINCIPLES
 from maieutic.errors import UserError
 from maieutic.graders.judges import grades_of_reply
-from maieutic.judges.agreement import Measured
+from maieutic.judges.agreement import Measured, Pairing, measure
 from maieutic.judges.ppi import COMPARISONS, VERDICTS, annotator_scores, majority, read_people
 from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.trust import Sampling, score
@@ -28,6 +28,7 @@ from maieutic.stats import clustered_interval
 
 TASK = "alignment"
 ALL = "all tutors"
+KAPPA = "weighted_kappa"
 GENERAL, OVERALL = "general", "overall"
 Reply = tuple[str, str, str]  # task, item, tutor
 Verdicts = dict[Reply, dict[str, str]]  # by criterion
@@ -132,7 +133,18 @@ def aligned(judge: Verdicts, people: Verdicts, sampling: Sampling) -> list[Score
         for place, by in enumerate(BY):
             side = {reply: {name: pair[place] for name, pair in of.items()} for reply, of in mine.items()}
             found += level_scores(tutor, by, side, groups, sampling)
-    return found
+    return [*found, *([pooled_kappa(judge, people, sampling)] if both else [])]
+
+
+def pooled_kappa(judge: Verdicts, people: Verdicts, sampling: Sampling) -> Score:
+    """Quadratically weighted kappa over all tutors and criteria; verdicts of the judge that lack are missing."""
+    pairings = []
+    for reply, of in people.items():
+        for name, label in of.items():
+            said = judge.get(reply, {}).get(name)
+            place = None if said is None else VERDICTS.index(said)
+            pairings.append(Pairing(VERDICTS.index(label), place, reply[1]))
+    return scored(ALL, KAPPA, measure(KAPPA, pairings, len(VERDICTS), False, *sampling))
 
 
 def align_judge(judge: str, judgements: Sequence[Path], people: Path, out: Path, resamples: int, seed: int) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from maieutic.cards import JUDGE
-from maieutic.datasets import LOADERS, mrbench
+from maieutic.datasets import LOADERS
 from maieutic.errors import UserError
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.ppi import read_people
@@ -128,19 +128,35 @@ def check_judge(config: Config, name: str) -> None:
             check_rubric_variables(loaded, variables)
             if more := loaded.rubric.follow_up:
                 check_rubric_variables(read_rubric(more.rubric), variables)
-    if labelled := rubric_for_labels(judge):
-        check_rubric_variables(labelled, mrbench.JUDGED)
+    for source, about in LABEL_SOURCES.items():
+        if labelled := rubric_for_labels(judge, source):
+            check_rubric_variables(labelled, set(about.variables))
 
 
 def check_labels(config: Config) -> None:
     """The labelled releases exist; those that this run reads are pinned in its edition."""
-    from maieutic.judges.selection import label_sources  # it reads checked configurations
+    from maieutic.judges.selection import label_datasets, label_sources, predicted_releases  # of checked configurations
 
-    for number, source in enumerate(config.run.labels):
-        if source not in LABEL_SOURCES:
-            raise unknown(f"run.labels[{number}]", source, list(LABEL_SOURCES), "judges/labels.py")
+    for key, names, labelled in (
+        ("labels", config.run.labels or [], True),
+        ("predictions", config.run.predictions, False),
+    ):
+        known = [name for name, source in LABEL_SOURCES.items() if source.labelled == labelled]
+        for number, name in enumerate(names):
+            if name not in LABEL_SOURCES:
+                raise unknown(f"run.{key}[{number}]", name, known, "judges/labels.py")
+            if name not in known:
+                what = "has no labels" if labelled else "has people's labels already"
+                raise UserError(f"run.{key}[{number}]", f"{name} {what}", f"known: {', '.join(known)}")
+            if name in names[:number]:
+                raise UserError(f"run.{key}[{number}]", f"{name} is listed twice", "list it once")
+    if config.run.predictions and not any(predicted_releases(config, judge) for judge in config.run.judges):
+        raise UserError(
+            "run.predictions", "no judge of run.judges has a rubric for it", "name one with mrbench_taxonomy"
+        )
     for source in label_sources(config):
-        dataset = LABEL_SOURCES[source].dataset
-        if dataset not in config.datasets:
-            raise unknown(f"judges/labels.py: {source}", dataset, list(config.datasets), "the registry")
-        config.datasets[dataset].copy_of(dataset, config.edition)
+        for dataset in LABEL_SOURCES[source].datasets:
+            if dataset not in config.datasets:
+                raise unknown(f"judges/labels.py: {source}", dataset, list(config.datasets), "the registry")
+        for dataset in label_datasets(config, source):
+            config.datasets[dataset].copy_of(dataset, config.edition)

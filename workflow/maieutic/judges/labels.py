@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.conversations import parse_turns
-from maieutic.datasets import mrbench
-from maieutic.datasets.mrbench import LabelledSet
+from maieutic.datasets import kmp, mr_gsm8k, mrbench
 from maieutic.datasets.sampling import ranked
 from maieutic.datasets.sources import Source
 from maieutic.errors import UserError
 from maieutic.files import write_json
-from maieutic.records import Item, Label, Reply, read_records, write_records
+from maieutic.records import Item, Label, LabelledSet, Reply, read_records, write_records
 
 log = logging.getLogger(__name__)
 HUMANS = ("Expert", "Novice")
@@ -23,21 +22,52 @@ SUBSETS = ("all", "bridge", "mathdial")
 
 
 class LabelSource(NamedTuple):
-    """A labelled release. seen_by: the source of preference pairs that is made of the same labels."""
+    """A release of replies with people's labels, or of replies to predict labels for.
+
+    load: takes the records of each dataset in order; scales: the labels of each criterion, the best one first;
+    variables: what a judge's prompt may use; seen_by: the source of preference pairs that is made of the same labels;
+    labelled: whether people's labels are in it; pick: whether it is chosen where `run.labels` names none.
+    """
 
     title: str
-    load: Callable[[list[Source]], LabelledSet]
-    dataset: str
+    load: Callable[..., LabelledSet]
+    datasets: tuple[str, ...]
+    scales: Mapping[str, tuple[str, ...]]
+    variables: frozenset[str]
     seen_by: str | None = None
+    labelled: bool = True
+    pick: bool = False
+
+    @property
+    def taxonomy(self) -> bool:
+        """Whether its labels are MRBench's dimensions: tables of that paper can be made of them."""
+        return self.scales is mrbench.LABELS
+
+    def fits(self, criteria: Mapping[str, Sequence[str]]) -> bool:
+        """Whether a rubric with these criteria and labels can be checked on it."""
+        return bool(criteria) and all(self.scales.get(name) == tuple(labels) for name, labels in criteria.items())
 
 
+MRBENCH = LabelSource(
+    "MRBench V1", mrbench.labelled_set, ("mrbench",), mrbench.LABELS, frozenset(mrbench.JUDGED), "mrbench", pick=True
+)
 LABEL_SOURCES = {
-    "mrbench": LabelSource("MRBench V1", mrbench.labelled_set, "mrbench", seen_by="mrbench"),
-    "mrbench_v2": LabelSource("MRBench V2", mrbench.labelled_set, "mrbench_v2", seen_by="mrbench"),
-    "mrbench_v3": LabelSource(
-        "MRBench V3 (BEA 2025, development)", mrbench.labelled_set, "mrbench_v3", seen_by="mrbench"
+    "mrbench": MRBENCH,
+    "mrbench_v2": MRBENCH._replace(title="MRBench V2", datasets=("mrbench_v2",), pick=False),
+    "mrbench_v3": MRBENCH._replace(title="MRBench V3 (BEA 2025, development)", datasets=("mrbench_v3",), pick=False),
+    "mrbench_v3_test": MRBENCH._replace(
+        title="MRBench V3 (BEA 2025, test)", datasets=("mrbench_v3_test",), labelled=False, pick=False
+    ),
+    "mr_gsm8k_reasons": LabelSource(
+        "MR-GSM8K, graded reasons",
+        mr_gsm8k.graded_reasons,
+        tuple(f"mr_gsm8k_{name}" for name in ("wrong", "gpt35", "llama2", "mammoth", "metamath", "wizardmath")),
+        mr_gsm8k.REASONS,
+        frozenset({*kmp.EC_VARIABLES, "response_1", "response_2"}),
+        pick=True,
     ),
 }
+SCALES = {name: labels for source in LABEL_SOURCES.values() for name, labels in source.scales.items()}
 
 
 class Labels(NamedTuple):
@@ -48,21 +78,25 @@ class Labels(NamedTuple):
     labels: list[Label]
 
 
-def make_labels(source: str, records: list[Source], out: Path) -> None:
-    """Write items.jsonl, replies.jsonl, labels.jsonl and statistics.json into the folder `out`."""
+def make_labels(source: str, records: Sequence[list[Source]], out: Path) -> None:
+    """Write items.jsonl, replies.jsonl, labels.jsonl and statistics.json into the folder `out`.
+
+    records: of each of the release's datasets.
+    """
     about = LABEL_SOURCES[source]
+    datasets = ", ".join(about.datasets)
     try:
-        made = about.load(records)
+        made = about.load(*records)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
-            f"labels/{source}", f"{about.dataset} cannot be read: {type(error).__name__}: {error}", "check its fields"
+            f"labels/{source}", f"{datasets} cannot be read: {type(error).__name__}: {error}", "check its fields"
         ) from error
-    if not made.labels:
-        raise UserError(f"labels/{source}", f"{about.dataset} has no labels", "name a labelled release in run.labels")
+    if not made.labels and about.labelled:
+        raise UserError(f"labels/{source}", f"{datasets} has no labels", "name a labelled release in run.labels")
     write_records(out / "items.jsonl", made.items)
     write_records(out / "replies.jsonl", made.replies)
     write_records(out / "labels.jsonl", made.labels)
-    write_json(out / "statistics.json", statistics(made))
+    write_json(out / "statistics.json", statistics(made) if about.taxonomy else plain_counts(made))
     log.info("%s: %d dialogues, %d replies, %d labels", source, len(made.items), len(made.replies), len(made.labels))
 
 
@@ -81,6 +115,12 @@ def sampled(replies: Sequence[Reply], limit: int | None, seed: int) -> list[Repl
         return list(replies)
     chosen = set(ranked((f"{reply.id}/{reply.model}" for reply in replies), seed)[:limit])
     return [reply for reply in replies if f"{reply.id}/{reply.model}" in chosen]
+
+
+def plain_counts(made: LabelledSet) -> dict[str, dict[str, Any]]:
+    """How many items, replies and labels a release has, and how often each label occurs."""
+    counts = {"dialogues": len(made.items), "responses": len(made.replies), "labels": len(made.labels)}
+    return {"all": {**counts, "label_counts": dict(Counter(label.label for label in made.labels))}}
 
 
 def statistics(made: LabelledSet) -> dict[str, dict[str, Any]]:

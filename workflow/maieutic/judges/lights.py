@@ -1,4 +1,4 @@
-"""A traffic light for every grader, by thresholds that the page states."""
+"""A traffic light for a grader and the kind of verdict that people have checked, by thresholds that the page states."""
 
 from __future__ import annotations
 
@@ -17,19 +17,29 @@ WORDS = {
     "amber": "moderate agreement with people: read its scores beside it",
     "red": "below moderate agreement with people: rest no claim on its scores",
     "grey": "too little to say",
+    "none": "not validated here",
 }
 
 
 class Light(NamedTuple):
-    """The colour, and what it is for."""
+    """The colour, why, and the data that it was earned on."""
 
     colour: str
     why: str
+    data: str = ""
 
     @property
     def words(self) -> str:
         """What the colour says."""
         return WORDS[self.colour]
+
+    @property
+    def told(self) -> str:
+        """All of it as one line."""
+        return f"{self.words} ({'; '.join(filter(None, (self.why, self.data)))})"
+
+
+NOT_VALIDATED = Light("none", "no labels of people speak for this kind of verdict in this run")
 
 
 def light_of(scores: Mapping[str, Score], release: str | None, rubric: str | None) -> Light:
@@ -52,6 +62,13 @@ def light_of(scores: Mapping[str, Score], release: str | None, rubric: str | Non
     asked = flips or pairs  # a judge has two verdicts on each pair
     checks = {"pairs": pairs, "unreadable pairs": scores.get(f"unreadable/{rubric}"), "flips": flips}
     return decided(pairs, asked.n + asked.missing, checks, "pairs", "accuracy on the pairs")
+
+
+def light_of_people(kappa: Score) -> Light:
+    """The light of a kind of verdict that people of this run have labelled. kappa: weighted, with its interval."""
+    asked = kappa.n + kappa.missing
+    unread = kappa.model_copy(update={"value": kappa.missing / asked if asked else None})
+    return decided(kappa, asked, {"kappa": kappa, "unreadable": unread}, "labelled verdicts", "weighted kappa")
 
 
 def decided(main: Score, asked: int, checks: Mapping[str, Score | None], what: str, name: str) -> Light:

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.metrics import f1_score
 
 from maieutic.errors import UserError
-from maieutic.judges.agreement import Measured, cohen, usual_fleiss
+from maieutic.judges.agreement import Measured, Pairing, measure, usual_fleiss
 from maieutic.judges.ppi import PASSED, RATED, read_people
 from maieutic.judges.trust import Sampling, plain, score, share_of
 from maieutic.metrics import share
@@ -26,6 +26,7 @@ from maieutic.stats import clustered_interval
 
 TASK = "raters"
 ALL = "all"
+KAPPA = "kappa_with_majority"  # of two labels it is the weighted kappa too
 SEVERITIES = {"critical": ("critical", "critical_negative"), "not_critical": ("not_critical",)}
 Key = tuple[str, str, str, str]  # task, item, tutor, criterion
 
@@ -139,7 +140,6 @@ def judge_with(rater: str, ratings: Sequence[Rating]) -> list[Comparison]:
 def rating_scores(judge: str, ratings: Sequence[Rating], sampling: Sampling) -> list[Score]:
     """Every number; `model` is the judge or the person that it is about."""
     raters = sorted({name for one in ratings for name in one.people})
-    unread = sum(one.judge is None for one in ratings)
     found = []
     for name in raters:
         found.append(agreement(name, "agreement", with_others(name, ratings), sampling))
@@ -155,9 +155,12 @@ def rating_scores(judge: str, ratings: Sequence[Rating], sampling: Sampling) -> 
     for name, severities in {ALL: None, **SEVERITIES}.items():
         mine = [one for one in ratings if severities is None or one.severity in severities]
         found.append(f1_against_majority(judge, f"f1/{name}", [(one.judge, one) for one in mine], sampling))
-    known = [(one.majority, one.judge) for one in ratings if one.majority is not None and one.judge is not None]
-    kappa = cohen([gold for gold, _ in known], [said for _, said in known])
-    found.append(plain(judge, "kappa_with_majority", kappa, len(known), unread))
+    known = [
+        Pairing(int(not one.majority), None if one.judge is None else int(not one.judge), one.problem)
+        for one in ratings
+        if one.majority is not None
+    ]
+    found.append(score(judge, KAPPA, "robust", measure("kappa", known, 2, False, *sampling)))
     return [one.model_copy(update={"task": TASK, "grader": judge}) for one in found]
 
 

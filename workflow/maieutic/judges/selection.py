@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from maieutic.cards import JUDGE, Card
-from maieutic.judges.labels import LABEL_SOURCES
+from maieutic.judges.labels import LABEL_SOURCES, LabelSource
 from maieutic.judges.ppi import COMPARISONS
 from maieutic.judges.work import rubric_for_labels
 from maieutic.models import CriteriaModel, JudgeModel
@@ -63,30 +63,58 @@ def judge_entry(config: Config, name: str) -> JudgeModel:
     return judge
 
 
+def chosen_releases(config: Config) -> list[str]:
+    """The labelled releases that the run names; where it names none, those that its judges and its tasks fit."""
+    if config.run.labels is not None:
+        return config.run.labels
+    judges = [judge_entry(config, name) for name in config.run.judges]
+    asked = {loaded.card.dataset for loaded in config.cards.values()}  # people's tables stand beside such a task
+
+    def fits(name: str, source: LabelSource) -> bool:
+        asks_it = source.taxonomy and not asked.isdisjoint(source.datasets)
+        return asks_it or any(rubric_for_labels(judge, name) for judge in judges)
+
+    return [name for name, source in LABEL_SOURCES.items() if source.pick and fits(name, source)]
+
+
 def label_sources(config: Config) -> list[str]:
-    """The labelled releases that this run reads: for its graders, and for a benchmark's own tables."""
-    wanted = set(config.run.labels if config.run.judges else [])
-    wanted |= {source for source in config.run.labels if LABEL_SOURCES[source].dataset in card_datasets(config)}
+    """Every labelled release that this run reads: what it names, and what its graders are checked on besides."""
+    wanted = {*chosen_releases(config), *config.run.predictions}
     if graders_of(config):
-        wanted.add((config.run.labels or [FIRST])[0])
+        wanted.add(reward_release(config))
     if classifiers_of(config):
         wanted.add(FIRST)
     return [source for source in LABEL_SOURCES if source in wanted]
 
 
-def card_datasets(config: Config) -> set[str]:
-    """The datasets of the selected cards."""
-    return {loaded.card.dataset for loaded in config.cards.values()}
+def reward_release(config: Config) -> str:
+    """The release whose labels reward models are compared with: the run's first of MRBench's dimensions."""
+    return next((name for name in chosen_releases(config) if LABEL_SOURCES[name].taxonomy), FIRST)
 
 
-def release_for(config: Config, name: str) -> str | None:
-    """The labelled release that speaks for a grader: the run's first; for classifiers the one that they learn from."""
+def label_datasets(config: Config, source: str) -> list[str]:
+    """The datasets of a release that this edition has: the demo has one of several."""
+    names = LABEL_SOURCES[source].datasets
+    there = [name for name in names if config.edition == "published" or config.datasets[name].demo is not None]
+    return there or list(names[:1])
+
+
+def releases_for(config: Config, name: str) -> list[str]:
+    """The labelled releases that speak for a grader: those that a judge has a rubric for, the first one first.
+
+    For classifiers it is the one that they learn from; for reward models one of MRBench's dimensions.
+    """
     model = config.models[name]
     if isinstance(model, CriteriaModel):
-        return FIRST
+        return [FIRST]
     if isinstance(model, JudgeModel):
-        return config.run.labels[0] if config.run.labels and checked_on_labels(config, name) else None
-    return (config.run.labels or [FIRST])[0]
+        return [source for source in chosen_releases(config) if rubric_for_labels(model, source)]
+    return [reward_release(config)]
+
+
+def taxonomy_release(config: Config, name: str) -> str | None:
+    """The first release of MRBench's dimensions that speaks for a grader."""
+    return next((source for source in releases_for(config, name) if LABEL_SOURCES[source].taxonomy), None)
 
 
 def limit_of(config: Config, name: str) -> int | None:
@@ -100,9 +128,9 @@ def unreadable_limit(config: Config, name: str) -> float:
     return config.run.max_unreadable if own is None else own
 
 
-def checked_on_labels(config: Config, name: str) -> bool:
-    """Whether a judge has a rubric for the labelled releases."""
-    return rubric_for_labels(judge_entry(config, name)) is not None
+def predicted_releases(config: Config, name: str) -> list[str]:
+    """The releases without labels that a judge predicts."""
+    return [source for source in config.run.predictions if rubric_for_labels(judge_entry(config, name), source)]
 
 
 def rubric_names(config: Config, name: str) -> list[str]:

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import spearmanr
 
-from maieutic.datasets.mrbench import DESIRED, LABELS
+from maieutic.datasets.mrbench import DESIRED
 from maieutic.judges.agreement import MEASURES, Measured, Pairing, finite_interval, kappa_of, measure, tables_of
-from maieutic.judges.labels import SUBSETS, Labels
+from maieutic.judges.labels import SCALES, SUBSETS, Labels
 from maieutic.records import SCORINGS, Judgement, Label, Score, Scoring
 from maieutic.stats import Interval, clustered_interval
 
@@ -71,13 +71,13 @@ def pairings_of(
         key = label.id, label.model, label.criterion
         if key not in said:
             continue
-        known = LABELS[label.criterion]
+        known = SCALES[label.criterion]
         value = said[key]
         place = known.index(value) if value in known else None
         found[label.criterion].append(
             Pairing(known.index(label.label), place, label.problem, lengths.get((label.id, label.model), 0))
         )
-    return {name: found[name] for name in LABELS if name in found}
+    return {name: found[name] for name in SCALES if name in found}
 
 
 def agreement_scores(model: str, pairings: Mapping[str, Sequence[Pairing]], sampling: Sampling) -> list[Score]:
@@ -165,8 +165,8 @@ def mean_scores(model: str, pairings: Mapping[str, Sequence[Pairing]], sampling:
 
 
 def places(criterion: str) -> int:
-    """How many labels a criterion has: MRBench's, or the two of a classifier."""
-    return len(LABELS.get(criterion, ("yes", "no")))
+    """How many labels a criterion has: those of its release, or the two of a classifier."""
+    return len(SCALES.get(criterion, ("yes", "no")))
 
 
 def match_rates(

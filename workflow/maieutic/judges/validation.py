@@ -12,7 +12,8 @@ from maieutic.datasets.mrbench import DESIRED
 from maieutic.errors import UserError
 from maieutic.files import write_json
 from maieutic.judges.agreement import Measured, Pairing
-from maieutic.judges.labels import Labels, read_labels
+from maieutic.judges.floors import floor_verdicts
+from maieutic.judges.labels import LABEL_SOURCES, Labels, read_labels
 from maieutic.judges.pairs import pair_scores
 from maieutic.judges.ppi import corrected_rates, half_of, people_scores, read_people
 from maieutic.judges.trust import (
@@ -30,6 +31,7 @@ from maieutic.judges.trust import (
 )
 from maieutic.judges.work import PAIRS_TASK
 from maieutic.records import Judgement, Labelling, Pair, Reward, Score, read_records
+from maieutic.rewards.criteria import binary
 from maieutic.score import write_scores
 from maieutic.stats import Interval, clustered_interval
 
@@ -50,8 +52,14 @@ def score_people(source: str, folder: Path, out: Path, resamples: int, seed: int
 
 
 def label_scores(judge: str, source: str, labels: Labels, said: Said, sampling: Sampling) -> list[Score]:
-    """A judge on one labelled release: agreement, its own DAMR and AC by tutor, and what half the labels would mend."""
+    """A judge on one labelled release: its agreement with people, and that of the floors on the same replies.
+
+    On MRBench's dimensions also what the paper's tables hold, and what half of the labels would mend.
+    """
     found = agreement_scores(judge, pairings_of(labels.labels, said, lengths_of(labels)), sampling)
+    found += floor_agreement(judge, labels, said, sampling)
+    if not LABEL_SOURCES[source].taxonomy:
+        return of_source(found, source)
     found += match_rates(judge, labels, said, sampling)
     found += correlations_by_tutor(judge, labels, said)
     found += corrected_rates(judge, half_of(labels, said, sampling.seed), said, "ppi_half", sampling)
@@ -61,6 +69,16 @@ def label_scores(judge: str, source: str, labels: Labels, said: Said, sampling: 
         one.model_copy(update={"metric": one.metric.replace("damr/", "people_damr/"), "grader": judge}) for one in truth
     ]
     return of_source(found, source)
+
+
+def floor_agreement(grader: str, labels: Labels, said: Said, sampling: Sampling) -> list[Score]:
+    """How far the floors of a grader agree with people on the replies that the grader was asked about."""
+    found = []
+    for name, of in floor_verdicts(labels, sampling.seed).items():
+        mine = {key: of[key] for key in said if key in of}
+        scores = agreement_scores(name, pairings_of(labels.labels, mine, lengths_of(labels)), sampling)
+        found += [one.model_copy(update={"grader": grader}) for one in scores]
+    return found
 
 
 def validate_judge(
@@ -172,14 +190,27 @@ def validate_criteria_on_labels(
     classifier: str, folder: Path, heldout: Path, out: Path, resamples: int, seed: int
 ) -> None:
     """Write how far classifiers agree with people on the replies that were held out, binary labels on both sides."""
-    labels = read_labels(folder)
+    labels, sampling = read_labels(folder), Sampling(resamples, seed)
     lengths = {f"{item}-{tutor}": length for (item, tutor), length in lengths_of(labels).items()}
-    pairings: dict[str, list[Pairing]] = {}
-    for one in read_records(heldout, Labelling):
-        said = None if one.probability is None else int(one.probability <= 0.5)
-        pairing = Pairing(1 - one.label, said, one.dialogue, lengths.get(one.id, 0))
-        pairings.setdefault(f"binary {one.criterion}", []).append(pairing)
-    write_scores(of_source(agreement_scores(classifier, pairings, Sampling(resamples, seed)), folder.name), out)
+    held = read_records(heldout, Labelling)
+
+    def compared(said: Mapping[tuple[str, str], int | None]) -> dict[str, list[Pairing]]:
+        found: dict[str, list[Pairing]] = {}
+        for one in held:
+            pairing = Pairing(1 - one.label, said.get((one.id, one.criterion)), one.dialogue, lengths.get(one.id, 0))
+            found.setdefault(f"binary {one.criterion}", []).append(pairing)
+        return found
+
+    own = {(one.id, one.criterion): None if one.probability is None else int(one.probability <= 0.5) for one in held}
+    scores = agreement_scores(classifier, compared(own), sampling)
+    for floor, verdicts in floor_verdicts(labels, seed).items():
+        said = {
+            (f"{item}-{tutor}", criterion): None if label is None else 1 - binary(criterion, label)
+            for (item, tutor, criterion), label in verdicts.items()
+        }
+        beside = agreement_scores(floor, compared(said), sampling)
+        scores += [one.model_copy(update={"grader": classifier}) for one in beside]
+    write_scores(of_source(scores, folder.name), out)
 
 
 def correct_by_people(

@@ -8,13 +8,13 @@ from pathlib import Path
 
 from maieutic.cards import Card
 from maieutic.conversations import Message, problem_of
-from maieutic.datasets.mrbench import LABELS
+from maieutic.datasets.mrbench import SHARED_TASK
 from maieutic.datasets.sampling import ranked
 from maieutic.errors import UserError
 from maieutic.graders.detection import located
 from maieutic.judges.cases import Case
 from maieutic.judges.judging import Work
-from maieutic.judges.labels import read_labels, sampled
+from maieutic.judges.labels import LABEL_SOURCES, read_labels, sampled
 from maieutic.judges.rubrics import Criterion, LoadedRubric, read_rubric
 from maieutic.models import JudgeModel
 from maieutic.records import Item, Pair, Reply, read_records
@@ -38,13 +38,12 @@ def rubric_of(key: str, judge: JudgeModel, card: Card) -> LoadedRubric:
     )
 
 
-def rubric_for_labels(judge: JudgeModel) -> LoadedRubric | None:
-    """The rubric by which a judge is checked on MRBench's labels: its first with MRBench's dimensions."""
+def rubric_for_labels(judge: JudgeModel, source: str) -> LoadedRubric | None:
+    """The rubric by which a judge is checked on a labelled release: its first with the release's labels."""
     for name in judge.rubrics:
         loaded = read_rubric(name)
-        criteria = loaded.rubric.criteria
-        spelt = all(tuple(one.labels) == LABELS.get(key) for key, one in criteria.items())
-        if loaded.rubric.kind == "labels" and spelt:
+        labels = {key: one.labels for key, one in loaded.rubric.criteria.items()}
+        if loaded.rubric.kind == "labels" and LABEL_SOURCES[source].fits(labels):
             return loaded
     return None
 
@@ -88,9 +87,14 @@ def offered_by(card: Card, loaded: LoadedRubric, variables: set[str]) -> set[str
     return {*variables, *(f"response_{number}" for number, _ in enumerate(card.turns, 1))}
 
 
-def reply_cases(loaded: LoadedRubric, items: Mapping[tuple[str, str], Item], replies: Sequence[Reply]) -> Work:
-    """Replies with their items. A reply that its server refused is nothing to judge."""
-    holds = WHEN[loaded.rubric.when] if loaded.rubric.when else None
+def reply_cases(
+    loaded: LoadedRubric, items: Mapping[tuple[str, str], Item], replies: Sequence[Reply], all_of_them: bool = False
+) -> Work:
+    """Replies with their items. A reply that its server refused is nothing to judge.
+
+    all_of_them: whatever the rubric's `when` says, as of replies that people have judged.
+    """
+    holds = WHEN[loaded.rubric.when] if loaded.rubric.when and not all_of_them else None
     found = []
     for reply in replies:
         item = items.get((reply.task, reply.id))
@@ -120,18 +124,21 @@ def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, r
 
 
 def work_on_labels(judge: JudgeModel, folders: Sequence[Path], limit: int | None, seed: int) -> Work:
-    """Labelled replies, or a random sample of each release's. folders: results/labels/SOURCE."""
-    loaded = rubric_for_labels(judge)
+    """Labelled replies, or a random sample of each release's. folders: results/labels/SOURCE.
+
+    Of a release without labels all replies, under the criteria of the shared task.
+    """
     work: Work = []
-    for folder in folders if loaded else []:
-        assert loaded is not None
+    for folder in folders:
+        if (loaded := rubric_for_labels(judge, folder.name)) is None:
+            continue
         labels = read_labels(folder)
         items = {(item.task, item.id): item for item in labels.items.values()}
-        replies = sampled(labels.replies, limit, seed)
-        labelled = {label.criterion for label in labels.labels}
+        replies = sampled(labels.replies, limit if labels.labels else None, seed)
+        labelled = {label.criterion for label in labels.labels} or set(SHARED_TASK)
         # What people have not labelled is not asked about.
         criteria = {name: one for name, one in loaded.rubric.criteria.items() if name in labelled}
-        cases = reply_cases(loaded, items, replies)
+        cases = reply_cases(loaded, items, replies, all_of_them=True)
         work += [(rubric, case._replace(task=folder.name, criteria=criteria)) for rubric, case in cases]
     return work
 

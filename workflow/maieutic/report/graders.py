@@ -17,6 +17,7 @@ from maieutic.judges.rubrics import read_rubric
 from maieutic.models import CriteriaModel, JudgeModel, RewardModel
 from maieutic.records import Item, Pair, PairReward, Reply, Reward, Score, read_records
 from maieutic.report.figures import bar_chart, density_chart, line_chart
+from maieutic.report.lights import PAIRS
 from maieutic.report.tables import REFERENCE, label_of, score_file
 from maieutic.rewards.checks import sources_of
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
@@ -78,6 +79,7 @@ def accuracy_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
                 {
                     "label": shown,
                     "name": name,
+                    "kind": PAIRS if isinstance(model, RewardModel) else None,
                     "pairs": getattr(scores.get(f"pair_accuracy{suffix}"), "n", None),
                     "group": model.group,
                     "accuracy": scores.get(f"pair_accuracy{suffix}"),
@@ -97,6 +99,7 @@ def accuracy_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
             {
                 "label": "Preferring the longer reply",
                 "name": None,
+                "kind": None,
                 "pairs": alone.n,
                 "group": "baseline",
                 "accuracy": alone,
@@ -115,6 +118,7 @@ def judge_rows(config: Config, name: str, judge: JudgeModel, scores: dict[str, S
             rows.append(
                 {
                     "name": name,
+                    "kind": rubric,
                     "pairs": both.n + both.missing if both else None,
                     "label": f"{label_of(config, name)}: {read_rubric(rubric).rubric.title}{addition}",
                     "group": judge.group,

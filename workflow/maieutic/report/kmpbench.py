@@ -18,6 +18,7 @@ from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.selection import compared_benchmarks, judge_batches
 from maieutic.models import BaselineModel
 from maieutic.records import Item, Judgement, Reply, Score, read_records
+from maieutic.report.lights import kinds_on
 from maieutic.report.tables import REFERENCE, label_of, leads, read_items, rows_of, score_file
 from maieutic.settings import Config, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
 
@@ -197,7 +198,8 @@ def error_section(config: Config, results: Path, printed: Iterable[Printed]) -> 
         {"label": label_of(config, tutor), "read": of.total(), "lost": lost[tutor]} for tutor, of in counts.items()
     ]
     judge = comparing(config)
-    return {"rows": rows, "tutors": tutors, "examples": dict(examples), "types": types, "judge": judge}
+    shown = {"rows": rows, "tutors": tutors, "examples": dict(examples), "types": types}
+    return {**shown, "judge": judge, "kind": ERROR_TYPES}
 
 
 def comparing(config: Config) -> str:
@@ -278,6 +280,6 @@ def kmpbench_section(config: Config, results: Path, scores: Sequence[Score]) -> 
         "tables": tables,
         "alignment": alignment_rows(config, results, printed),
         "people": bool(config.run.human_labels),
-        "judges": list(dict.fromkeys(name for loaded in cards for name in judges_of_card(config, loaded.card)[:1])),
+        "judges": kinds_on(config, [loaded.card for loaded in cards], lambda card: judges_of_card(config, card)[:1]),
         "errors": error_section(config, results, printed),
     }

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from maieutic.datasets.mrbench import DESIRED
 from maieutic.judges.labels import LABEL_SOURCES, SUBSETS
-from maieutic.judges.selection import label_sources, limit_of
+from maieutic.judges.selection import judge_entry, label_sources, limit_of
 from maieutic.models import JudgeModel
 from maieutic.records import Score
 from maieutic.report.graders import read_json
+from maieutic.report.lights import release_rubric
 from maieutic.report.tables import REFERENCE, label_of, rows_of, score_file
 from maieutic.report.trust import called
 from maieutic.settings import Config
@@ -272,7 +273,7 @@ def mrbench_section(config: Config, results: Path) -> list[dict[str, Any]]:
     """Everything that the page on labelled releases shows, release by release."""
     shown = []
     judges = [name for name in config.run.judges if isinstance(config.models[name], JudgeModel)]
-    for release in label_sources(config):
+    for release in (name for name in label_sources(config) if LABEL_SOURCES[name].taxonomy):
         people = score_file(results / "scores" / "labels" / f"{release}.json")
         found = read_json(results / "labels" / release / "statistics.json")
         if not people or not found:
@@ -286,6 +287,7 @@ def mrbench_section(config: Config, results: Path) -> list[dict[str, Any]]:
                 "name": release,
                 "title": LABEL_SOURCES[release].title,
                 "published": published,
+                "kinds": {name: release_rubric(judge_entry(config, name), release) for name in judges},
                 "counts": found["all"],
                 "damr": damr_tables(release, people, judged, config, dimensions, published),
                 "ac": correlation_tables(release, judged, config, dimensions, published),

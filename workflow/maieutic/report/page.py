@@ -18,9 +18,10 @@ from maieutic.report.figures import interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.kmpbench import BENCHMARK as KMP_BENCH
 from maieutic.report.kmpbench import kmpbench_section
+from maieutic.report.lights import kind_on, lights, title_of
 from maieutic.report.mrbench import mrbench_section
 from maieutic.report.tables import Printed, label_of, leads, printed_values, read_items
-from maieutic.report.trust import lights, trust_section
+from maieutic.report.trust import trust_section
 from maieutic.report.tutorbench import tutorbench_section
 from maieutic.report.tutorbench_figures import shown_level
 from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, judges_of_replies, takes, tutors_of
@@ -298,9 +299,12 @@ def render_page(config: Config, results: Path, scores: dict[str, list[Score]], r
     """The whole page as one self-contained HTML document."""
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     environment.filters |= {"number": number, "metric": shown_metric, "plain": plain_number, "level": shown_level}
+    light = lights(config, results)
     environment.globals |= {
         "label_of": lambda model: label_of(config, model),
-        "lights": lights(config, results),
+        "light": light,
+        "kind_title": title_of,
+        "kind_on": lambda grader, card, metric=None: kind_on(config, grader, card, metric),
         "headliner": lambda card: headliner(config, card),
     }
     models = {name: config.models[name] for name in tutors_of(config)}
@@ -319,7 +323,7 @@ def render_page(config: Config, results: Path, scores: dict[str, list[Score]], r
         ],
         sections=sections(config, results, scores),
         graders=grader_section(config, results),
-        trust=trust_section(config, results),
+        trust=trust_section(config, results, light),
         releases=mrbench_section(config, results),
         tutorbench=tutorbench_section(config, results),
         kmpbench=kmpbench_section(config, results, scores.get(KMP_BENCH, [])),

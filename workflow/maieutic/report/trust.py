@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from maieutic.judges.floors import FLOORS
 from maieutic.judges.labels import LABEL_SOURCES
-from maieutic.judges.lights import AMBER, FEWEST, GREEN, Light, light_of
+from maieutic.judges.lights import AMBER, FEWEST, GREEN
 from maieutic.judges.ppi import FEWEST as FEWEST_LABELS
 from maieutic.judges.rubrics import read_rubric, rubric_path
 from maieutic.judges.selection import (
@@ -16,22 +18,33 @@ from maieutic.judges.selection import (
     judge_entry,
     judged_benchmarks,
     label_sources,
-    release_for,
+    releases_for,
     rubric_names,
+    taxonomy_release,
 )
-from maieutic.models import CriteriaModel, HostedModel, JudgeModel, Model, RewardModel
+from maieutic.models import CriteriaModel, HostedModel, JudgeModel, RewardModel
 from maieutic.records import Judgement, Score, read_records
 from maieutic.report.figures import agreement_chart
+from maieutic.report.lights import (
+    PAIRS,
+    LightOf,
+    all_graders,
+    kinds_of,
+    measured_of,
+    people_kappa,
+    release_of,
+    title_of,
+)
 from maieutic.report.tables import label_of, score_file
-from maieutic.rewards.selection import classifiers_of, graders_of
+from maieutic.rewards.selection import graders_of
 from maieutic.settings import Config, tutors_of
 
-Measured = dict[str, Score]
 CALLED = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}
 EXCERPT, MOST_REASONS = 300, 4
 PAIR_MEASURES = (
     "pair_accuracy", "consistent_accuracy", "flip_rate", "first_place", "unreadable", "length_correlation",
 )  # fmt: skip
+MEAN_KAPPA = "mean_weighted_kappa"
 KINDS = {JudgeModel: "judge", RewardModel: "reward model", CriteriaModel: "classifiers"}
 
 
@@ -41,56 +54,56 @@ def called(criterion: str) -> str:
     return CALLED.get(name, name.replace("_", " ").capitalize())
 
 
-def all_graders(config: Config) -> list[str]:
-    """Every grader of the run that is a model: judges first."""
-    return [*config.run.judges, *graders_of(config), *classifiers_of(config)]
+def floors_of(results: Path, name: str) -> dict[str, dict[str, Score]]:
+    """How far the floors of a grader agree with people on the replies that it was asked about, by floor and metric."""
+    found: dict[str, dict[str, Score]] = {floor: {} for floor in FLOORS}
+    for one in score_file(results / "scores" / "trust" / f"{name}.json"):
+        if one.model in found and one.grader == name and one.scoring == "robust":
+            found[one.model][one.metric] = one
+    return {floor: of for floor, of in found.items() if of}
 
 
-def measured_of(config: Config, results: Path, name: str) -> Measured:
-    """What was measured of one grader itself, by metric: on labels, and on the pairs."""
-    folder = results / "scores"
-    scores = score_file(folder / "trust" / f"{name}.json") + score_file(folder / "bridge_pairs" / f"{name}.json")
-    return {one.metric: one for one in scores if one.scoring == "robust" and one.model == name}
+def summary_rows(config: Config, results: Path, name: str, lights: LightOf) -> list[dict[str, Any]]:
+    """One grader in the table of graders: a line for each kind of its verdicts, the floors under those with labels."""
+    rows: list[dict[str, Any]] = []
+    scores, floors, model = measured_of(config, results, name), floors_of(results, name), config.models[name]
+    learnt = any(one.value for metric, one in scores.items() if metric.endswith(":seen_in_training"))
+    for kind in kinds_of(config, name):
+        release = release_of(config, name, kind)
+        of_pairs = kind == PAIRS or (isinstance(model, JudgeModel) and kind in model.pairs)
+        suffix = "" if kind == PAIRS else f"/{kind}"
+        beside = {
+            floor: of[f"{release}:{MEAN_KAPPA}"] for floor, of in floors.items() if f"{release}:{MEAN_KAPPA}" in of
+        }
+        kappa = scores.get(f"{release}:{MEAN_KAPPA}")
+        if release is None and not of_pairs and isinstance(model, JudgeModel) and config.run.human_labels:
+            kappa = people_kappa(config, results, name, kind)
+        prefix = "" if of_pairs else f"{release}:"
+        rows.append(
+            {
+                "name": name,
+                "label": label_of(config, name),
+                "kind": next(word for of, word in KINDS.items() if isinstance(model, of)),
+                "what": title_of(kind),
+                "light": lights(name, kind),
+                "kappa": kappa,
+                "beaten": [floor for floor, one in beside.items() if above(kappa, one)],
+                "floors": beside,
+                "pairs": scores.get(f"pair_accuracy{suffix}") if of_pairs else None,
+                "flips": scores.get(f"flip_rate{suffix}") if of_pairs else None,
+                "first_place": scores.get(f"first_place{suffix}") if of_pairs else None,
+                "unreadable": scores.get(f"{prefix}unreadable{suffix if of_pairs else ''}"),
+                "length": scores.get(f"{prefix}length_correlation{suffix if of_pairs else ''}"),
+                "seen": learnt,
+                "missing": not scores,
+            }
+        )
+    return rows
 
 
-def lights(config: Config, results: Path) -> dict[str, Light]:
-    """The light of every grader of the run."""
-    return {name: grader_light(config, name, measured_of(config, results, name)) for name in all_graders(config)}
-
-
-def grader_light(config: Config, name: str, scores: Measured) -> Light:
-    """The light of one grader: on its labels, where it has some, else on the pairs."""
-    model = config.models[name]
-    if isinstance(model, RewardModel):  # it gives no label that a kappa could be made of
-        return light_of(scores, None, None)
-    return light_of(scores, release_for(config, name), rubric_of_pairs(model))
-
-
-def rubric_of_pairs(model: Model) -> str | None:
-    """The first card by which a judge judges pairs; None for a reward model or classifiers."""
-    return next(iter(model.pairs), None) if isinstance(model, JudgeModel) else None
-
-
-def summary_row(config: Config, results: Path, name: str) -> dict[str, Any]:
-    """One line of the table of graders."""
-    scores = measured_of(config, results, name)
-    model = config.models[name]
-    rubric, release = rubric_of_pairs(model), release_for(config, name)
-    suffix = f"/{rubric}" if rubric else ""
-    return {
-        "name": name,
-        "label": label_of(config, name),
-        "kind": next(word for kind, word in KINDS.items() if isinstance(model, kind)),
-        "light": grader_light(config, name, scores),
-        "kappa": scores.get(f"{release}:mean_weighted_kappa"),
-        "pairs": scores.get(f"pair_accuracy{suffix}"),
-        "flips": scores.get(f"flip_rate{suffix}"),
-        "first_place": scores.get(f"first_place{suffix}"),
-        "unreadable": scores.get("unreadable") or scores.get(f"{release}:unreadable"),
-        "length": scores.get(f"{release}:length_correlation") or scores.get(f"length_correlation{suffix}"),
-        "seen": any(one.value for metric, one in scores.items() if metric.endswith(":seen_in_training")),
-        "missing": not scores,
-    }
+def above(score: Score | None, floor: Score) -> bool:
+    """Whether a grader's kappa lies above a floor's; a floor that never varies has 0."""
+    return score is not None and score.value is not None and score.value > (floor.value or 0.0)
 
 
 COLUMNS = (
@@ -103,7 +116,7 @@ def dimension_tables(config: Config, results: Path) -> list[dict[str, Any]]:
     """For each grader and labelled release, every measure by dimension."""
     tables = []
     for name in all_graders(config):
-        scores = measured_of(config, results, name)
+        scores, floors = measured_of(config, results, name), floors_of(results, name)
         for release in LABEL_SOURCES:
             start = f"{release}:weighted_kappa/"
             criteria = [metric.removeprefix(start) for metric in scores if metric.startswith(start)]
@@ -114,6 +127,7 @@ def dimension_tables(config: Config, results: Path) -> list[dict[str, Any]]:
                     "criterion": called(criterion),
                     "n": scores[f"{release}:accuracy/{criterion}"].n,
                     "cells": [scores.get(f"{release}:{column}/{criterion}") for column in COLUMNS],
+                    "floor": best_floor(floors, f"{start}{criterion}"),
                 }
                 for criterion in criteria
             ]
@@ -128,6 +142,12 @@ def dimension_tables(config: Config, results: Path) -> list[dict[str, Any]]:
     return tables
 
 
+def best_floor(floors: Mapping[str, Mapping[str, Score]], metric: str) -> tuple[str, float] | None:
+    """The floor with the highest value of a measure, and that value; None where none was measured."""
+    values = [(floor, of[metric].value or 0.0) for floor, of in floors.items() if metric in of]
+    return max(values, key=lambda pair: pair[1], default=None)
+
+
 def agreement_figure(config: Config, results: Path) -> str:
     """Weighted kappa of every grader and dimension."""
     table = []
@@ -136,7 +156,7 @@ def agreement_figure(config: Config, results: Path) -> str:
             release, _, rest = metric.partition(":")
             if not rest.startswith("weighted_kappa/") or one.value is None:
                 continue
-            if release != release_for(config, name):
+            if release != next(iter(releases_for(config, name)), None):
                 continue
             criterion = called(rest.partition("/")[2])
             shown = {"criterion": criterion, "grader": label_of(config, name)}
@@ -148,7 +168,7 @@ def reward_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     """Reward models on the same labels: rank correlation with desired labels, and AUC by dimension."""
     rows = []
     for name in graders_of(config):
-        scores, release = measured_of(config, results, name), release_for(config, name)
+        scores, release = measured_of(config, results, name), taxonomy_release(config, name)
         desired = scores.get(f"{release}:desired_correlation")
         if desired is None:
             continue
@@ -292,7 +312,8 @@ def pair_rows(config: Config, results: Path) -> list[dict[str, Any]]:
                 continue
             pairs = found["flip_rate"].n + found["flip_rate"].missing
             title = read_rubric(rubric).rubric.title
-            rows.append({"name": name, "label": label_of(config, name), "title": title, "pairs": pairs, **found})
+            shown = {"name": name, "kind": rubric, "label": label_of(config, name), "title": title, "pairs": pairs}
+            rows.append({**shown, **found})
     return rows
 
 
@@ -320,13 +341,14 @@ def rubric_rows(config: Config) -> list[dict[str, str]]:
     return rows
 
 
-def trust_section(config: Config, results: Path) -> dict[str, Any] | None:
+def trust_section(config: Config, results: Path, lights: LightOf) -> dict[str, Any] | None:
     """Everything that the page on trust shows; None in a run without graders that are models."""
     names = all_graders(config)
     if not names:
         return None
     return {
-        "rows": [summary_row(config, results, name) for name in names],
+        "rows": [row for name in names for row in summary_rows(config, results, name, lights)],
+        "floors": FLOORS,
         "notices": {label_of(config, name): config.models[name].notice for name in names if config.models[name].notice},
         "green": GREEN,
         "amber": AMBER,

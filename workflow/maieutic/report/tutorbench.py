@@ -17,6 +17,7 @@ from maieutic.models import BaselineModel
 from maieutic.records import Item, Picture, Reply, read_records
 from maieutic.report.browser import judge_grades, short, thumbnail
 from maieutic.report.figures import raters_chart
+from maieutic.report.lights import kinds_on
 from maieutic.report.tables import REFERENCE, breakdown_scores, label_of, read_items, rows_of, score_file
 from maieutic.report.tutorbench_figures import (
     BENCHMARK,
@@ -28,7 +29,7 @@ from maieutic.report.tutorbench_figures import (
     figure_of,
     shown_level,
 )
-from maieutic.settings import Config, takes, tutors_on
+from maieutic.settings import Config, judges_of_card, takes, tutors_on
 
 PRINTED = REFERENCE / "tutorbench_tables.csv"
 TABLE_1 = ("modality/text", "modality/multimodal", OVERALL)
@@ -126,6 +127,7 @@ def reading_rows(config: Config, scores: Found) -> list[dict[str, Any]]:
 def rater_section(config: Config, results: Path) -> list[dict[str, Any]]:
     """Figure 6: each judge beside the people who rated the same criteria."""
     found = []
+    kinds = kinds_on(config, pooled_cards(config, BENCHMARK), lambda card: judges_of_card(config, card))
     for judge in pooled_judges(config, BENCHMARK) if config.run.human_labels else []:
         scores = score_file(results / "scores" / "raters" / BENCHMARK / f"{judge}.json")
         mine = {one.metric: one for one in scores if one.model == judge}
@@ -136,6 +138,7 @@ def rater_section(config: Config, results: Path) -> list[dict[str, Any]]:
         found.append(
             {
                 "judge": judge,
+                "kinds": [(name, kind) for name, kind in kinds if name == judge],
                 "svg": raters_chart([one.value or 0.0 for one in people], mine["agreement"].value),
                 "agreement": mine["agreement"],
                 "mean": next(one for one in scores if one.metric == "mean_agreement"),
@@ -233,6 +236,7 @@ def tutorbench_section(config: Config, results: Path) -> dict[str, Any] | None:
         )
     return {
         "judge": leading_judge(config, BENCHMARK),
+        "kinds": kinds_on(config, cards, lambda card: judges_of_card(config, card)[:1]),
         "paper": paper_rows(printed),
         "raters": rater_section(config, results),
         "printed_raters": [one for one in printed if one.where == "section 3.7"],

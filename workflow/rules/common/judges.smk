@@ -28,10 +28,17 @@ def reply_rubric_files(wildcards):
     return rubric_files_of(reply_rubrics(wildcards.model, wildcards.benchmark))
 
 
+def told_releases(judge):
+    """The releases whose replies one judge is asked about: those it is checked on, and those it predicts."""
+    return [*judging.releases_for(checked, judge), *judging.predicted_releases(checked, judge)]
+
+
 def label_rubrics(judge):
-    """That by which a judge is checked on the labelled releases, if there is one."""
-    loaded = judge_work.rubric_for_labels(JUDGES[judge])
-    return [loaded.name] if loaded else []
+    """The rubrics by which a judge is checked on the labelled releases, and predicts others."""
+    loaded = [
+        judge_work.rubric_for_labels(JUDGES[judge], source) for source in told_releases(judge)
+    ]
+    return list(dict.fromkeys(one.name for one in loaded))
 
 
 def label_rubric_files(wildcards):
@@ -66,10 +73,13 @@ def trust_code():
     return code(
         "datasets/mrbench.py",
         "datasets/kmp.py",
+        "datasets/mr_gsm8k.py",
         "graders/judges.py",
+        "graders/numerals.py",
         "judges/agreement.py",
         "judges/alignment.py",
         "judges/cases.py",
+        "judges/floors.py",
         "judges/labels.py",
         "judges/pairs.py",
         "judges/ppi.py",
@@ -176,11 +186,6 @@ def grading_rubrics(wildcards):
     return rubric_files_of(names)
 
 
-def judged_releases(judge):
-    """The labelled releases that a judge is checked on."""
-    return checked.run.labels if judging.checked_on_labels(checked, judge) else []
-
-
 def labels_of(release):
     """The files of a labelled release that graders are compared with."""
     return [f"results/labels/{release}/{kind}.jsonl" for kind in ("items", "replies", "labels")]
@@ -192,14 +197,36 @@ def labels_folder(wildcards, input):
 
 
 def label_files(wildcards):
-    """The labelled releases that one judge is checked on."""
-    return [file for release in judged_releases(wildcards.model) for file in labels_of(release)]
+    """The files of the releases whose replies one judge is asked about."""
+    return [file for release in told_releases(wildcards.model) for file in labels_of(release)]
 
 
 def label_folders(wildcards):
-    """Their folders, as arguments."""
-    folders = " ".join(f"results/labels/{release}" for release in judged_releases(wildcards.model))
+    """The folders of the releases whose replies one judge is asked about, as an argument."""
+    folders = " ".join(f"results/labels/{release}" for release in told_releases(wildcards.model))
     return f"--labels {folders}" if folders else ""
+
+
+def checked_label_files(wildcards):
+    """The files of the labelled releases that one judge is checked on."""
+    releases = judging.releases_for(checked, wildcards.model)
+    return [file for release in releases for file in labels_of(release)]
+
+
+def checked_label_folders(wildcards):
+    """The folders of the labelled releases that one judge is checked on, as an argument."""
+    releases = judging.releases_for(checked, wildcards.model)
+    folders = " ".join(f"results/labels/{release}" for release in releases)
+    return f"--labels {folders}" if folders else ""
+
+
+def submission_files():
+    """The predictions of each judge on the releases without labels, in the form of the shared task."""
+    return [
+        f"results/predictions/{release}/{judge}/predictions.zip"
+        for judge in JUDGES
+        for release in judging.predicted_releases(checked, judge)
+    ]
 
 
 def label_limit(wildcards):
@@ -221,12 +248,12 @@ def pairs_argument(wildcards, input):
 
 
 # Reward models are compared with the labels of one release, classifiers with those that they were held back from.
-REWARD_RELEASE = (checked.run.labels or ["mrbench"])[0]
+REWARD_RELEASE = judging.reward_release(checked)
 
 
 def last_checks():
     """The last check of a run with judges: it fails where too much could not be read."""
-    return ["results/report/judges.json"] if JUDGES else []
+    return ["results/report/judges.json", *submission_files()] if JUDGES else []
 
 
 def trust_files():
@@ -234,7 +261,7 @@ def trust_files():
     graders = [*REWARD_MODELS, *CLASSIFIERS, *JUDGES]
     files = [f"results/scores/trust/{name}.json" for name in graders]
     files += [f"results/scores/bridge_pairs/{name}.json" for name in JUDGES]
-    files += [f"results/scores/labels/{release}.json" for release in RELEASES]
+    files += [f"results/scores/labels/{release}.json" for release in TAXONOMY_RELEASES]
     files += [f"results/labels/{release}/statistics.json" for release in RELEASES]
     files += [file for name in JUDGES for file in all_judge_files(name)]
     files += [f"results/grades/labelled/{name}.jsonl" for name in JUDGES]

@@ -1,0 +1,266 @@
+"""What people's labels say of a judge: by kind of verdict, beside floors, on whatever release the run names."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from maieutic.datasets.mr_gsm8k import ERROR_REASON
+from maieutic.datasets.mrbench import SHARED_TASK
+from maieutic.datasets.sources import read_source
+from maieutic.errors import UserError
+from maieutic.judges import selection
+from maieutic.judges.alignment import align_judge
+from maieutic.judges.floors import FLOORS, KEYWORDS, MAJORITY, TFIDF, floor_verdicts
+from maieutic.judges.labels import LABEL_SOURCES, make_labels, read_labels
+from maieutic.judges.submission import write_submission
+from maieutic.judges.validation import validate_criteria_on_labels, validate_judge
+from maieutic.judges.work import rubric_for_labels, work_on_labels
+from maieutic.models import JudgeModel
+from maieutic.records import Judgement, Labelling, Score, Verdict, write_records
+from maieutic.report.lights import kind_on, kinds_of, lights
+from maieutic.settings import Config, check_config
+from running import NO_GRADERS
+
+FILES = ("Claude", "GPT3_5", "llama2_70b", "mammoth_70B", "metamath_70B", "wizardmath_70B")
+REASONS = "mr_gsm8k_reasons"
+KMP = [f"kmpbench/{task}" for task in ("fqa", "ec", "gen_followup", "gen_similar", "dialogue")]
+PUBLISHED = ["kmpbench/ec_stepverify"]
+
+
+def configuration(edition: str = "demo", **run: object) -> Config:
+    merged: dict[str, Any] = {}
+    for name in ("models", "datasets", "config"):
+        merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    merged["run"] |= {"tutors": ["echo"], "tasks": PUBLISHED if edition == "published" else KMP, **NO_GRADERS, **run}
+    return check_config({**merged, "edition": edition, "data_dir": "resources"})
+
+
+@pytest.fixture(scope="module")
+def reasons(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The labelled release of graded reasons, made of the published files."""
+    folder = tmp_path_factory.mktemp("labels") / REASONS
+    paths = [data / f"mr_gsm8k/gpt4-grading/{name}_eval_results.json" for name in FILES]
+    make_labels(REASONS, [read_source(path, "json") for path in paths], folder)
+    return folder
+
+
+def test_851_graded_reasons_are_read(reasons: Path) -> None:
+    labels = read_labels(reasons)
+    assert (len(labels.items), len(labels.replies), len(labels.labels)) == (590, 851, 851)
+    assert Counter(one.label for one in labels.labels) == {"correct": 365, "incorrect": 486}
+    assert Counter(one.model for one in labels.replies) == {
+        "claude2": 326, "gpt3_5": 173, "llama2": 323, "mammoth_70B": 4, "metamath_70B": 22, "wizardmath_70B": 3,
+    }  # fmt: skip
+    counts = json.loads((reasons / "statistics.json").read_text())["all"]
+    assert (counts["dialogues"], counts["responses"]) == (590, 851)
+
+
+def test_an_unknown_verdict_is_refused_by_name(tmp_path: Path) -> None:
+    records = read_source(Path("resources/demo/mr_gsm8k/graded_reasons.json"), "json")
+    records[3]["error_reason_correctness"] = "maybe"
+    with pytest.raises(UserError, match=rf"{records[3]['uuid']}.*no such verdict 'maybe'"):
+        make_labels(REASONS, [records], tmp_path)
+
+
+def judged(labels: Path, say: Any) -> list[Judgement]:
+    """What a judge of reasons says of every labelled reason."""
+    return [
+        Judgement(
+            id=one.id, task=REASONS, model=one.model, rubric="kmp_error_reason", key="k", raw="",
+            verdicts=[Verdict(criterion=ERROR_REASON, value=say(one.label))],
+        )
+        for one in read_labels(labels).labels
+    ]  # fmt: skip
+
+
+def scores_in(path: Path) -> list[Score]:
+    return [Score.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))]
+
+
+def test_the_judge_of_reasons_is_asked_about_all_of_them_and_validated(reasons: Path, tmp_path: Path) -> None:
+    judge = JudgeModel(engine="judge", model="x", rubrics=["kmp_error_reason"])
+    work = work_on_labels(judge, [reasons], None, 1)
+    assert len(work) == 851, "also those whose step the rubric's `when` would leave out"
+    assert {tuple(case.criteria) for _, case in work} == {(ERROR_REASON,)}
+    assert all(case.replies["response_1"] for _, case in work)
+    for name, say, kappa in (("right", str, 1.0), ("always", lambda label: "correct", 0.0)):
+        write_records(tmp_path / f"{name}.jsonl", judged(reasons, say))
+        out = tmp_path / f"{name}.json"
+        validate_judge(name, tmp_path / f"{name}.jsonl", [reasons], None, out, tmp_path / "pairs.json", 100, 1)
+        found = {(one.model, one.metric): one for one in scores_in(out) if one.scoring == "robust"}
+        own = found[name, f"{REASONS}:mean_weighted_kappa"]
+        assert (own.value, own.n) == (pytest.approx(kappa), 851)
+        floors = {floor: found[floor, f"{REASONS}:mean_weighted_kappa"] for floor in FLOORS}
+        assert {floor: one.grader for floor, one in floors.items()} == dict.fromkeys(FLOORS, name)
+        assert floors[MAJORITY].value == pytest.approx(0.0) and 0.1 < floors[TFIDF].value < 0.4
+        assert all(one.n == 851 for one in floors.values())
+
+
+def test_floors_on_mrbench_are_far_above_chance_and_see_no_problem_of_their_own(data: Path, tmp_path: Path) -> None:
+    """Word counts reach a mean kappa above one half on V1: what a judge has to beat."""
+    make_labels("mrbench", [read_source(data / "mrbench/MRBench_V1.json", "json")], tmp_path / "mrbench")
+    labels = read_labels(tmp_path / "mrbench")
+    said = floor_verdicts(labels, 1)
+    gold = {(one.id, one.model, one.criterion): one.label for one in labels.labels}
+    for floor in FLOORS:
+        assert set(said[floor]) == set(gold), floor
+    tone = {key: label for key, label in gold.items() if key[2] == "Tutor_Tone"}
+    assert Counter(said[MAJORITY][key] for key in tone) == {"Neutral": 1589}
+    right = {floor: sum(said[floor][key] == label for key, label in gold.items()) / len(gold) for floor in FLOORS}
+    assert right[TFIDF] > right[MAJORITY] + 0.05 > 0.7
+    assert len({said[KEYWORDS][key] for key in tone}) == 2
+
+
+def test_word_counts_cannot_copy_the_label_of_the_same_problem(tmp_path: Path) -> None:
+    """Where every problem has words of its own and a random label, a classifier that saw them would be right."""
+    make_labels(REASONS, [read_source(Path("resources/demo/mr_gsm8k/graded_reasons.json"), "json")], tmp_path)
+    labels = read_labels(tmp_path)
+    assert len({one.problem for one in labels.labels}) > 1
+    alone = labels._replace(labels=[one.model_copy(update={"problem": "the same"}) for one in labels.labels])
+    most = Counter(one.label for one in labels.labels).most_common(1)[0][0]
+    assert set(floor_verdicts(alone, 1)[TFIDF].values()) == {most}, "one problem: nothing is left to learn from"
+
+
+def test_classifiers_have_their_floors_too(tmp_path: Path) -> None:
+    make_labels("mrbench", [read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")], tmp_path / "mrbench")
+    labels = read_labels(tmp_path / "mrbench")
+    held = [
+        Labelling(id=f"{one.id}-{one.model}", dialogue=one.id, criterion=one.criterion, label=int(one.label != "No"),
+                  probability=0.9, tokens=5)
+        for one in labels.labels
+        if one.criterion == "Actionability"
+    ]  # fmt: skip
+    write_records(tmp_path / "heldout.jsonl", held)
+    validate_criteria_on_labels("c", tmp_path / "mrbench", tmp_path / "heldout.jsonl", tmp_path / "o.json", 100, 1)
+    found = {(one.model, one.metric): one for one in scores_in(tmp_path / "o.json") if one.scoring == "robust"}
+    metric = "mrbench:accuracy/binary Actionability"
+    assert {model for model, name in found if name == metric} == {"c", *FLOORS}
+    assert found["c", metric].value == pytest.approx(sum(one.label for one in held) / len(held))
+    assert found[MAJORITY, metric].n == len(held)
+
+
+NAMED = [
+    ([], [], []),
+    (["mrbench_v2", "mrbench"], ["demo-judge"], ["mrbench", "mrbench_v2"]),
+    (["mr_gsm8k_reasons"], ["demo-judge"], ["mr_gsm8k_reasons"]),
+    (["mrbench_v3"], [], ["mrbench_v3"]),
+    (None, ["demo-judge"], ["mrbench", "mr_gsm8k_reasons"]),
+    (None, ["demo-critic"], ["mrbench"]),
+    (None, [], []),
+]
+
+
+@pytest.mark.parametrize(("named", "judges", "read"), NAMED)
+def test_what_the_run_names_is_read_and_else_what_fits(
+    named: list[str] | None, judges: list[str], read: list[str]
+) -> None:
+    """`run.labels` is never dropped: a release that no judge fits is still read for its tables."""
+    tasks = {"demo-judge": [*PUBLISHED, "mrbench"], "demo-critic": ["mrbench"]}.get("".join(judges), PUBLISHED)
+    config = configuration("published", labels=named, judges=judges, tasks=tasks)
+    assert selection.label_sources(config) == read
+
+
+@pytest.mark.parametrize(
+    ("run", "why"),
+    [
+        ({"labels": ["mrbench_v9"]}, r"run\.labels\[0\].*mrbench_v9.*did you mean|run\.labels\[0\]"),
+        ({"labels": ["mrbench", "mrbench"]}, r"run\.labels\[1\]: mrbench is listed twice"),
+        ({"labels": ["mrbench_v3_test"]}, r"run\.labels\[0\]: mrbench_v3_test has no labels.*known: mrbench,"),
+        ({"predictions": ["mrbench"]}, r"run\.predictions\[0\]: mrbench has people's labels already"),
+        ({"predictions": ["mrbench_v3_test"]}, r"run\.predictions: no judge of run\.judges has a rubric for it"),
+    ],
+)
+def test_releases_that_cannot_be_used_are_refused(run: dict[str, object], why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        configuration("published", **run)
+
+
+def test_kinds_of_a_judge_are_its_rubrics() -> None:
+    config = configuration(judges=["demo-judge"], tasks=[*KMP, "mrbench"])
+    kinds = kinds_of(config, "demo-judge")
+    assert kinds[:2] == ["mrbench_taxonomy", "kmp_error_reason"], "those that are checked on labels come first"
+    assert {"kmp_dialogue_short", "kmp_error_types", "pairs_json", "kmp_similar_short"} <= set(kinds)
+    card = next(one.card for one in config.cards.values() if one.card.task == "dialogue")
+    assert kind_on(config, "demo-judge", card, "overall") == "kmp_dialogue_short"
+    assert kind_on(config, "demo-judge", card, "error_factual_error") == "kmp_error_types"
+    assert kind_on(config, "nobody", card) is None
+
+
+def test_a_light_that_was_earned_on_one_kind_says_nothing_of_another(tmp_path: Path) -> None:
+    config = configuration(judges=["demo-judge"], tasks=[*KMP, "mrbench"])
+    common = {"task": "trust", "model": "demo-judge", "scoring": "robust", "headline": False, "missing": 0}
+    told = [
+        Score(**common, metric="mrbench:mean_weighted_kappa", value=0.7, low=0.6, high=0.8, n=1589, clusters=157),
+        Score(
+            **common, metric="mr_gsm8k_reasons:mean_weighted_kappa", value=0.5, low=0.4, high=0.6, n=851, clusters=99
+        ),
+        Score(**common, metric="flip_rate/pairs_json", value=0.9, low=0.8, high=1.0, n=482, clusters=167),
+        Score(**common, metric="pair_accuracy/pairs_json", value=0.5, low=0.4, high=0.6, n=964, clusters=167),
+    ]
+    (tmp_path / "scores/trust").mkdir(parents=True)
+    (tmp_path / "scores/trust/demo-judge.json").write_text(json.dumps([one.model_dump() for one in told]))
+    light = lights(config, tmp_path)
+    colours = {kind: light("demo-judge", kind).colour for kind in kinds_of(config, "demo-judge")}
+    assert colours["mrbench_taxonomy"] == "green", "a place that is judged on pairs is not judged on labels"
+    assert (colours["kmp_error_reason"], colours["pairs_json"]) == ("amber", "red")
+    others = set(colours) - {"mrbench_taxonomy", "kmp_error_reason", "pairs_json"}
+    assert others and {colours[kind] for kind in others} == {"none"}
+    assert light("demo-judge", "kmp_dialogue_short").words == "not validated here"
+    assert "MRBench V1, demo edition, 1,589 replies" in light("demo-judge", "mrbench_taxonomy").told
+    assert "Bridge pairs, demo edition, 482" in light("demo-judge", "pairs_json").told
+
+
+def test_labels_of_this_runs_replies_speak_for_comparisons(tmp_path: Path) -> None:
+    people = tmp_path / "people.csv"
+    verdicts = ("win", "tie", "lose")
+    rows = [f"dialogue,d{n},echo,overall,{verdicts[n % 3]},a" for n in range(45)]
+    people.write_text("\n".join(["task,item,tutor,criterion,label,annotator", *rows]))
+    judgements = [
+        Judgement(id=f"d{n}", task="dialogue", model="echo", rubric="kmp_dialogue_short", key="k", raw="",
+                  verdicts=[Verdict(criterion="overall", value=None if n >= 42 else verdicts[n % 3])])
+        for n in range(45)
+    ]  # fmt: skip
+    write_records(tmp_path / "judged.jsonl", judgements)
+    out = tmp_path / "scores/alignment/demo-judge.json"
+    align_judge("demo-judge", [tmp_path / "judged.jsonl"], people, out, 100, 1)
+    [kappa] = [one for one in scores_in(out) if one.metric == "weighted_kappa"]
+    assert (kappa.value, kappa.n, kappa.missing) == (1.0, 42, 3)
+    config = configuration(judges=["demo-judge"], tasks=KMP, human_labels=str(people))
+    found = lights(config, tmp_path)("demo-judge", "kmp_dialogue_short")
+    assert (found.colour, "people.csv" in found.data) == ("amber", True), "7 % of its verdicts cannot be read"
+
+
+def test_the_test_set_is_predicted_as_the_shared_task_takes_it(data: Path, tmp_path: Path) -> None:
+    source = data / "mrbench/mrbench_v3_testset.json"
+    release = "mrbench_v3_test"
+    make_labels(release, [read_source(source, "json")], tmp_path / release)
+    judge = JudgeModel(engine="judge", model="x", rubrics=["mrbench_taxonomy"])
+    loaded = rubric_for_labels(judge, release)
+    assert loaded is not None and loaded.name == "mrbench_taxonomy"
+    work = work_on_labels(judge, [tmp_path / release], 14, 1)
+    assert len(work) == 1547, "all of them: a sample is no submission"
+    assert {tuple(case.criteria) for _, case in work} == {SHARED_TASK}
+    told = [
+        Judgement(id=case.id, task=release, model=case.model, rubric="mrbench_taxonomy", key="k", raw="",
+                  verdicts=[Verdict(criterion=name, value=None if number == 0 else "Yes") for name in SHARED_TASK])
+        for number, (_, case) in enumerate(work)
+    ]  # fmt: skip
+    write_records(tmp_path / "told.jsonl", told)
+    packed = tmp_path / "predictions.zip"
+    write_submission(release, source, tmp_path / "told.jsonl", tmp_path / "predictions.json", packed)
+    with zipfile.ZipFile(packed) as archive:
+        assert archive.namelist() == ["predictions.json"]
+        found = json.loads(archive.read("predictions.json"))
+    raw = json.loads(source.read_text(encoding="utf-8"))
+    assert len(found) == 191 and sum(len(one["tutor_responses"]) for one in found) == 1547
+    assert [one["conversation_id"] for one in found] == [one["conversation_id"] for one in raw]
+    answers = [reply["annotation"] for one in found for reply in one["tutor_responses"].values()]
+    assert answers.count({}) == 1, "what could not be read has no label that stands for it"
+    assert answers.count(dict.fromkeys(SHARED_TASK, "Yes")) == 1546
+    assert LABEL_SOURCES[release].labelled is False

@@ -1,0 +1,155 @@
+"""The light beside a number: it belongs to a grader and to the kind of verdict that people have checked.
+
+A kind of a judge's verdicts is the rubric that it judges by. Reward models know one kind, which of two replies is
+better; classifiers one, the labels that they were held back from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+
+from maieutic.cards import Card
+from maieutic.judges.alignment import ALL, KAPPA
+from maieutic.judges.labels import LABEL_SOURCES, LabelSource
+from maieutic.judges.lights import NOT_VALIDATED, Light, light_of, light_of_people
+from maieutic.judges.raters import KAPPA as RATED_KAPPA
+from maieutic.judges.rubrics import read_rubric
+from maieutic.judges.selection import judge_cards, judge_entry, judged_benchmarks, releases_for
+from maieutic.judges.work import rubric_for_labels, rubric_of
+from maieutic.models import CriteriaModel, JudgeModel, RewardModel
+from maieutic.records import Score
+from maieutic.report.tables import score_file
+from maieutic.rewards.selection import classifiers_of, graders_of
+from maieutic.score import all_metrics
+from maieutic.settings import Config
+
+PAIRS, LABELS = "pairs", "labels"
+TITLES = {PAIRS: "which of two replies is better", LABELS: "the criteria that they have learnt"}
+BRIDGE = "Bridge pairs"
+Measured = dict[str, Score]
+LightOf = Callable[[str, str], Light]  # of a grader and a kind
+
+
+def all_graders(config: Config) -> list[str]:
+    """Every grader of the run that is a model: judges first."""
+    return [*config.run.judges, *graders_of(config), *classifiers_of(config)]
+
+
+def kinds_of(config: Config, name: str) -> list[str]:
+    """The kinds of verdict that a grader gives in this run: those that were checked on labels first."""
+    model = config.models[name]
+    if isinstance(model, RewardModel):
+        return [PAIRS]
+    if isinstance(model, CriteriaModel):
+        return [LABELS]
+    assert isinstance(model, JudgeModel)
+    checked = [release_rubric(model, release) for release in releases_for(config, name)]
+    used: list[str] = []
+    for benchmark in judged_benchmarks(config, name):
+        for card in judge_cards(config, benchmark, name):
+            loaded = rubric_of(name, model, card)
+            used += [loaded.name, *([loaded.rubric.follow_up.rubric] if loaded.rubric.follow_up else [])]
+    return list(dict.fromkeys([*filter(None, checked), *used, *model.pairs]))
+
+
+def release_rubric(judge: JudgeModel, release: str) -> str | None:
+    """The name of the rubric by which a judge is checked on a release."""
+    loaded = rubric_for_labels(judge, release)
+    return loaded.name if loaded else None
+
+
+def kind_on(config: Config, name: str, card: Card, metric: str | None = None) -> str | None:
+    """The kind of verdict that a grader gives on the replies to a task, or that one of its metrics rests on.
+
+    None of what is no grader of this run.
+    """
+    model = config.models.get(name)
+    if name not in all_graders(config):
+        return None
+    if not isinstance(model, JudgeModel):
+        return PAIRS if isinstance(model, RewardModel) else LABELS
+    loaded = rubric_of(name, model, card)
+    more = loaded.rubric.follow_up
+    asked_after = read_rubric(more.rubric).rubric.criteria if more else {}
+    if more and metric and all_metrics(card)[metric].criterion in asked_after:
+        return more.rubric
+    return loaded.name
+
+
+def kinds_on(config: Config, cards: Iterable[Card], names: Callable[[Card], Iterable[str]]) -> list[tuple[str, str]]:
+    """Each grader of some tasks with each kind of its verdicts on them."""
+    found = [(name, kind_on(config, name, card)) for card in cards for name in names(card)]
+    return list(dict.fromkeys((name, kind) for name, kind in found if kind))
+
+
+def title_of(kind: str) -> str:
+    """What a kind of verdict is called."""
+    return TITLES.get(kind) or read_rubric(kind).rubric.title
+
+
+def release_of(config: Config, name: str, kind: str) -> str | None:
+    """The labelled release on which a kind of verdict was checked: the first one that fits."""
+    model = config.models[name]
+    if isinstance(model, CriteriaModel):
+        return next(iter(releases_for(config, name)), None)
+    if not isinstance(model, JudgeModel):
+        return None
+    return next((source for source in releases_for(config, name) if release_rubric(model, source) == kind), None)
+
+
+def measured_of(config: Config, results: Path, name: str) -> Measured:
+    """What was measured of one grader itself, by metric: on labels, and on the pairs."""
+    folder = results / "scores"
+    scores = score_file(folder / "trust" / f"{name}.json") + score_file(folder / "bridge_pairs" / f"{name}.json")
+    return {one.metric: one for one in scores if one.scoring == "robust" and one.model == name}
+
+
+def light_on(config: Config, results: Path, name: str, kind: str) -> Light:
+    """The light of one grader for one kind of verdict."""
+    model, scores = config.models[name], measured_of(config, results, name)
+    edition = ", demo edition" if config.edition == "demo" else ""
+    if kind == PAIRS or (isinstance(model, JudgeModel) and kind in model.pairs):
+        rubric = None if kind == PAIRS else kind
+        pairs = scores.get("/".join(filter(None, ("pair_accuracy", rubric))))
+        asked = scores.get(f"flip_rate/{rubric}") or pairs
+        data = f"{BRIDGE}{edition}, {asked.n + asked.missing:,}" if asked else ""
+        return light_of(scores, None, rubric)._replace(data=data)
+    if release := release_of(config, name, kind):
+        found = scores.get(f"{release}:mean_weighted_kappa")
+        data = f"{LABEL_SOURCES[release].title}{edition}, {found.n:,} replies" if found else ""
+        return light_of(scores, release, None)._replace(data=data)
+    people = people_kappa(config, results, name, kind) if config.run.human_labels else None
+    if people is None:
+        return NOT_VALIDATED
+    return light_of_people(people)._replace(data=f"{config.run.human_labels}, labels of this run's replies")
+
+
+def people_kappa(config: Config, results: Path, judge: str, kind: str) -> Score | None:
+    """A judge's weighted kappa with the labels that people gave to this run's replies; None where they gave none."""
+    rubric, folder = read_rubric(kind).rubric, results / "scores"
+    found: list[Score] = []
+    if rubric.about_tutor:
+        scores = score_file(folder / "alignment" / f"{judge}.json")
+        found = [one for one in scores if (one.model, one.metric) == (ALL, KAPPA)]
+    elif rubric.kind == "weighted":
+        for benchmark in judged_benchmarks(config, judge):
+            cards = judge_cards(config, benchmark, judge)
+            if any(rubric_of(judge, judge_entry(config, judge), card).name == kind for card in cards):
+                scores = score_file(folder / "raters" / benchmark / f"{judge}.json")
+                found += [one for one in scores if (one.model, one.metric) == (judge, RATED_KAPPA)]
+    elif any(source.fits({name: one.labels for name, one in rubric.criteria.items()}) for source in taxonomies()):
+        scores = score_file(folder / "people" / f"{judge}.json")
+        found = [one for one in scores if (one.metric, one.scoring) == ("mean_weighted_kappa", "robust")]
+    return next((one for one in found if one.n + one.missing), None)
+
+
+def taxonomies() -> list[LabelSource]:
+    """The releases of MRBench's dimensions, in which people label a run's own replies too."""
+    return [source for source in LABEL_SOURCES.values() if source.taxonomy]
+
+
+def lights(config: Config, results: Path) -> LightOf:
+    """The light of each grader and kind of verdict, looked up once."""
+    return cache(lambda name, kind: light_on(config, results, name, kind))
