@@ -25,6 +25,7 @@ from maieutic.models import JudgeModel
 from maieutic.records import Judgement, Labelling, Score, Verdict, write_records
 from maieutic.report.lights import kind_on, kinds_of, lights
 from maieutic.settings import Config, check_config
+from maieutic.uses import used_datasets, used_models
 from running import NO_GRADERS
 
 FILES = ("Claude", "GPT3_5", "llama2_70b", "mammoth_70B", "metamath_70B", "wizardmath_70B")
@@ -264,3 +265,14 @@ def test_the_test_set_is_predicted_as_the_shared_task_takes_it(data: Path, tmp_p
     assert answers.count({}) == 1, "what could not be read has no label that stands for it"
     assert answers.count(dict.fromkeys(SHARED_TASK, "Yes")) == 1546
     assert LABEL_SOURCES[release].labelled is False
+
+
+@pytest.mark.parametrize("judges", [["demo-judge"], ["demo-critic"], []])
+def test_the_effective_configuration_can_be_read_again(judges: list[str]) -> None:
+    """The report reads what save_config has cut down to the run's models and datasets."""
+    config = configuration(judges=judges, tasks=["mrbench"] if judges == ["demo-critic"] else [*KMP, "mrbench"])
+    kept = config.model_dump()
+    kept["models"] = {name: kept["models"][name] for name in used_models(config)}
+    kept["datasets"] = {name: kept["datasets"][name] for name in used_datasets(config)}
+    again = check_config(json.loads(json.dumps(kept)))
+    assert selection.label_sources(again) == selection.label_sources(config)

@@ -155,8 +155,7 @@ def check_labels(config: Config) -> None:
             "run.predictions", "no judge of run.judges has a rubric for it", "name one with mrbench_taxonomy"
         )
     for source in label_sources(config):
-        for dataset in LABEL_SOURCES[source].datasets:
+        for dataset in label_datasets(config, source):
             if dataset not in config.datasets:
                 raise unknown(f"judges/labels.py: {source}", dataset, list(config.datasets), "the registry")
-        for dataset in label_datasets(config, source):
             config.datasets[dataset].copy_of(dataset, config.edition)

@@ -94,9 +94,10 @@ def reward_release(config: Config) -> str:
 
 def label_datasets(config: Config, source: str) -> list[str]:
     """The datasets of a release that this edition has: the demo has one of several."""
-    names = LABEL_SOURCES[source].datasets
-    there = [name for name in names if config.edition == "published" or config.datasets[name].demo is not None]
-    return there or list(names[:1])
+    names = list(LABEL_SOURCES[source].datasets)
+    if config.edition == "published":
+        return names
+    return [name for name in names if (known := config.datasets.get(name)) and known.demo is not None] or names[:1]
 
 
 def releases_for(config: Config, name: str) -> list[str]:
