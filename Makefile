@@ -6,7 +6,7 @@ PYTHON := .venv/driver/bin/python
 SNAKEMAKE := .venv/driver/bin/snakemake
 export PYTHONPATH := $(CURDIR)/workflow
 
-.PHONY: help demo test test-slurm test-containers env driver check format lock recover bench schemas clean
+.PHONY: help demo test test-scale test-slurm test-containers env driver check format lock recover bench schemas clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
@@ -16,6 +16,9 @@ demo: env  ## set up, then run the demo to results/report/index.html
 
 test: env  ## set up, then run the tests
 	$(PYTHON) -m pytest
+
+test-scale: env  ## the published files and eight scripted tutors to the page, some 200,000 requests (minutes)
+	$(PYTHON) -m pytest tests/scale -s
 
 test-slurm: env  ## on a real one-machine cluster, from Debian's packages (root)
 	$(PYTHON) -m pytest tests/slurm
@@ -44,8 +47,9 @@ format: driver  ## format everything
 lock:  ## compile the locks anew
 	UV=$$(envs/setup --print-uv) envs/lock
 
-schemas: driver  ## write workflow/schemas from the declarations
+schemas: driver  ## write workflow/schemas and resources/shipped.json anew
 	$(PYTHON) -m maieutic export-schemas --out workflow/schemas
+	$(PYTHON) -m maieutic export-shipped --datasets config/datasets.yaml --out resources/shipped.json
 
 recover: driver  ## after a SIGKILL of Snakemake: end its drivers, unlock
 	$(PYTHON) -m maieutic recover --results results

@@ -181,7 +181,7 @@ def test_what_cannot_change_an_answer_does_not_reach_the_job() -> None:
     config = check_config(
         changed(
             "models/m",
-            {**HOSTED, "label": "L", "notice": "N", "paper": "P", "group": "G", "price": {"input": 1, "output": 1}},
+            {**HOSTED, "label": "L", "notice": "N", "paper": "Phi-4", "group": "G", "price": {"input": 1, "output": 1}},
         )
     )
     text = entry_json(config.models["m"])

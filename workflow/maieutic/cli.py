@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import json
 import logging
 import signal
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from maieutic.rewards.loading import Machine
 
 Arguments = argparse.Namespace
+GC_THRESHOLDS = (100_000, 50, 1000)
 Verb = Callable[[Arguments], None]
 
 
@@ -362,14 +364,29 @@ def score(given: Arguments) -> None:
 
 def config(given: Arguments) -> None:
     from maieutic.commands import save_config
+    from maieutic.files import write_json
 
     save_config(given.settings, given.out)
+    if given.provenance_out:
+        write_json(given.provenance_out, json.loads(given.provenance))
 
 
 def report(given: Arguments) -> None:
     from maieutic.report import build_report
 
-    build_report(given.config, given.results, given.out, given.missing_ok)
+    build_report(given.config, given.results, given.out, given.missing_ok, given.provenance)
+
+
+def check_report(given: Arguments) -> None:
+    from maieutic.report import check_report
+
+    check_report(given.problems, given.out, given.failed)
+
+
+def shipped(given: Arguments) -> None:
+    from maieutic.provenance import write_shipped
+
+    write_shipped(given.datasets, given.out)
 
 
 def recover(given: Arguments) -> None:
@@ -484,7 +501,9 @@ def parser() -> argparse.ArgumentParser:
          model=need, resamples=seed, seed=seed)  # fmt: skip
     verb("validate-criteria", validate_criteria, "criteria classifiers on labels and pairs",
          "pairs", "heldout", "bridge", "out", model=need, resamples=seed, seed=seed)  # fmt: skip
-    verb("save-config", config, "write the effective configuration", "out", settings=need)
+    verb("save-config", config, "write the effective configuration, and what the run was made of", "out", settings=need,
+         provenance={}, provenance_out={"type": Path})  # fmt: skip
+    verb("check-report", check_report, "fail where a part of the page could not be made", "problems", "out", "failed")
     verb(
         "build-report",
         report,
@@ -493,11 +512,13 @@ def parser() -> argparse.ArgumentParser:
         "results",
         "out",
         missing_ok={"action": "store_true"},
+        provenance={"type": Path},
     )
     from maieutic.cli_rubrics import add_verbs
 
     add_verbs(verb, judge)
     verb("recover", recover, "end drivers that outlived Snakemake", "results")
+    verb("export-shipped", shipped, "write the checksums of what this version ships", "datasets", "out")
     verb("export-schemas", schemas, "write the JSON schemas of config, cards and records", "out")
     return top
 
@@ -512,6 +533,9 @@ def interrupt(*_: object) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Run one verb. A fault that the user can mend is one line and exit code 2."""
     given = parser().parse_args(arguments)
+    # Records are hundreds of thousands of small objects that live to a verb's end. Looking for cycles among them again
+    # and again took more than half of a report's time.
+    gc.set_threshold(*GC_THRESHOLDS)
     log_to(given.log)
     signal.signal(signal.SIGTERM, interrupt)
     try:

@@ -97,7 +97,9 @@ class Model(Entry):
 
     label: str | None = Field(None, description="Name in the report; default: the entry's key")
     group: str = Field("general", description="Group in the leaderboard")
-    paper: str | None = Field(None, description="Name of this model in the papers' tables")
+    paper: str | dict[str, str] | None = Field(
+        None, description="Name of this model in a paper's table; by benchmark where several print it"
+    )
     notice: str | None = Field(None, description="Caution that stands beside every number of this model")
     needs: Needs = Needs()
 

@@ -265,6 +265,8 @@ class Score(Record):
     n: items in the value; missing: items left out, since a grader's answer cannot be read; unreadable: of n, those
     whose reply cannot be read and counts as wrong. `grader` names the reward model or judge that the number rests on;
     None: a parser. `normal` is half the width of the normal 95 % interval, 1.96 sd / sqrt(n), as some papers print it.
+    floor, ceiling, paper and changed are filled in by the report; changed: a card, prompt, rubric or source file behind
+    the number is not as shipped.
     """
 
     task: str
@@ -284,6 +286,7 @@ class Score(Record):
     floor: float | None = None
     ceiling: float | None = None
     paper: float | None = None
+    changed: bool = False
 
     @property
     def readable(self) -> float | None:

@@ -38,6 +38,7 @@ from maieutic.models import (
     WeightsOnly,
 )
 from maieutic.names import check_names
+from maieutic.printed import check_papers
 from maieutic.registry import check_entry, unknown
 from maieutic.rewards.checks import check_graders
 
@@ -106,6 +107,12 @@ class Containers(Entry):
 class Report(Entry):
     """What the page shows."""
 
+    least_readable: float = Field(
+        0.8,
+        ge=0,
+        le=1,
+        description="Share of readable replies below which no value is bold, and a tutor is sorted last",
+    )
     browser_items: int = Field(200, ge=0, description="Items a task in the page's browser; the tables hold all")
     resamples: int = Field(2000, ge=100, description="Bootstrap resamples of every interval")
 
@@ -138,6 +145,7 @@ def check_config(raw: dict[str, Any]) -> Config:
     except ValidationError as error:
         raise first_fault(error) from None
     check_names_of_tutors(config)
+    check_papers(config.models)
     if config.data_dir is not None and config.edition == "published" and not Path(config.data_dir).is_dir():
         raise UserError(
             "data_dir", f"{config.data_dir} is not a folder", "name the folder with the published files, or null"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 
-from maieutic import cards, cluster, commands, images, preflight, settings, uses
+from maieutic import cards, cluster, commands, images, preflight, provenance, settings, uses
 from maieutic.errors import UserError
 from maieutic.judges import checks as judge_checks
 from maieutic.judges import rubrics

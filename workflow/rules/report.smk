@@ -3,21 +3,25 @@
 
 rule save_config:
     output:
-        "results/report/config.yaml",
+        config="results/report/config.yaml",
+        provenance="results/report/provenance.json",
     log:
         "results/logs/save_config.log",
     localrule: True
     container:
         config["containers"]["driver"]
     params:
-        settings=lambda wildcards: run_config(),
+        settings=lambda wildcards: run_config().model_dump_json(),
+        provenance=lambda wildcards: run_provenance(),
     shell:
-        '"$DRIVER" -m maieutic save-config --settings {params.settings:q} --out {output} --log {log}'
+        '"$DRIVER" -m maieutic save-config --settings {params.settings:q} --out {output.config}'
+        " --provenance {params.provenance:q} --provenance-out {output.provenance} --log {log}"
 
 
 rule build_report:
     input:
         config="results/report/config.yaml",
+        provenance="results/report/provenance.json",
         scores=of_tutors("results/scores/{benchmark}/{model}.json"),
         grades=of_tutors("results/grades/parsed/{benchmark}/{model}.jsonl"),
         replies=of_tutors("results/replies/{benchmark}/{model}.jsonl"),
@@ -47,6 +51,7 @@ rule build_report:
             labels={"what": "every score"},
         ),
         parquet="results/report/scores.parquet",
+        problems="results/report/problems.json",
         trust="results/report/trust.csv",
         runtime=report(
             "results/report/runtime.csv",
@@ -65,8 +70,26 @@ rule build_report:
     params:
         folder=subpath(output.page, parent=True),
     shell:
-        '"$DRIVER" -m maieutic build-report --config {input.config} --results results'
-        " --out {params.folder} --log {log}"
+        '"$DRIVER" -m maieutic build-report --config {input.config} --provenance {input.provenance}'
+        " --results results --out {params.folder} --log {log}"
+
+
+rule check_report:
+    """After the report is written: a run in which a part of the page could not be made has failed."""
+    input:
+        problems="results/report/problems.json",
+    output:
+        "results/report/whole.json",
+    log:
+        "results/logs/check_report.log",
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        failed="results/.last_check.json",
+    shell:
+        '"$DRIVER" -m maieutic check-report --problems {input.problems} --out {output}'
+        " --failed {params.failed} --log {log}"
 
 
 rule check_judges:
@@ -92,7 +115,7 @@ rule check_judges:
             judging.unreadable_limit(checked, name) for name in {**JUDGES, **TAGGERS}
         ],
         judges=list({**JUDGES, **TAGGERS}),
-        failed="results/.unreadable.json",
+        failed="results/.last_check.json",
     shell:
         '"$DRIVER" -m maieutic check-judges --judgements {input.judgements} --judges {params.judges} --limits {params.limits}'
         " --failed {params.failed} --out {output} --log {log}"
@@ -107,9 +130,10 @@ onerror:
     # By the interpreter that runs this: a hook has no container.
     # Where the last check has failed, after the report, there is nothing to add.
     shell(
-        "if [ -e results/.unreadable.json ]; then"
-        " echo 'the report is whole: results/report/index.html' >&2; exit; fi;"
+        "if [ -e results/.last_check.json ]; then"
+        " echo 'the report is there: results/report/index.html' >&2; exit; fi;"
         " {sys.executable:q} -m maieutic build-report --config results/.run.yaml --results results"
+        " --provenance results/.provenance.json"
         " --out results/report/partial --missing-ok --log results/logs/build_report.partial.log"
         " && echo 'what is there so far: results/report/partial/index.html' >&2 || true"
     )

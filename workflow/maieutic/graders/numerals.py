@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from fractions import Fraction
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ NOTATIONS = {
 SIGN = r"(?<![\w.)\]%])[-\u2212\u2013]\s?"
 SCALE = r"[ -]?\b(?:hundred|thousand|million|billion|trillion)s?\b"
 NUMERAL = re.compile(
+    rf"(?=[-\d.\u066b\u2212\u2013{CURRENCY}mn])"  # whatever a numeral begins with: most places are no start of one
     rf"(?P<word>(?<!\d )\b(?:minus|negative)\s+)?(?P<sign>{SIGN})?(?P<currency>[{CURRENCY}]\s?(?P<minus>-)?)?"
     r"(?:(?:(?P<whole>\d{1,9})(?:\s+and\s+|\s+|-(?=\d{1,4}/\d)))?(?P<over>\d{1,15})\s?/\s?(?P<under>\d{1,15})(?![\d/])"
     r"|(?:" + "|".join(f"(?P<{name}>{pattern})" for name, (pattern, _, _) in NOTATIONS.items()) + ")"
@@ -112,7 +114,9 @@ def numerals(text: str) -> list[Numeral]:
         before = text[max(0, match.start() - CONTEXT) : match.start()]
         after = text[match.end() : match.end() + CONTEXT]
         bare = not (match["sign"] or match["word"] or match["currency"])
-        if bare and NAME.search(before) and not WORD.search(before):
+        # What stands right before decides which patterns can match at all: most numbers stand in formulas.
+        touching, last = before[-1:], before.rstrip()[-1:]
+        if bare and touching.isalpha() and NAME.search(before) and not WORD.search(before):
             continue
         scale = scale_of(match)
         value = value_of(match)
@@ -122,18 +126,24 @@ def numerals(text: str) -> list[Numeral]:
             scale, after = 1.0, str(match["scale"]) + after
         if cents := CENTS.match(after):
             value, cents_end = value + math.copysign(int(cents[1]) / 100, value), match.end() + cents.end()
-        clock = CLOCK_BEFORE.search(before) or CLOCK_AFTER.match(after)
+        clock = (last == ":" and CLOCK_BEFORE.search(before)) or CLOCK_AFTER.match(after)
         found.append(
             Numeral(
                 value * scale,
                 match[0].strip(),
                 match.start(),
                 match.end(),
-                weak(match, before, after),
+                weak(match, before, after, last),
                 "a time or a ratio" if clock else None,
             )
         )
     return settled(found, text)
+
+
+@lru_cache(maxsize=4096)  # the same dialogue stands in several tasks
+def values_in(text: str) -> frozenset[float]:
+    """The numbers of a text."""
+    return frozenset(one.value for one in numerals(text))
 
 
 def value_of(match: re.Match[str]) -> float | None:
@@ -175,14 +185,21 @@ def scale_of(match: re.Match[str]) -> float | None:
     return math.prod(SCALES[word.casefold().removesuffix("s")] for word in re.findall(r"[A-Za-z]+", said))
 
 
-def weak(match: re.Match[str], before: str, after: str) -> bool:
-    """Whether a number tells the circumstances of an answer, as far as its neighbours say."""
-    listed = LIST_PLACE.search(before) and LIST_MARK.match(after)
-    if ORDINAL.match(after) or LABEL.search(before) or listed or GIVEN.search(before) or CIRCUMSTANCE.search(before):
+def weak(match: re.Match[str], before: str, after: str, last: str) -> bool:
+    """Whether a number tells the circumstances of an answer, as far as its neighbours say.
+
+    last: the last character before it that is no blank.
+    """
+    spoken = last.isalpha() or last == "'"
+    if ORDINAL.match(after) or (LIST_MARK.match(after) and LIST_PLACE.search(before)):
+        return True
+    if (spoken or last in ".#") and LABEL.search(before):
+        return True
+    if spoken and (GIVEN.search(before) or CIRCUMSTANCE.search(before)):
         return True
     if match["currency"]:
         return bool(RATE.match(after))
-    return bool(COUNTED.search(before) and NOUN.match(after))
+    return bool(spoken and COUNTED.search(before) and NOUN.match(after))
 
 
 def settled(found: list[Numeral], text: str) -> list[Numeral]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from maieutic.graders.numerals import numerals
+from maieutic.graders.numerals import numerals, values_in
 from maieutic.graders.reading import Reading, plain, unread
 from maieutic.records import Item, Scoring
 
@@ -84,7 +84,6 @@ def reveals(item: Item, text: str) -> Reading:
     if not solution:
         return Reading(None, None, "", "no reference solution", "reveals_answer")
     final = solution[-1].value
-    known = {one.value for said in item.vars.values() for one in numerals(said)}
-    if final in known:
+    if any(final in values_in(said) for said in item.vars.values()):
         return Reading(None, None, "", "the answer already stands in the dialogue", "reveals_answer")
-    return Reading(final in {one.value for one in numerals(text)}, None, "", criterion="reveals_answer")
+    return Reading(final in values_in(text), None, "", criterion="reveals_answer")

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import yaml
 
 from maieutic.errors import UserError
-from maieutic.files import whole_file
+from maieutic.files import whole_file, write_json
 from maieutic.settings import check_config, tutors_of
 
 PARTIAL = "partial"
 
 
-def build_report(config_path: Path, results: Path, out: Path, missing_ok: bool) -> None:
-    """Write index.html, scores.csv, scores.parquet, trust.csv and runtime.csv into the folder `out`.
+def build_report(
+    config_path: Path, results: Path, out: Path, missing_ok: bool, provenance_path: Path | None = None
+) -> None:
+    """Write index.html, scores.csv, scores.parquet, trust.csv, runtime.csv and problems.json into the folder `out`.
 
-    With missing_ok a tutor whose job failed is marked as absent; without it, that is an error. A complete report
-    removes the partial one that an earlier failure left in `out`/partial.
+    With missing_ok a tutor whose job failed is marked as absent; without it, that is an error. A part of the page that
+    cannot be made is a box with its error there, and a line of problems.json. A complete report removes the partial one
+    that an earlier failure left in `out`/partial.
     """
-    from maieutic.report.page import render_page
+    from maieutic.provenance import read_provenance
+    from maieutic.report.page import Run, render_page
     from maieutic.report.tables import breakdown_scores, complete_scores, runtime_table, score_table, trust_table
 
     config = check_config(yaml.safe_load(config_path.read_text(encoding="utf-8")))
-    scores = complete_scores(config, results)
+    provenance = read_provenance(provenance_path) if provenance_path else None
+    scores = complete_scores(config, results, provenance)
     there = {score.model for of in scores.values() for score in of}
     if not missing_ok and (absent := [name for name in tutors_of(config) if name not in there]):
         raise UserError(str(results / "scores"), f"no scores of {', '.join(absent)}", "run again, or give --missing-ok")
@@ -39,7 +45,26 @@ def build_report(config_path: Path, results: Path, out: Path, missing_ok: bool) 
         runtime.to_csv(handle, index=False)
     with whole_file(out / "trust.csv") as handle:
         trust_table(config, results).to_csv(handle, index=False)
+    made = render_page(Run(config, results, scores, provenance), runtime)
     with whole_file(out / "index.html") as handle:
-        handle.write(render_page(config, results, scores, runtime))
+        handle.write(made.html)
+    write_json(out / "problems.json", [problem._asdict() for problem in made.problems])
     if not missing_ok:
         shutil.rmtree(out / PARTIAL, ignore_errors=True)
+
+
+def check_report(problems: Path, out: Path, failed: Path) -> None:
+    """Write `out` for a whole page. Raises UserError naming the parts that could not be made.
+
+    failed: a file that is left then, by which the run's end knows that there is a page all the same.
+    """
+    found = json.loads(problems.read_text(encoding="utf-8"))
+    if found:
+        write_json(failed, found)
+        told = "; ".join(f"{one['part']} ({one['error']})" for one in found)
+        raise UserError(
+            str(problems.parent / "index.html"),
+            f"{len(found)} part{'' if len(found) == 1 else 's'} could not be made: {told}",
+            "the other parts and the tables are whole; see results/logs/build_report.log, and report it",
+        )
+    write_json(out, {"parts": "all made"})

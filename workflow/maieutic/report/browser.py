@@ -6,9 +6,10 @@ import base64
 import io
 import json
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from maieutic.datasets.pictures import on_white
 from maieutic.datasets.sampling import select
@@ -66,25 +67,72 @@ def thumbnail(results: Path, file: str) -> str:
     return f"data:image/jpeg;base64,{base64.b64encode(held.getvalue()).decode()}"
 
 
-def browse(config: Config, results: Path) -> dict[str, Any]:
-    """By benchmark and task, a sample of the items with every tutor's reply; prompts once, by their hash."""
+Place = tuple[str, str, str]  # tutor, task, item
+Outcomes = dict[str, int]
+Readings = dict[tuple[str, str], tuple[Outcomes, list[float]]]  # of a tutor on a task
+
+
+class GradePass(NamedTuple):
+    """What one reading of all grades of a benchmark leaves.
+
+    readings: how the readings behind each card's headline came out, and their values; shown: all grades of the items
+    that the browser holds.
+    """
+
+    readings: Readings
+    shown: dict[Place, list[Grade]]
+
+
+def chosen_items(config: Config, results: Path, benchmark: str) -> dict[str, list[Item]]:
+    """The items of each task that the browser holds: a sample."""
+    names = [loaded.card.task for loaded in benchmarks_of(config)[benchmark]]
+    number, seed = config.report.browser_items, config.run.seed
+    return {name: select(read_items(results, benchmark, name), number, seed) for name in names}
+
+
+def pass_grades(config: Config, results: Path, benchmark: str) -> GradePass:
+    """Read every grade of a benchmark's replies once, and keep what the page needs of them."""
+    cards = [loaded.card for loaded in benchmarks_of(config)[benchmark]]
+    wanted = {
+        (card.task, f"{metric.grader or card.graders[0]}/robust", metric.criterion)
+        for card in cards
+        for metric in [card.metrics[card.headline]]
+    }
+    places = {(task, item.id) for task, items in chosen_items(config, results, benchmark).items() for item in items}
+    readings: Readings = defaultdict(lambda: (defaultdict(int), []))
+    shown: dict[Place, list[Grade]] = defaultdict(list)
+    for model in tutors_of(config):
+        for grade in all_grades(config, results, benchmark, model):
+            if (grade.task, grade.grader, grade.criterion) in wanted:
+                add_reading(readings[model, grade.task], grade)
+            if (grade.task, grade.id) in places:
+                shown[model, grade.task, grade.id].append(grade)
+    return GradePass(readings, shown)
+
+
+def add_reading(to: tuple[Outcomes, list[float]], grade: Grade) -> None:
+    """Count one reading."""
+    outcomes, values = to
+    outcomes[outcome(grade)] += 1
+    if isinstance(grade.value, int | float):
+        values.append(float(grade.value))
+
+
+def browse(config: Config, results: Path, grades: Callable[[str], GradePass]) -> dict[str, Any]:
+    """By benchmark and task, a sample of the items with every tutor's reply; prompts once, by their hash.
+
+    grades: of a benchmark.
+    """
     prompts: dict[str, str] = {}
     tasks: dict[str, list[dict[str, Any]]] = {}
     for benchmark, loadeds in benchmarks_of(config).items():
-        items = {
-            loaded.card.task: select(
-                read_items(results, benchmark, loaded.card.task),
-                config.report.browser_items,
-                config.run.seed,
-            )
-            for loaded in loadeds
-        }
+        items = chosen_items(config, results, benchmark)
         cards = [loaded.card for loaded in loadeds]
         said: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
         for model in tutors_of(config):
             mine = {card.task for card in cards if belongs(config, card, model)}
             shown = {(item.task, item.id) for task in mine for item in items[task]}
-            add_replies(config, results, benchmark, model, shown, said, prompts)
+            add_replies(config, results, benchmark, model, shown, said, prompts, grades(benchmark).shown)
         for task, of in items.items():
             tasks[f"{benchmark}/{task}"] = [
                 {
@@ -133,15 +181,13 @@ def add_replies(
     shown: set[tuple[str, str]],
     said: dict[tuple[str, str], list[dict[str, Any]]],
     prompts: dict[str, str],
+    grades: Mapping[Place, Sequence[Grade]],
 ) -> None:
     """Add one tutor's replies to the shown items."""
     folder = results / "replies" / benchmark
     graded = results / "grades" / "parsed" / benchmark / f"{model}.jsonl"
     if not graded.exists() or not (folder / f"{model}.jsonl").exists():
         return
-    grades: dict[tuple[str, str], list[Grade]] = defaultdict(list)
-    for grade in all_grades(config, results, benchmark, model):
-        grades[grade.task, grade.id].append(grade)
     sent = {}
     if not isinstance(config.models[model], BaselineModel):
         sent = {one.messages: one.content for one in read_records(folder / "prompts" / f"{model}.jsonl", Prompt)}
@@ -160,7 +206,7 @@ def add_replies(
                 "finish": reply.turns[-1].finish if reply.turns else None,
                 "thinking": short(reply.turns[-1].reasoning or "") if reply.turns else "",
                 "prompt": hashes[-1] if hashes else None,
-                "grades": [reading(grade) for grade in grades[key]],
+                "grades": [reading(grade) for grade in grades.get((model, *key), [])],
             }
         )
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import altair as alt
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import vl_convert
 
@@ -13,12 +18,17 @@ SERIES = [BLUE, ORANGE, GREEN, GREY, "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"]
 MANY = alt.Scale(scheme="tableau20")
 WIDTH = 340
 ROW = 26
+BINS, STEPS = 40, 200
+QUANTILES = ("p05", "p25", "p50", "p75", "p95")
+Array = npt.NDArray[np.float64]
 ROOM = {"left": 40, "right": 10, "top": 5, "bottom": 5}  # the renderer takes long labels for shorter than they are
 
 
 def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
     """The chart as an SVG element that takes the width it is given."""
-    themed = (
+    # Altair refuses a chart with more than 5,000 rows of data. None here has more than some hundred: charts show
+    # counts, quantiles and means, never an item.
+    themed: Any = (
         chart.configure(padding=ROOM)
         .configure_view(stroke=None)
         .configure_axis(labelFontSize=12, titleFontSize=12, labelLimit=360)
@@ -75,17 +85,25 @@ def outcome_chart(table: pd.DataFrame) -> str:
     return to_svg(chart.properties(width=WIDTH, height=ROW * max(2, len(order))))
 
 
-def value_chart(table: pd.DataFrame, title: str) -> str:
-    """How a numeric grade is spread over the items of every tutor. table: label, value."""
-    order = list(dict.fromkeys(table["label"]))
-    chart = (
-        alt.Chart(table)
-        .mark_tick(thickness=2, opacity=0.55, color=BLUE)
-        .encode(
-            x=alt.X("value:Q", title=title, scale=alt.Scale(nice=False)), y=alt.Y("label:N", sort=order, title=None)
-        )
+def value_chart(values: Mapping[str, Sequence[float]], title: str) -> str:
+    """How a numeric grade is spread over the items of every tutor: median, middle half, and nine tenths of them.
+
+    values: every item's, by the tutor's label. The chart holds five quantiles a tutor, however many items there are.
+    """
+    order = [label for label, of in values.items() if len(of)]
+    shares = dict(zip(QUANTILES, (0.05, 0.25, 0.5, 0.75, 0.95), strict=True))
+    table = pd.DataFrame(
+        [
+            {"label": label, **{key: float(np.quantile(values[label], at)) for key, at in shares.items()}}
+            for label in order
+        ]
     )
-    return to_svg(chart.properties(width=WIDTH, height=ROW * max(2, len(order))))
+    base = alt.Chart(table).encode(y=alt.Y("label:N", sort=order, title=None))
+    scale = alt.Scale(nice=False, zero=False)
+    whole = base.mark_rule(strokeWidth=1.5, color=BLUE).encode(x=alt.X("p05:Q", title=title, scale=scale), x2="p95:Q")
+    half = base.mark_bar(height=12, opacity=0.45, color=BLUE).encode(x=alt.X("p25:Q", title=title), x2="p75:Q")
+    middle = base.mark_tick(thickness=3, size=16, color=INK).encode(x=alt.X("p50:Q", title=title))
+    return to_svg((whole + half + middle).properties(width=WIDTH, height=ROW * max(2, len(order))))
 
 
 def bar_chart(table: pd.DataFrame, title: str) -> str:
@@ -135,21 +153,35 @@ def agreement_chart(table: pd.DataFrame) -> str:
     return to_svg((bounds + ranges + points).properties(width=WIDTH, height=height))
 
 
-def density_chart(table: pd.DataFrame) -> str:
-    """How scores are spread for expert and novice replies, one panel a model. table: model, teacher, score."""
-    order = list(dict.fromkeys(table["model"]))
+def density_chart(scores: Mapping[tuple[str, str], Sequence[float]]) -> str:
+    """How scores are spread for expert and novice replies, one panel a model.
+
+    scores: of all replies, by model and teacher (expert, novice). The chart holds the shares of a model's replies in
+    BINS steps of its own range.
+    """
+    order = list(dict.fromkeys(model for model, _ in scores))
+    rows = []
+    for model in order:
+        mine = {teacher: np.asarray(of, dtype=float) for (name, teacher), of in scores.items() if name == model}
+        everything = np.concatenate([*mine.values(), np.empty(0)])
+        if not len(everything):
+            continue
+        edges = np.histogram_bin_edges(everything, BINS)
+        for teacher, of in mine.items():
+            counts, _ = np.histogram(of, edges)
+            for at, count in zip(edges, [*counts, 0], strict=True):  # the last edge closes the area
+                rows.append({"model": model, "teacher": teacher, "score": at, "share": count / max(1, len(of))})
     colour = alt.Color(
         "teacher:N",
         scale=alt.Scale(domain=["expert", "novice"], range=[BLUE, ORANGE]),
         legend=alt.Legend(orient="top", title=None),
     )
     chart = (
-        alt.Chart(table)
-        .transform_density("score", groupby=["model", "teacher"], as_=["score", "density"], resolve="independent")
-        .mark_area(opacity=0.45)
+        alt.Chart(pd.DataFrame(rows))
+        .mark_area(opacity=0.45, interpolate="step-after")
         .encode(
-            x=alt.X("score:Q", title="score"),
-            y=alt.Y("density:Q", title=None, stack=None, axis=alt.Axis(labels=False, ticks=False)),
+            x=alt.X("score:Q", title="score", scale=alt.Scale(zero=False)),
+            y=alt.Y("share:Q", title=None, stack=None, axis=alt.Axis(labels=False, ticks=False)),
             color=colour,
         )
         .properties(width=260, height=90)
@@ -159,8 +191,18 @@ def density_chart(table: pd.DataFrame) -> str:
     return to_svg(chart)
 
 
-def line_chart(table: pd.DataFrame) -> str:
-    """Loss and accuracy over the steps of a training. table: step, value, curve."""
+def line_chart(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """Loss and accuracy over the steps of a training. curves: step and value, by `loss` and `accuracy`.
+
+    A curve of more than STEPS points is drawn as the means of as many parts of it.
+    """
+    parts = [
+        {"curve": curve, "step": float(np.mean(steps)), "value": float(np.mean(of))}
+        for curve, points in curves.items()
+        if points
+        for steps, of in zip(*thinned(points), strict=True)
+    ]
+    table = pd.DataFrame(parts)
     colour = alt.Color(
         "curve:N",
         scale=alt.Scale(domain=["loss", "accuracy"], range=[ORANGE, BLUE]),
@@ -175,6 +217,13 @@ def line_chart(table: pd.DataFrame) -> str:
         .encode(y="mean:Q")
     )
     return to_svg((raw + smooth).properties(width=WIDTH, height=160))
+
+
+def thinned(points: Sequence[tuple[float, float]]) -> tuple[list[Array], list[Array]]:
+    """Steps and values in at most STEPS parts of neighbouring points."""
+    steps, values = (np.array(column, dtype=float) for column in zip(*points, strict=True))
+    parts = min(STEPS, len(steps))
+    return np.array_split(steps, parts), np.array_split(values, parts)
 
 
 def levels_chart(table: pd.DataFrame, title: str, tutors: list[str], bars: bool = False) -> str:

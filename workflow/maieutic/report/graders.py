@@ -15,10 +15,11 @@ import pandas as pd
 
 from maieutic.judges.rubrics import read_rubric
 from maieutic.models import CriteriaModel, JudgeModel, RewardModel
+from maieutic.printed import REFERENCE, paper_name
 from maieutic.records import Item, Pair, PairReward, Reply, Reward, Score, read_records
 from maieutic.report.figures import bar_chart, density_chart, line_chart
 from maieutic.report.lights import PAIRS
-from maieutic.report.tables import REFERENCE, label_of, score_file
+from maieutic.report.tables import label_of, score_file
 from maieutic.rewards.checks import sources_of
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 from maieutic.rewards.selection import (
@@ -33,6 +34,7 @@ from maieutic.rewards.selection import (
 from maieutic.settings import Config, tutors_of
 
 PRINTED = REFERENCE / "reward_models.csv"
+TUTORS_PAPER = "mathtutorbench"
 EXAMPLES = 3  # replies of each quartile
 QUARTILES = {"top": "top quarter", "middle": "middle half", "bottom": "bottom quarter"}
 ENSEMBLES = {"": "all", "/best_3": "best_3"}
@@ -86,8 +88,8 @@ def accuracy_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
                     "margin": scores.get(f"mean_margin{suffix}"),
                     "ties": scores.get(f"ties{suffix}"),
                     "length": scores.get("length_correlation") if not suffix else None,
-                    "paper": five[kind] if kind else accuracy.get(model.paper or ""),
-                    "paper_margin": None if kind else margins.get(model.paper or ""),
+                    "paper": five[kind] if kind else accuracy.get(paper_name(model.paper, TUTORS_PAPER) or ""),
+                    "paper_margin": None if kind else margins.get(paper_name(model.paper, TUTORS_PAPER) or ""),
                 }
             )
     lengths = [
@@ -144,7 +146,7 @@ def ablation_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
             "ours": [
                 {"label": label_of(config, name), "scores": measured[name]}
                 for name in graders_of(config)
-                if config.models[name].paper == mix
+                if paper_name(config.models[name].paper, TUTORS_PAPER) == mix
             ],
         }
         for mix, accuracy in paper_values(3, "pair_accuracy").items()
@@ -193,12 +195,10 @@ def trainings(config: Config, results: Path) -> list[dict[str, Any]]:
         told = read_json(results / "rewards" / "models" / name / "training.json")
         if not told or not isinstance(model, RewardModel) or model.train is None:
             continue
-        curve = [
-            {"step": step["step"], "value": step[key], "curve": key}
-            for step in told["history"]
+        curves = {
+            key: [(float(step["step"]), float(step[key])) for step in told["history"] if key in step]
             for key in ("loss", "accuracy")
-            if key in step
-        ]
+        }
         found.append(
             {
                 "label": label_of(config, name),
@@ -207,7 +207,7 @@ def trainings(config: Config, results: Path) -> list[dict[str, Any]]:
                 "longest": told["longest"],
                 "borrowed_pad": told["borrowed_pad"],
                 "steps": len(told["history"]),
-                "chart": line_chart(pd.DataFrame(curve)) if len(curve) > 2 else "",
+                "chart": line_chart(curves) if sum(map(len, curves.values())) > 2 else "",
             }
         )
     return found
@@ -215,14 +215,14 @@ def trainings(config: Config, results: Path) -> list[dict[str, Any]]:
 
 def densities(config: Config, results: Path) -> str:
     """Figure 3: how the scores of expert and novice replies are spread, one panel a reward model."""
-    rows = []
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
     for name in graders_of(config):
         path = results / "rewards" / "pairs" / f"{name}.jsonl"
         for pair in read_records(path, PairReward) if path.exists() else []:
             for teacher, score in (("expert", pair.chosen), ("novice", pair.rejected)):
                 if score is not None:
-                    rows.append({"model": label_of(config, name), "teacher": teacher, "score": score})
-    return density_chart(pd.DataFrame(rows)) if rows else ""
+                    found[label_of(config, name), teacher].append(score)
+    return density_chart(found) if found else ""
 
 
 def criteria_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:

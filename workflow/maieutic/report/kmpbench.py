@@ -17,9 +17,10 @@ from maieutic.judges.ppi import COMPARISONS
 from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.selection import compared_benchmarks, judge_batches
 from maieutic.models import BaselineModel
+from maieutic.printed import REFERENCE, rows_of
 from maieutic.records import Item, Judgement, Reply, Score, read_records
 from maieutic.report.lights import kinds_on
-from maieutic.report.tables import REFERENCE, label_of, leads, read_items, rows_of, score_file
+from maieutic.report.tables import label_of, leads, read_items, score_file
 from maieutic.settings import Config, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
 
 BENCHMARK = "kmpbench"

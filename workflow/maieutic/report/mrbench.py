@@ -14,17 +14,17 @@ from maieutic.datasets.mrbench import DESIRED
 from maieutic.judges.labels import LABEL_SOURCES, SUBSETS
 from maieutic.judges.selection import judge_entry, label_sources, limit_of
 from maieutic.models import JudgeModel
+from maieutic.printed import CRITICS, REFERENCE, paper_name, rows_of
 from maieutic.records import Score
 from maieutic.report.graders import read_json
 from maieutic.report.lights import release_rubric
-from maieutic.report.tables import REFERENCE, label_of, rows_of, score_file
+from maieutic.report.tables import label_of, score_file
 from maieutic.report.trust import called
 from maieutic.settings import Config
 
 PRINTED = REFERENCE / "mrbench_tables.csv"
 DAMR_TABLES = {"all": 3, "bridge": 8, "mathdial": 9}
 PRINTED_N = {"all": 192, "bridge": 60, "mathdial": 132}  # replies of a tutor, as printed; the novice has 60 of 192
-CRITICS = {"Prometheus2": 5, "Llama-3.1-8B": 6}
 TUTORS = {  # as the data spell them: as the paper does
     "Novice": "Novice", "Expert": "Expert", "Llama318B": "Llama-3.1-8B", "Phi3": "Phi3", "Gemini": "Gemini",
     "Sonnet": "Sonnet", "Mistral": "Mistral", "GPT4": "GPT-4", "Llama31405B": "Llama-3.1-405B",
@@ -149,7 +149,7 @@ def correlation_tables(
     printed = {(one.table, one.row, one.dimension): one.value for one in printed_tables()}
     tables = []
     for judge, scores in judged.items():
-        number = CRITICS.get(config.models[judge].paper or "") if published else None
+        number = CRITICS.get(paper_name(config.models[judge].paper, "mrbench") or "") if published else None
         found: dict[str, dict[tuple[str, str], Score]] = defaultdict(dict)
         for one in scores:
             kind, _, dimension = one.metric.removeprefix(f"{release}:").partition("/")

@@ -38,9 +38,11 @@ function sortBy(header) {
   for (const other of table.tHead.querySelectorAll("th[aria-sort]")) other.setAttribute("aria-sort", "none");
   header.setAttribute("aria-sort", down ? "descending" : "ascending");
   const rows = [...table.tBodies[0].rows];
+  const last = (row) => (row.cells[column].hasAttribute("data-last") ? 1 : 0);
   rows.sort((a, b) => {
     const [x, y] = [cellValue(a, column), cellValue(b, column)];
     if (x === "" || y === "") return (x === "") - (y === "");
+    if (last(a) !== last(b)) return last(a) - last(b);
     const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
     return down ? -order : order;
   });

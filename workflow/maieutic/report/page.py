@@ -1,26 +1,32 @@
-"""The page: what the template is given, section by section."""
+"""The page: what each of its parts is given, and in which order they stand."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from maieutic.cards import JUDGE, REWARD, Card
 from maieutic.judges.rubrics import read_rubric
 from maieutic.models import BaselineModel
-from maieutic.records import SCORINGS, Grade, Score
-from maieutic.report.browser import all_grades, browse, embedded, outcome
+from maieutic.printed import printed_values
+from maieutic.provenance import Provenance, differences
+from maieutic.records import SCORINGS, Score
+from maieutic.report.browser import GradePass, Readings, browse, embedded, pass_grades
+from maieutic.report.comparison import against_paper
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.kmpbench import BENCHMARK as KMP_BENCH
 from maieutic.report.kmpbench import kmpbench_section
-from maieutic.report.lights import kind_on, lights, title_of
+from maieutic.report.lights import LightOf, kind_on, lights, title_of
 from maieutic.report.mrbench import mrbench_section
-from maieutic.report.tables import Printed, label_of, leads, printed_values, read_items
+from maieutic.report.sections import Page, Parts, Problem
+from maieutic.report.tables import label_of, read_items
 from maieutic.report.trust import trust_section
 from maieutic.report.tutorbench import tutorbench_section
 from maieutic.report.tutorbench_figures import shown_level
@@ -28,6 +34,22 @@ from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, ju
 
 HERE = Path(__file__).parent
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
+
+
+class Made(NamedTuple):
+    """The finished page, and the parts of it that could not be made."""
+
+    html: str
+    problems: list[Problem]
+
+
+class Run(NamedTuple):
+    """What every part of the page is made of."""
+
+    config: Config
+    results: Path
+    scores: dict[str, list[Score]]
+    provenance: Provenance | None
 
 
 def tutors_in_order(config: Config) -> list[str]:
@@ -41,15 +63,11 @@ def tutors_in_order(config: Config) -> list[str]:
 
 def leaderboard(config: Config, cards: list[Card], scores: list[Score], scoring: str) -> list[dict[str, Any]]:
     """One row a tutor, one cell a task; the best tutor that is no baseline is marked in each column."""
-    found = {(score.model, score.task): score for score in scores if score.headline and score.scoring == scoring}
-    best = {}
-    for card in cards:
-        values = [
-            score.value
-            for (model, task), score in found.items()
-            if task == card.task and score.value is not None and not isinstance(config.models[model], BaselineModel)
-        ]
-        best[card.task] = max(values, default=None)
+    headlines = [score for score in scores if score.headline]
+    found = {(score.model, score.task): score for score in headlines if score.scoring == scoring}
+    # What can be read of a reply is the same under both scorings, and only robust says it.
+    readable = {(score.model, score.task): score.readable for score in headlines if score.scoring == "robust"}
+    best = {card.task: best_of(config, card, found, readable) for card in cards}
     rows = []
     for model in tutors_in_order(config):
         entry = config.models[model]
@@ -67,7 +85,9 @@ def leaderboard(config: Config, cards: list[Card], scores: list[Score], scoring:
                     {
                         "score": score,
                         "takes": takes(config, card, model),
-                        "best": not baseline and score is not None and score.value == best[card.task],
+                        "best": model == best[card.task],
+                        "readable": readable.get((model, card.task)),
+                        "silent": is_silent(config, readable.get((model, card.task))),
                         "at_floor": not baseline and at_floor(score),
                     }
                     for card, score in zip(cards, cells, strict=True)
@@ -77,67 +97,74 @@ def leaderboard(config: Config, cards: list[Card], scores: list[Score], scoring:
     return rows
 
 
+def best_of(
+    config: Config,
+    card: Card,
+    found: Mapping[tuple[str, str], Score],
+    readable: Mapping[tuple[str, str], float | None],
+) -> str | None:
+    """The tutor whose value stands out in a task's column; None where none does.
+
+    It is no baseline, is above the floor with its whole interval, is read often enough, and no other tutor's value
+    lies within its interval.
+    """
+    values = {
+        model: score.value
+        for (model, task), score in found.items()
+        if task == card.task and score.value is not None and not isinstance(config.models[model], BaselineModel)
+    }
+    if not values:
+        return None
+    best = max(values, key=lambda model: values[model])
+    score, low = found[best, card.task], found[best, card.task].low
+    rivals = [value for model, value in values.items() if model != best]
+    if is_silent(config, readable.get((best, card.task))) or at_floor(score) or low is None:
+        return None
+    if (score.floor is not None and low <= score.floor) or any(value >= low for value in rivals):
+        return None
+    return best
+
+
+def is_silent(config: Config, readable: float | None) -> bool:
+    """Whether too few of a tutor's replies to a task can be read."""
+    return readable is not None and readable < config.report.least_readable
+
+
 def at_floor(score: Score | None) -> bool:
     """Whether a trivial tutor does as well."""
     return score is not None and score.value is not None and score.floor is not None and score.value <= score.floor
 
 
-def against_paper(config: Config, cards: list[Card], benchmark: str, scores: list[Score]) -> list[dict[str, Any]]:
-    """The paper's table row by row, and under a row each of our tutors that claims it, with the difference."""
-    printed = printed_values(benchmark)
-    by_cell = {(one.model, one.task): one for one in printed}
-    found = {
-        (score.model, score.task, score.metric): score.value
-        for score in scores
-        if score.scoring == "paper_compat" and leads(config, score)
-    }
-    rows = []
-    for name in dict.fromkeys(one.model for one in printed):
-        cells = [by_cell.get((name, card.task)) for card in cards]
-        ours = [model for model in tutors_of(config) if config.models[model].paper == name]
-        rows.append(
-            {
-                "model": name,
-                "group": next(one.group for one in printed if one.model == name),
-                "cells": cells,
-                "ours": [
-                    {"label": label_of(config, model), "cells": differences(model, cells, found)} for model in ours
-                ],
-            }
-        )
-    return rows
-
-
-def differences(
-    model: str, cells: list[Printed | None], found: dict[tuple[str, str, str], float | None]
-) -> list[tuple[float, float] | None]:
-    """Our value and its difference from the paper's, for each printed cell that we have measured."""
-    result: list[tuple[float, float] | None] = []
-    for cell in cells:
-        value = found.get((model, cell.task, cell.metric)) if cell else None
-        result.append((value, value - cell.value) if cell and value is not None else None)
-    return result
-
-
-def task_section(config: Config, readings: Readings, card: Card, scores: list[Score]) -> dict[str, Any]:
+def task_section(run: Run, readings: Readings, card: Card) -> dict[str, Any]:
     """What the page shows of one task."""
+    config = run.config
     judges = judges_of_replies(config)  # both scorings show a judge's verdicts as they are: once is enough
     mine = [
         score
-        for score in scores
+        for score in run.scores.get(card.benchmark, [])
         if score.task == card.task and (score.grader not in judges or score.scoring == "robust")
     ]
     order = tutors_in_order(config)
     mine.sort(key=lambda score: (order.index(score.model), not score.headline, score.metric, score.scoring))
+    outcomes, spread = outcomes_figure(config, readings, card)
+    graders = dict.fromkeys(score.grader for score in mine)
     return {
+        "name": card.benchmark,
         "card": card,
         "scores": mine,
         "n": max((score.n + score.missing for score in mine), default=0),
         "intervals": intervals_figure(config, card, mine),
-        "outcomes": outcomes_figure(config, readings, card),
+        "outcomes": outcomes,
+        "spread": spread,
         "headline": shown_metric(card.headline),
         "matrix": judged_matrix(config, card, mine),
+        "differs": unique(one for grader in graders for one in differences(run.provenance, config, card, grader)),
     }
+
+
+def unique(names: Iterable[str]) -> list[str]:
+    """Each name once, in order."""
+    return list(dict.fromkeys(names))
 
 
 def judged_matrix(config: Config, card: Card, scores: list[Score]) -> dict[str, Any] | None:
@@ -180,62 +207,39 @@ def intervals_figure(config: Config, card: Card, scores: list[Score]) -> str:
     return interval_chart(pd.DataFrame(rows), shown_metric(card.headline)) if rows else ""
 
 
-Readings = dict[tuple[str, str], list[Grade]]
-
-
-def headline_readings(config: Config, results: Path, benchmark: str, cards: list[Card]) -> Readings:
-    """The robust readings behind each card's headline, by model and task; every file is read once."""
-    wanted = set()
-    for card in cards:
-        metric = card.metrics[card.headline]
-        wanted.add((card.task, f"{metric.grader or card.graders[0]}/robust", metric.criterion))
-    readings: Readings = defaultdict(list)
-    for model in tutors_in_order(config):
-        for grade in all_grades(config, results, benchmark, model):
-            if (grade.task, grade.grader, grade.criterion) in wanted:
-                readings[model, grade.task].append(grade)
-    return readings
-
-
-def outcomes_figure(config: Config, readings: Readings, card: Card) -> str:
-    """How the readings are spread: right and wrong, or values."""
-    shares, values = [], []
+def outcomes_figure(config: Config, readings: Readings, card: Card) -> tuple[str, bool]:
+    """How the readings are spread: right and wrong, or values; and whether it is values."""
+    shares: list[dict[str, Any]] = []
+    spread: dict[str, list[float]] = {}
     for model in (name for name in tutors_in_order(config) if belongs(config, card, name)):
-        grades = readings.get((model, card.task), [])
+        outcomes, values = readings.get((model, card.task), ({}, []))
         label = label_of(config, model)
-        found = [outcome(grade) for grade in grades]
-        if "value" in found:
-            values += [{"label": label, "value": grade.value} for grade in grades if grade.value is not None]
-        elif found:
+        if "value" in outcomes:
+            spread[label] = values
+        elif total := sum(outcomes.values()):
             shares += [
-                {"label": label, "outcome": shown, "share": found.count(kind) / len(found), "rank": rank}
+                {"label": label, "outcome": shown, "share": outcomes.get(kind, 0) / total, "rank": rank}
                 for rank, (kind, shown) in enumerate(OUTCOMES.items())
             ]
-    if values:
-        return value_chart(pd.DataFrame(values), f"{shown_metric(card.headline)} of each item (robust)")
-    return outcome_chart(pd.DataFrame(shares)) if shares else ""
+    if spread:
+        return value_chart(spread, f"{shown_metric(card.headline)} of each item (robust)"), True
+    return outcome_chart(pd.DataFrame(shares)) if shares else "", False
 
 
-def sections(config: Config, results: Path, scores: dict[str, list[Score]]) -> list[dict[str, Any]]:
-    """Everything the page shows, benchmark by benchmark."""
-    shown = []
-    for benchmark, loadeds in benchmarks_of(config).items():
-        cards = in_paper_order(benchmark, [loaded.card for loaded in loadeds])
-        of = scores.get(benchmark, [])
-        readings = headline_readings(config, results, benchmark, cards)
-        shown.append(
-            {
-                "name": benchmark,
-                "cards": cards,
-                "skills": skill_spans(cards),
-                "boards": {scoring: leaderboard(config, cards, of, scoring) for scoring in SCORINGS},
-                "limits": {scoring: limits(cards, of, scoring) for scoring in SCORINGS},
-                "paper": against_paper(config, cards, benchmark, of),
-                "tasks": [task_section(config, readings, card, of) for card in cards],
-                "size": sum(len(read_items(results, benchmark, card.task)) for card in cards),
-            }
-        )
-    return shown
+def board_section(run: Run, benchmark: str, cards: list[Card]) -> dict[str, Any]:
+    """One benchmark's leaderboard, under both scorings."""
+    of = run.scores.get(benchmark, [])
+    return {
+        "name": benchmark,
+        "cards": cards,
+        "skills": skill_spans(cards),
+        "boards": {scoring: leaderboard(run.config, cards, of, scoring) for scoring in SCORINGS},
+        "limits": {scoring: limits(cards, of, scoring) for scoring in SCORINGS},
+        "size": sum(len(read_items(run.results, benchmark, card.task)) for card in cards),
+        "differs": {
+            card.task: differences(run.provenance, run.config, card, headliner(run.config, card)) for card in cards
+        },
+    }
 
 
 def in_paper_order(benchmark: str, cards: list[Card]) -> list[Card]:
@@ -295,11 +299,17 @@ def plain_number(value: float | None) -> str:
     return "\u2013" if value is None else f"{value:.2f}".removesuffix(".00")
 
 
-def render_page(config: Config, results: Path, scores: dict[str, list[Score]], runtime: pd.DataFrame) -> str:
-    """The whole page as one self-contained HTML document."""
+def share(value: float) -> str:
+    """A share as a percentage that is never rounded up: 100 % are all of them."""
+    return f"{int(1000 * value + 1e-9) / 10:.1f}".removesuffix(".0") + "\u00a0%"
+
+
+def environment_of(run: Run, light: LightOf) -> Environment:
+    """The templates, with what all of them may call."""
+    config = run.config
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {"number": number, "metric": shown_metric, "plain": plain_number, "level": shown_level}
-    light = lights(config, results)
+    filters: dict[str, Callable[..., str]] = {"number": number, "metric": shown_metric, "plain": plain_number}
+    environment.filters |= {**filters, "level": shown_level, "share": share}
     environment.globals |= {
         "label_of": lambda model: label_of(config, model),
         "light": light,
@@ -307,30 +317,130 @@ def render_page(config: Config, results: Path, scores: dict[str, list[Score]], r
         "kind_on": lambda grader, card, metric=None: kind_on(config, grader, card, metric),
         "headliner": lambda card: headliner(config, card),
     }
+    return environment
+
+
+def board_of(run: Run, parts: Parts, benchmark: str, cards: list[Card]) -> Markup:
+    """One benchmark's part of the leaderboard."""
+    return parts.part(f"the leaderboard of {benchmark}", "board", lambda: board_section(run, benchmark, cards))
+
+
+def paper_of(run: Run, parts: Parts, benchmark: str, cards: list[Card]) -> Markup:
+    """One benchmark against its paper; nothing without a table on file."""
+
+    def produce() -> dict[str, Any] | None:
+        scores = run.scores.get(benchmark, [])
+        return against_paper(run.config, run.results, benchmark, cards, scores, run.provenance)
+
+    return parts.part(f"{benchmark} against its paper", "paper", produce)
+
+
+def task_pages(
+    run: Run, parts: Parts, grades: Callable[[str], GradePass], benchmark: str, cards: list[Card]
+) -> list[Page]:
+    """A page for each task of a benchmark."""
+    return [
+        page
+        for card in cards
+        for page in parts.page(
+            f"#/task/{benchmark}/{card.task}",
+            None,
+            f"{benchmark}/{card.task}",
+            "task",
+            partial(lambda card: task_section(run, grades(benchmark).readings, card), card),
+        )
+    ]
+
+
+def pages_of(
+    run: Run, parts: Parts, runtime: pd.DataFrame, light: LightOf, grades: Callable[[str], GradePass]
+) -> list[Page]:
+    """Every page in the order of the menu; those of single tasks come after it. grades: of a benchmark."""
+    config, results = run.config, run.results
+    selected = {
+        benchmark: in_paper_order(benchmark, [loaded.card for loaded in loadeds])
+        for benchmark, loadeds in benchmarks_of(config).items()
+    }
+    boards = [board_of(run, parts, benchmark, cards) for benchmark, cards in selected.items()]
+    papers = [html for benchmark, cards in selected.items() if (html := paper_of(run, parts, benchmark, cards))]
+    tasks = [page for benchmark, cards in selected.items() for page in task_pages(run, parts, grades, benchmark, cards)]
+
+    def section(name: str, made: Any) -> dict[str, Any] | None:
+        return {name: made} if made else None
+
+    return [
+        *parts.page(
+            "#/", "Leaderboard", "the leaderboard", "leaderboard",
+            lambda: {"parts": boards, "runtime": runtime.to_dict("records")},
+        ),
+        *parts.page("#/papers", "Against the papers", "the page on the papers", "papers",
+                    lambda: section("parts", papers)),
+        *parts.page("#/trust", "Trust", "the page on trust", "trust",
+                    lambda: section("trust", trust_section(config, results, light))),
+        *parts.page("#/kmpbench", "KMP-Bench's tables", "KMP-Bench's tables", "kmpbench",
+                    lambda: section("kmpbench", kmpbench_section(config, results, run.scores.get(KMP_BENCH, [])))),
+        *parts.page("#/tutorbench", "TutorBench's tables", "TutorBench's tables", "tutorbench",
+                    lambda: section("tutorbench", tutorbench_section(config, results))),
+        *parts.page("#/labels", "Human labels", "the page on human labels", "labels",
+                    lambda: labels_section(config, results)),
+        *parts.page("#/rewards", "Reward models", "the page on reward models", "graders",
+                    lambda: section("graders", grader_section(config, results))),
+        *parts.page("#/items", "Items", "the items", "items", dict),
+        *parts.page("#/about", "About the numbers", "the page about the numbers", "about",
+                    lambda: about_section(run)),
+        *tasks,
+    ]  # fmt: skip
+
+
+def labels_section(config: Config, results: Path) -> dict[str, Any] | None:
+    """The page on labelled releases; None in a run without any."""
+    releases = mrbench_section(config, results)
+    dimensions = list(read_rubric("mrbench_taxonomy").rubric.criteria.values())
+    return {"releases": releases, "dimensions": dimensions} if releases else None
+
+
+def about_section(run: Run) -> dict[str, Any]:
+    """How to read the numbers, and what the run was made of."""
+    names = run.config.run.reward_models[:1]
+    return {"provenance": run.provenance, "headline": label_of(run.config, names[0]) if names else None}
+
+
+def render_page(run: Run, runtime: pd.DataFrame) -> Made:
+    """The whole page as one self-contained HTML document."""
+    config = run.config
+    light = lights(config, run.results)
+    grades = cache(partial(pass_grades, config, run.results))
+    environment = environment_of(run, light)
+    shared = {
+        "config": config,
+        "scorings": SCORINGS,
+        "all_differs": run.provenance.differs if run.provenance else {},
+    }
+    parts = Parts(environment, shared)
+    pages = pages_of(run, parts, runtime, light, grades)
     models = {name: config.models[name] for name in tutors_of(config)}
-    labels = {name: label_of(config, name) for name in tutors_in_order(config)}
-    titles = {
-        f"{benchmark}/{loaded.card.task}": loaded.card.title
+    there = {score.model for of in run.scores.values() for score in of}
+    tasks = {
+        f"#/task/{benchmark}/{loaded.card.task}": loaded.card.title
         for benchmark, loadeds in benchmarks_of(config).items()
         for loaded in loadeds
     }
-    data = {**browse(config, results), "labels": labels, "titles": titles}
-    return environment.get_template("page.html.jinja").render(
-        config=config,
+    data = {
+        **parts.data(
+            "the items of the browser", lambda: browse(config, run.results, grades), {"prompts": {}, "tasks": {}}
+        ),
+        "labels": {name: label_of(config, name) for name in tutors_in_order(config)},
+        "titles": {address.removeprefix("#/task/"): title for address, title in tasks.items()},
+    }
+    html = environment.get_template("page.html.jinja").render(
+        **shared,
         models=models,
-        absent=[
-            label_of(config, name) for name in models if not any(s.model == name for of in scores.values() for s in of)
-        ],
-        sections=sections(config, results, scores),
-        graders=grader_section(config, results),
-        trust=trust_section(config, results, light),
-        releases=mrbench_section(config, results),
-        tutorbench=tutorbench_section(config, results),
-        kmpbench=kmpbench_section(config, results, scores.get(KMP_BENCH, [])),
-        dimensions=list(read_rubric("mrbench_taxonomy").rubric.criteria.values()),
-        runtime=runtime.to_dict("records"),
-        scorings=SCORINGS,
+        absent=[label_of(config, name) for name in models if name not in there],
+        pages=pages,
+        tasks=tasks,
+        problems=parts.problems,
         style=(HERE / "page.css").read_text(encoding="utf-8"),
         script=(HERE / "page.js").read_text(encoding="utf-8"),
         data=embedded(data),
     )
+    return Made(html, parts.problems)

@@ -2,51 +2,36 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pandas as pd
 
 from maieutic.cards import Card
 from maieutic.files import safe_cell
 from maieutic.judges.selection import pooled_benchmarks
-from maieutic.models import BaselineModel, HostedModel, Model
+from maieutic.models import BaselineModel, HostedModel, JudgeModel, Model, RewardModel
+from maieutic.printed import Circumstances, difference_note, paper_name, printed_of, printed_values
+from maieutic.provenance import Provenance, differences
 from maieutic.records import Item, Reply, Score, Turn, read_records
 from maieutic.score import all_metrics
 from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, tutors_of, tutors_on
 
-REFERENCE = Path("resources/reference")
 DIGITS = 6
-NUMBERS = ("value", "low", "high", "normal", "floor", "ceiling", "paper")  # a column of nones is one of floats too
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    """The rows of a CSV with a head line."""
-    with open(path, encoding="utf-8", newline="") as handle:
-        return list(csv.DictReader(handle))
-
-
-class Printed(NamedTuple):
-    """One number of a paper's table."""
-
-    group: str
-    model: str
-    task: str
-    metric: str
-    value: float
-
-
-def printed_values(benchmark: str) -> list[Printed]:
-    """The paper's own table of results, from resources/reference."""
-    path = REFERENCE / f"{benchmark}.csv"
-    if not path.exists():
-        return []
-    return [
-        Printed(row["group"], row["model"], row["task"], row["metric"], float(row["value"])) for row in rows_of(path)
-    ]
+OF_THE_REPORT = {"headline", "floor", "ceiling", "paper", "changed"}  # which a number of a grader has not
+NUMBERS = (
+    "value",
+    "low",
+    "high",
+    "readable",
+    "normal",
+    "floor",
+    "ceiling",
+    "paper",
+)  # a column of nones is one of floats too
 
 
 def read_items(results: Path, benchmark: str, task: str) -> list[Item]:
@@ -115,32 +100,62 @@ def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[fl
     }
 
 
-def complete_scores(config: Config, results: Path) -> dict[str, list[Score]]:
-    """Every score of a run by benchmark, with floor, ceiling and the paper's value filled in."""
+def complete_scores(config: Config, results: Path, provenance: Provenance | None) -> dict[str, list[Score]]:
+    """Every score of a run by benchmark, with floor, ceiling and, where it may be compared, the paper's value."""
     complete: dict[str, list[Score]] = {}
     for benchmark, loadeds in benchmarks_of(config).items():
         scores = read_scores(results, benchmark, tutors_of(config))
-        paper = {(one.model, one.task, one.metric): one.value for one in printed_values(benchmark)}
         for card in (loaded.card for loaded in loadeds):
             limits, metrics = bounds(card, scores), all_metrics(card)
+            changed = cache(partial(is_changed, provenance, config, card))
             for model, of in scores.items():
                 if not belongs(config, card, model):
                     continue
                 for score in (one for one in of if one.task == card.task and one.metric in metrics):
                     floor, ceiling = limits[reading_of(score)]
                     rated = metrics[score.metric].higher_is_better is not None
-                    complete.setdefault(benchmark, []).append(
-                        score.model_copy(
-                            update={
-                                "floor": floor if rated else None,
-                                "ceiling": ceiling if rated else None,
-                                "paper": paper.get((config.models[model].paper or "", card.task, score.metric))
-                                if leads(config, score)
-                                else None,
-                            }
-                        )
-                    )
+                    known: dict[str, Any] = {"floor": floor if rated else None, "ceiling": ceiling if rated else None}
+                    known["changed"] = changed(score.grader)
+                    known["paper"] = paper_value(config, card, score, known["changed"])
+                    complete.setdefault(benchmark, []).append(score.model_copy(update=known))
     return complete
+
+
+def is_changed(provenance: Provenance | None, config: Config, card: Card, grader: str | None) -> bool:
+    """Whether anything behind a task's numbers by one grader is not as shipped."""
+    return bool(differences(provenance, config, card, grader))
+
+
+def paper_value(config: Config, card: Card, score: Score, changed: bool) -> float | None:
+    """The paper's value of the same tutor, task and metric, where the same thing was measured."""
+    name = paper_name(config.models[score.model].paper, card.benchmark)
+    if name is None or not leads(config, score):
+        return None
+    printed = printed_of(printed_values(card.benchmark), name, card.task, score.metric)
+    if printed is None or difference_note(printed, card.benchmark, circumstances(config, [card], score, changed)):
+        return None
+    return printed.value
+
+
+def circumstances(config: Config, cards: Sequence[Card], score: Score, changed: bool) -> Circumstances:
+    """How a score came about. cards: the task's, or those of its pool."""
+    benchmark = cards[0].benchmark
+    by = config.models.get(score.grader or "")
+    grader = score.grader
+    if isinstance(by, RewardModel) and by.weights is not None:
+        grader = getattr(by.weights, "repo", None) or grader
+    elif isinstance(by, JudgeModel):
+        grader = paper_name(by.paper, benchmark) or grader
+    whole = config.run.limit is None and is_whole(cards, score)
+    return Circumstances(config.edition == "published", whole, config.run.protocol, changed, grader)
+
+
+def is_whole(cards: Sequence[Card], score: Score) -> bool:
+    """Whether a score rests on as many items as were published; one of a subset of them is taken for whole."""
+    metric = all_metrics(cards[0]).get(score.metric)
+    if metric is not None and (metric.only or metric.subset):
+        return True
+    return score.n + score.missing >= sum(card.items for card in cards)
 
 
 def label_of(config: Config, name: str) -> str:
@@ -168,6 +183,7 @@ def score_table(config: Config, scores: dict[str, list[Score]]) -> pd.DataFrame:
             "group": config.models[score.model].group,
             "baseline": isinstance(config.models[score.model], BaselineModel),
             **score.model_dump(),
+            "readable": score.readable,
             "grader": score.grader or "parser",
         }
         for benchmark, of in scores.items()
@@ -175,6 +191,7 @@ def score_table(config: Config, scores: dict[str, list[Score]]) -> pd.DataFrame:
     ]
     first = ["benchmark", "task", "model", "label", "group", "baseline"]
     columns = [*first, *(name for name in Score.model_fields if name not in first)]
+    columns.insert(columns.index("unreadable") + 1, "readable")
     table = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(NUMBERS, float))
     return table.round(DIGITS).map(safe_cell)
 
@@ -185,11 +202,11 @@ def trust_table(config: Config, results: Path) -> pd.DataFrame:
     names = [f"{folder}/{name}" for name in graders for folder in ("trust", "bridge_pairs", "people")]
     names += [f"labels/{path.stem}" for path in sorted((results / "scores" / "labels").glob("*.json"))]
     rows = [
-        {"file": name, **score.model_dump(exclude={"headline", "floor", "ceiling", "paper"})}
+        {"file": name, **score.model_dump(exclude=OF_THE_REPORT)}
         for name in names
         for score in score_file(results / "scores" / f"{name}.json")
     ]
-    columns = [name for name in Score.model_fields if name not in {"headline", "floor", "ceiling", "paper"}]
+    columns = [name for name in Score.model_fields if name not in OF_THE_REPORT]
     return pd.DataFrame(rows, columns=["file", *columns]).round(DIGITS).map(safe_cell)
 
 

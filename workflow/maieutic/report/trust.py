@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -341,6 +342,16 @@ def rubric_rows(config: Config) -> list[dict[str, str]]:
     return rows
 
 
+def label_counts(config: Config, results: Path) -> dict[str, Any] | None:
+    """How many dialogues and replies the first labelled release has."""
+    for release in label_sources(config):
+        path = results / "labels" / release / "statistics.json"
+        if path.exists():
+            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["all"]
+            return found
+    return None
+
+
 def trust_section(config: Config, results: Path, lights: LightOf) -> dict[str, Any] | None:
     """Everything that the page on trust shows; None in a run without graders that are models."""
     names = all_graders(config)
@@ -366,5 +377,6 @@ def trust_section(config: Config, results: Path, lights: LightOf) -> dict[str, A
         "annotators": annotator_rows(config, results),
         "rubrics": rubric_rows(config),
         "judged": judged_benchmarks(config) if config.run.judges else [],
+        "counts": label_counts(config, results),
         "release": " and ".join(LABEL_SOURCES[release].title for release in label_sources(config)),
     }

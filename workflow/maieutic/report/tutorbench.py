@@ -14,11 +14,12 @@ from maieutic.graders.rubric import READINGS
 from maieutic.judges.raters import ALL
 from maieutic.judges.selection import leading_judge, pooled_benchmarks, pooled_cards, pooled_judges
 from maieutic.models import BaselineModel
+from maieutic.printed import REFERENCE, rows_of
 from maieutic.records import Item, Picture, Reply, read_records
 from maieutic.report.browser import judge_grades, short, thumbnail
 from maieutic.report.figures import raters_chart
 from maieutic.report.lights import kinds_on
-from maieutic.report.tables import REFERENCE, breakdown_scores, label_of, read_items, rows_of, score_file
+from maieutic.report.tables import breakdown_scores, label_of, read_items, score_file
 from maieutic.report.tutorbench_figures import (
     BENCHMARK,
     FIGURES,

@@ -252,8 +252,10 @@ REWARD_RELEASE = judging.reward_release(checked)
 
 
 def last_checks():
-    """The last check of a run with judges: it fails where too much could not be read."""
-    return ["results/report/judges.json", *submission_files()] if JUDGES else []
+    """The last checks of a run: they fail where the page has holes, or where too much could not be read."""
+    return ["results/report/whole.json"] + (
+        ["results/report/judges.json", *submission_files()] if JUDGES else []
+    )
 
 
 def trust_files():

@@ -86,7 +86,7 @@ def check_cluster(jobs):
 
 def start_run(jobs):
     """Before the first job: save what this run is, and check that all it needs is there."""
-    Path("results/.unreadable.json").unlink(missing_ok=True)
+    Path("results/.last_check.json").unlink(missing_ok=True)
     try:
         if in_containers():
             images.check_images(used_images(jobs))
@@ -97,7 +97,8 @@ def start_run(jobs):
             if job.rule.name == "fetch_dataset_from_hub":
                 preflight.check_serve(interpreter("serve"), job.wildcards.dataset)
         preflight.check_run(checked, interpreter("serve"), asked_models(jobs))
-        commands.save_config(run_config(), Path("results/.run.yaml"))
+        commands.save_config(run_config().model_dump_json(), Path("results/.run.yaml"))
+        Path("results/.provenance.json").write_text(run_provenance(), encoding="utf-8")
     except UserError as error:
         raise WorkflowError(str(error)) from None
 
@@ -116,4 +117,9 @@ def run_config():
             "models": {name: checked.models[name] for name in uses.used_models(checked)},
             "datasets": {name: checked.datasets[name] for name in uses.used_datasets(checked)},
         }
-    ).model_dump_json()
+    )
+
+
+def run_provenance():
+    """What this run is made of: the code's commit, checksums, and what is not as shipped."""
+    return provenance.record(run_config(), provenance.code_state()).model_dump_json()

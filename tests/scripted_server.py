@@ -1,0 +1,109 @@
+"""A scripted endpoint that is fast enough for the papers' scale: it answers as `MODEL` of the request says.
+
+A tutor's answer depends on its name and on the request alone. A judge's is made of the schema that the request asks
+for. Run as a process of its own: `python server.py`; it prints its port.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from typing import Any
+
+HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
+PHRASES = (
+    "Let us look at the second step together. What do you get when you multiply the number of boxes by 12?",
+    "Good start! Can you tell me how many were left after the first day?",
+    "Therefore the total is {a} and she has {b} left.\nThe answer is {a}.",
+    "Step {c} is wrong: {a} should be {b}.",
+    "First we add {a} and {b}, then we take half of it.\nWhat is {a} plus {b}?\nHow many are left?",
+)
+
+
+def schema_answer(schema: dict[str, Any], seed: int) -> Any:
+    """An instance of a JSON schema, of values that `seed` picks."""
+    if "enum" in schema:
+        return schema["enum"][seed % len(schema["enum"])]
+    if "const" in schema:
+        return schema["const"]
+    if "anyOf" in schema:
+        return schema_answer(schema["anyOf"][seed % len(schema["anyOf"])], seed)
+    kind = schema.get("type")
+    if kind == "object":
+        pairs = enumerate(schema.get("properties", {}).items())
+        return {name: schema_answer(of, seed >> place % 16) for place, (name, of) in pairs}
+    if kind == "array":
+        return [schema_answer(schema["items"], seed)]
+    return {"boolean": bool(seed & 1), "integer": seed % 5, "number": float(seed % 5)}.get(str(kind), "as it stands")
+
+
+def tutor_answer(model: str, prompt: str, seed: int) -> str:
+    """What a tutor says: each one in a manner of its own, so that no two have the same numbers."""
+    manner = sum(map(ord, model)) % 5
+    numbers = {"a": seed % 97, "b": seed % 31, "c": 1 + seed % 4}
+    text = PHRASES[(seed + manner) % len(PHRASES)].format(**numbers)
+    if "<correctness>" in prompt:
+        return f"<correctness>{'yes' if seed & 1 else 'no'}</correctness><error_step_num>{seed % 6}</error_step_num><error_reason>{text}</error_reason>"
+    if "<problem>" in prompt:
+        return f"<problem>{text}</problem>\n<solution>{text}</solution>"
+    if seed % 11 == manner:
+        return "I am sorry, I cannot help with that."  # cannot be read
+    if seed % 5 == 0:
+        return "Yes" if seed & 1 else "No"
+    return text if seed % 3 else f"{text} Final answer: {seed % 60}"
+
+
+def answer(request: dict[str, Any]) -> bytes:
+    """The body of the response."""
+    model = str(request["model"])
+    messages = request.get("messages")
+    prompt = str(messages if messages is not None else request["prompt"])
+    seed = int.from_bytes(hashlib.blake2b(f"{model}\n{prompt}".encode(), digest_size=4).digest())
+    form = request.get("response_format")
+    text = json.dumps(schema_answer(form["json_schema"]["schema"], seed)) if form else tutor_answer(model, prompt, seed)
+    said: dict[str, Any] = (
+        {"message": {"role": "assistant", "content": text}} if messages is not None else {"text": text}
+    )
+    return json.dumps(
+        {
+            "id": "1", "object": "chat.completion" if messages is not None else "text_completion", "created": 1, "model": model,
+            "choices": [{"index": 0, "finish_reason": "stop", **said}],
+            "usage": {"prompt_tokens": len(prompt) // 4, "completion_tokens": len(text) // 4, "total_tokens": 0},
+        }
+    ).encode()  # fmt: skip
+
+
+class Connection(asyncio.Protocol):
+    """One kept-alive connection: requests one after the other, answered at once."""
+
+    served = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport, self.held = transport, b""
+
+    def data_received(self, data: bytes) -> None:
+        self.held += data
+        while True:
+            head, found, rest = self.held.partition(b"\r\n\r\n")
+            if not found:
+                return
+            lengths = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
+            length = int(lengths[0].split(b":")[1]) if lengths else 0
+            if len(rest) < length:
+                return
+            body, self.held = rest[:length], rest[length:]
+            told = answer(json.loads(body)) if length else json.dumps({"served": Connection.served}).encode()
+            Connection.served += bool(length)
+            self.transport.write(HEAD.format(len(told)).encode() + told)  # type: ignore[attr-defined]
+
+
+async def serve() -> None:
+    """Serve on a free loopback port, for ever."""
+    server = await asyncio.get_running_loop().create_server(Connection, "127.0.0.1", 0, backlog=2048)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    asyncio.run(serve())

@@ -1,0 +1,234 @@
+"""This run beside the papers: a difference only where the same thing was measured, and every `paper` key has a row."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from maieutic.cards import Card
+from maieutic.errors import UserError
+from maieutic.models import BaselineModel
+from maieutic.printed import (
+    PEOPLE,
+    RM,
+    TABLES,
+    Circumstances,
+    Printed,
+    difference_note,
+    names_of_tutors,
+    paper_name,
+    printed_values,
+)
+from maieutic.records import Score
+from maieutic.report.comparison import against_paper
+from maieutic.report.tables import paper_value
+from maieutic.settings import Config, check_config
+from running import NO_GRADERS
+
+COMMIT = "0" * 40
+
+
+def merged() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in ("models", "datasets", "config"):
+        found |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def configuration(tasks: list[str], models: dict[str, Any], edition: str = "published", **run: Any) -> Config:
+    raw = copy.deepcopy(merged())
+    for name, entry in models.items():
+        served = {} if "engine" in entry else {"engine": "hosted", "model": "m", "base_url": "http://x/v1"}
+        raw["models"][name] = {**served, **entry}
+    tutors = [name for name, entry in models.items() if "engine" not in entry]
+    raw["run"] |= {"tutors": tutors, "tasks": tasks, **NO_GRADERS, **run}
+    return check_config({**raw, "edition": edition, "data_dir": "resources"})
+
+
+def test_every_benchmark_prints_its_tutors_in_one_form() -> None:
+    counts = {name: (len(printed_values(name)), len(names_of_tutors()[name])) for name in TABLES}
+    assert counts == {
+        "mathtutorbench": (72, 8), "kmpbench": (306, 21), "mrbench": (208, 9), "tutorbench": (42, 16),
+    }  # fmt: skip
+    values = [one.value for name in TABLES for one in printed_values(name)]
+    assert all(-0.2 <= value <= 1 for value in values), "shares, not per cent"
+    assert {one.by for one in printed_values("mathtutorbench") if one.metric == "win_rate"} == {RM}
+    assert {one.by for one in printed_values("mrbench")} == {PEOPLE}
+    assert (
+        next(one.value for one in printed_values("tutorbench") if one.model == "GPT-5" and one.metric == "overall")
+        == 0.5533
+    )
+
+
+def test_every_key_of_the_shipped_registry_has_its_row() -> None:
+    config = configuration(["mathtutorbench/problem_solving"], {"m": {}})
+    named = {name: model for name, model in config.models.items() if model.paper}
+    assert len(named) >= 45
+    tutors = [name for name, model in named.items() if model.engine in {"vllm", "hosted"}]
+    rows = {
+        (benchmark, paper_name(config.models[name].paper, benchmark))
+        for name in tutors
+        for benchmark in TABLES
+        if paper_name(config.models[name].paper, benchmark) in names_of_tutors()[benchmark]
+    }
+    assert {benchmark for benchmark, _ in rows} == set(TABLES), "the comparison works for all four"
+    assert len([one for one in rows if one[0] == "tutorbench"]) >= 14
+
+
+REFUSED = [
+    ({"paper": "GPT-4oo"}, r"models\.m\.paper: 'GPT-4oo' is not in any paper's table. Mend: did you mean 'GPT-4o"),
+    ({"paper": "GPT-4o"}, r"models\.m\.paper: 'GPT-4o' is in the tables of .*say which one: paper: \{mathtutorbench: GPT-4o\}"),
+    ({"paper": {"tutorbench": "GPT-5 (study)"}}, r"models\.m\.paper\.tutorbench: .*did you mean 'GPT-5 study mode'"),
+    ({"paper": {"tutorbnch": "GPT-5"}}, r"models\.m\.paper\.tutorbnch: .*did you mean 'tutorbench'"),
+    ({"paper": {"mrbench": "GPT-5"}}, r"models\.m\.paper\.mrbench: 'GPT-5' is not in the tables of mrbench"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("entry", "why"), REFUSED)
+def test_a_name_that_no_table_has_is_refused_with_the_nearest(entry: dict[str, Any], why: str) -> None:
+    with pytest.raises(UserError, match=why):
+        configuration(["mathtutorbench/problem_solving"], {"m": entry})
+
+
+def test_all_wrong_names_are_said_at_once() -> None:
+    with pytest.raises(UserError, match=r"models\.a\.paper: .*\(so are models\.b\.paper\)"):
+        configuration(["mathtutorbench/problem_solving"], {"a": {"paper": "X"}, "b": {"paper": "Y"}})
+    judge = {"engine": "judge", "model": "gpt-4o", "rubrics": ["mrbench_taxonomy"], "paper": "GPT-5"}
+    with pytest.raises(UserError, match=r"models\.j\.paper: 'GPT-5' is not in any paper's table"):
+        raw = merged()
+        raw["models"]["j"] = judge
+        check_config(raw)
+    assert all(model.paper is None for model in merged_models() if isinstance(model, BaselineModel))
+
+
+def merged_models() -> list[Any]:
+    return list(check_config(merged()).models.values())
+
+
+SAME = Circumstances(published=True, whole=True, protocol="released", changed=False, by=None)
+ROW = Printed("general", "m", "problem_solving", "accuracy", 0.9)
+NOTES = [
+    (ROW, "mathtutorbench", SAME, None),
+    (ROW, "mathtutorbench", SAME._replace(protocol="paper"), None),
+    (ROW, "mathtutorbench", SAME._replace(published=False), "demo data"),
+    (ROW, "mathtutorbench", SAME._replace(whole=False), "not all items"),
+    (ROW, "mathtutorbench", SAME._replace(protocol="corrected"), "protocol corrected"),
+    (ROW, "mathtutorbench", SAME._replace(changed=True), "another card or prompt than the shipped one"),
+    (ROW._replace(by=RM), "mathtutorbench", SAME._replace(by=RM), None),
+    (ROW._replace(by=RM), "mathtutorbench", SAME._replace(by="rm-mine"), f"the paper: by {RM}"),
+    (ROW._replace(by=PEOPLE), "mrbench", SAME._replace(by="gpt-4o-judge"), "the paper: by people"),
+    (ROW, "kmpbench", SAME, "the paper's data are not released"),
+]
+
+
+@pytest.mark.parametrize(("printed", "benchmark", "ours", "note"), NOTES)
+def test_the_first_thing_that_was_not_the_same_is_said(
+    printed: Printed, benchmark: str, ours: Circumstances, note: str | None
+) -> None:
+    assert difference_note(printed, benchmark, ours) == note
+
+
+def scored(task: str, metric: str, **more: Any) -> Score:
+    given = {"n": 1150, "missing": 0, "value": 0.5, "low": 0.4, "high": 0.6, "clusters": 700, **more}
+    return Score(task=task, model="m", metric=metric, scoring="paper_compat", headline=True, **given)
+
+
+def cards_of(config: Config) -> list[Card]:
+    return [loaded.card for loaded in config.cards.values()]
+
+
+LLAMA = {"m": {"paper": "LLaMA3.1-70B-Instruct"}}
+
+
+def test_a_win_rate_is_compared_under_the_papers_reward_model_alone(tmp_path: Path) -> None:
+    own = {"engine": "reward", "weights": {"repo": "me/mine", "revision": COMMIT}}
+    theirs = {"engine": "reward", "weights": {"repo": RM, "revision": COMMIT}}
+    for entry, note in ((own, f"the paper: by {RM}"), (theirs, None)):
+        config = configuration(["mathtutorbench/scaffolding_generation"], {**LLAMA, "rm": entry}, reward_models=["rm"])
+        score = scored("scaffolding_generation", "win_rate", grader="rm")
+        [card] = cards_of(config)
+        shown = against_paper(config, tmp_path, "mathtutorbench", [card], [score])
+        assert shown is not None
+        [ours] = [one for row in shown["rows"] for one in row["ours"]]
+        [cell] = ours["cells"]
+        assert (cell.value, cell.note) == (0.5, note)
+        assert (paper_value(config, card, score, False) is None) == (note is not None), "scores.csv says the same"
+
+
+def test_a_sample_is_not_compared_with_a_full_set(tmp_path: Path) -> None:
+    for limit, n, whole in ((None, 1319, True), (50, 50, False), (None, 1000, False)):
+        config = configuration(["mathtutorbench/problem_solving"], LLAMA, limit=limit)
+        [card] = cards_of(config)
+        score = scored("problem_solving", "accuracy", n=n - 9, missing=9)
+        assert (paper_value(config, card, score, False) is not None) == whole
+        assert paper_value(config, card, score, True) is None, "a changed prompt"
+        assert paper_value(config, card, score.model_copy(update={"model": "echo"}), False) is None
+
+
+def test_tutorbench_stands_beside_its_table_task_by_task_and_overall(tmp_path: Path) -> None:
+    models = {"m": {"paper": "GPT-5", "images": True}}
+    tasks = ["tutorbench/text", "tutorbench/multimodal"]
+    config = configuration(tasks, models, judges=["claude-sonnet-4-judge"])
+    cards = cards_of(config)
+    by_task = {card.task: card for card in cards}
+    scores = [
+        scored(task, "arr_w", grader="claude-sonnet-4-judge", n=by_task[task].items, value=value)
+        for task, value in (("text", 0.57), ("multimodal", 0.54))
+    ]
+    whole = sum(card.items for card in cards)
+    pool = scored("release", "overall", grader="claude-sonnet-4-judge", n=whole, value=0.55)
+    folder = tmp_path / "scores/breakdowns/tutorbench"
+    folder.mkdir(parents=True)
+    (folder / "m.json").write_text(json.dumps([pool.model_dump()]))
+    shown = against_paper(config, tmp_path, "tutorbench", cards, scores)
+    assert shown is not None and [(one.task, one.metric) for one in shown["columns"]] == [
+        ("text", "arr_w"), ("multimodal", "arr_w"), ("release", "overall"),
+    ]  # fmt: skip
+    [row] = [row for row in shown["rows"] if row["ours"]]
+    assert row["model"] == "GPT-5"
+    differences = [round(cell.difference, 4) for cell in row["ours"][0]["cells"]]
+    assert differences == [-0.0003, 0.0003, -0.0033] and not any(cell.note for cell in row["ours"][0]["cells"])
+    judged = [score.model_copy(update={"grader": "gemini-2.0-flash-judge"}) for score in scores]
+    raw = merged()["models"]["gemini-2.0-flash-judge"]
+    other = configuration(
+        tasks,
+        {**models, "gemini-2.0-flash-judge": {**raw, "rubrics": ["tutorbench"]}},
+        judges=["gemini-2.0-flash-judge"],
+    )
+    shown = against_paper(other, tmp_path / "none", "tutorbench", cards_of(other), judged)
+    assert shown is not None
+    notes = {cell.note for row in shown["rows"] for one in row["ours"] for cell in one["cells"] if cell}
+    assert notes == {"the paper: by Claude Sonnet 4"}
+
+
+def test_mrbench_is_compared_where_people_have_labelled(tmp_path: Path) -> None:
+    people = tmp_path / "people.csv"
+    people.write_text("task,item,tutor,criterion,label\n")
+    config = configuration(
+        ["mrbench"], {"m": {"paper": "GPT-4"}}, judges=["gpt-4o-mini-judge"], human_labels=str(people)
+    )
+    cards = cards_of(config)
+    judged = scored("mistake_remediation", "actionability", grader="gpt-4o-mini-judge", n=192)
+    shown = against_paper(config, tmp_path, "mrbench", cards, [judged])
+    assert shown is not None
+    [ours] = [one for row in shown["rows"] for one in row["ours"]]
+    assert [cell.note for cell in ours["cells"] if cell] == ["the paper: by people"]
+    corrected = scored("trust", "ppi/Actionability", n=192, value=0.46)
+    (tmp_path / "scores/people").mkdir(parents=True)
+    (tmp_path / "scores/people/gpt-4o-mini-judge.json").write_text(json.dumps([corrected.model_dump()]))
+    shown = against_paper(config, tmp_path, "mrbench", cards, [judged])
+    assert shown is not None
+    [cell] = [cell for row in shown["rows"] for one in row["ours"] for cell in one["cells"] if cell]
+    assert (cell.value, cell.note) == (0.46, None)
+
+
+def test_kmpbench_rows_are_shown_and_never_compared(tmp_path: Path) -> None:
+    config = configuration(["kmpbench/fqa"], {"m": {"paper": {"kmpbench": "GPT-4o"}}}, edition="demo")
+    shown = against_paper(config, tmp_path, "kmpbench", cards_of(config), [scored("fqa", "final_round", n=3)])
+    assert shown is not None and shown["not_released"] and len(shown["rows"]) == 21 and len(shown["columns"]) == 18
+    [cell] = [cell for row in shown["rows"] for one in row["ours"] for cell in one["cells"] if cell]
+    assert cell.note == "the paper's data are not released"

@@ -1,0 +1,294 @@
+"""The page: charts of any number of items, parts that fail alone, bold, readable shares, what is not as shipped."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pytest
+import yaml
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from maieutic import cli, provenance
+from maieutic.datasets.sources import Dataset
+from maieutic.errors import UserError
+from maieutic.provenance import Code, Provenance, differences, record
+from maieutic.records import Score
+from maieutic.report import check_report, figures, page
+from maieutic.report.page import HERE, leaderboard, share
+from maieutic.report.sections import Parts
+from maieutic.settings import Config, check_config
+from running import NO_GRADERS
+
+ITEMS = 20_000
+MOST_ROWS = 1000  # of a chart
+
+
+def configuration(**run: object) -> Config:
+    merged: dict[str, Any] = {}
+    for name in ("models", "datasets", "config"):
+        merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    for name in ("a", "b"):
+        merged["models"][name] = {"engine": "hosted", "model": "m", "base_url": "http://x/v1"}
+    merged["run"] |= {"tutors": ["a", "b"], "tasks": ["mathtutorbench/problem_solving"], **NO_GRADERS, **run}
+    return check_config(merged)
+
+
+# charts ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[dict]:
+    """The specifications of the charts that a test draws; each is rendered all the same."""
+    seen: list[dict] = []
+    render = figures.vl_convert.vegalite_to_svg
+
+    def keep(spec: str) -> str:
+        seen.append(json.loads(spec))
+        return render(spec)
+
+    monkeypatch.setattr(figures.vl_convert, "vegalite_to_svg", keep)
+    return seen
+
+
+def rows_in(spec: dict) -> int:
+    """How many rows of data a chart holds."""
+    return sum(len(rows) for rows in spec.get("datasets", {}).values())
+
+
+random = np.random.default_rng(1)
+CHARTS = {
+    "values": lambda: figures.value_chart({f"t{n}": random.normal(size=ITEMS) for n in range(12)}, "BLEU"),
+    "one value": lambda: figures.value_chart({"t": [0.5]}, "BLEU"),
+    "values that do not vary": lambda: figures.value_chart({"t": [0.0] * ITEMS}, "BLEU"),
+    "densities": lambda: figures.density_chart(
+        {(f"m{n}", who): random.normal(size=ITEMS) for n in range(10) for who in ("expert", "novice")}
+    ),
+    "a density of one score": lambda: figures.density_chart({("m", "expert"): [1.0], ("m", "novice"): []}),
+    "a training": lambda: figures.line_chart(
+        {key: [(float(step), 1 / (1 + step)) for step in range(ITEMS)] for key in ("loss", "accuracy")}
+    ),
+    "a short training": lambda: figures.line_chart({"loss": [(1.0, 0.5), (2.0, 0.4), (3.0, 0.3)], "accuracy": []}),
+}
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_holds_some_hundred_rows_whatever_the_number_of_items(name: str, drawn: list[dict]) -> None:
+    svg = CHARTS[name]()
+    assert svg.startswith("<svg") and "NaN" not in svg
+    assert 0 < rows_in(drawn[-1]) <= MOST_ROWS
+    assert alt.data_transformers.options.get("max_rows", 5000) == 5000, "Altair's own limit stands guard"
+
+
+def test_quantiles_and_means_are_those_of_all_items(drawn: list[dict]) -> None:
+    values = list(np.arange(101) / 100)
+    figures.value_chart({"t": values}, "x")
+    [[row]] = drawn[-1]["datasets"].values()
+    assert [row[key] for key in ("p05", "p25", "p50", "p75", "p95")] == pytest.approx([0.05, 0.25, 0.5, 0.75, 0.95])
+    figures.line_chart({"loss": [(float(n), float(n)) for n in range(1, 2001)], "accuracy": []})
+    [rows] = drawn[-1]["datasets"].values()
+    assert len(rows) == 200 and rows[0] == {"curve": "loss", "step": 5.5, "value": 5.5}
+    figures.density_chart({("m", "expert"): [0.0, 1.0, 1.0], ("m", "novice"): [0.0]})
+    [rows] = drawn[-1]["datasets"].values()
+    shares = [row["share"] for row in rows if row["teacher"] == "expert"]
+    assert sum(shares) == pytest.approx(1.0) and max(shares) == pytest.approx(2 / 3)
+
+
+# parts ----------------------------------------------------------------------------------------------------------------
+
+
+def parts() -> Parts:
+    return Parts(Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined), {})
+
+
+def test_a_part_that_raises_becomes_a_box_and_the_others_come_out() -> None:
+    made = parts()
+
+    def broken() -> dict:
+        raise ValueError("5,001 rows of <b>data</b>\nand more")
+
+    box = made.part("the page on trust", "items", broken)
+    assert "the page on trust: this part could not be made" in box
+    assert "ValueError: 5,001 rows of &lt;b&gt;data&lt;/b&gt; and more" in box
+    assert made.part("the items", "items", dict).lstrip().startswith("<section")
+    assert made.part("nothing", "items", lambda: None) == ""
+    assert made.part("a template without its variables", "paper", dict) != ""
+    assert [problem.part for problem in made.problems] == ["the page on trust", "a template without its variables"]
+    assert made.data("the browser", broken, {"tasks": {}}) == {"tasks": {}}
+    assert [page.address for page in made.page("#/x", "X", "x", "items", dict)] == ["#/x"]
+    assert made.page("#/x", "X", "x", "items", lambda: None) == []
+
+
+def test_a_run_whose_page_has_a_hole_fails_and_names_it(tmp_path: Path) -> None:
+    problems, failed = tmp_path / "problems.json", tmp_path / "failed.json"
+    problems.write_text("[]")
+    check_report(problems, tmp_path / "whole.json", failed)
+    assert (tmp_path / "whole.json").exists() and not failed.exists()
+    problems.write_text(json.dumps([{"part": "the page on trust", "error": "KeyError: 'x'"}]))
+    (tmp_path / "whole.json").unlink()
+    with pytest.raises(UserError, match=r"1 part could not be made: the page on trust \(KeyError: 'x'\)"):
+        check_report(problems, tmp_path / "whole.json", failed)
+    assert failed.exists() and not (tmp_path / "whole.json").exists()
+
+
+# bold, readable share, floor ------------------------------------------------------------------------------------------
+
+
+def scored(model: str, value: float | None, **more: Any) -> Score:
+    given = {
+        "low": None if value is None else value - 0.02,
+        "high": 1.0,
+        "n": 100,
+        "missing": 0,
+        "clusters": 90,
+        **more,
+    }
+    return Score(task="problem_solving", model=model, metric="accuracy", scoring=given.pop("scoring", "robust"),
+                 headline=True, value=value, **given)  # fmt: skip
+
+
+BOLD = [
+    ("the better one", [scored("a", 0.5), scored("b", 0.4)], "a"),
+    ("a tie within the interval", [scored("a", 0.5), scored("b", 0.49)], None),
+    ("the same value", [scored("a", 0.5), scored("b", 0.5)], None),
+    ("alone, above its floor", [scored("a", 0.5, floor=0.3)], "a"),
+    ("below its floor", [scored("a", 0.33, floor=0.48), scored("b", 0.0, floor=0.48)], None),
+    ("at its floor", [scored("a", 0.48, floor=0.48)], None),
+    ("an interval that reaches the floor", [scored("a", 0.49, floor=0.48)], None),
+    ("no interval", [scored("a", 0.9, low=None, high=None), scored("b", 0.1)], None),
+    ("12 of 50 readable", [scored("a", 0.33, n=50, unreadable=38), scored("b", 0.0, n=50)], None),
+    ("a judge that cannot read it", [scored("a", 0.9, n=10, missing=90), scored("b", 0.1)], None),
+    ("80 of 100 readable", [scored("a", 0.8, unreadable=20), scored("b", 0.1)], "a"),
+    ("no value", [scored("a", None), scored("b", None)], None),
+]
+
+
+@pytest.mark.parametrize(("why", "scores", "bold"), BOLD, ids=[case[0] for case in BOLD])
+def test_bold_is_what_stands_out(why: str, scores: list[Score], bold: str | None) -> None:
+    config = configuration()
+    card = next(iter(config.cards.values())).card
+    rows = leaderboard(config, [card], scores, "robust")
+    assert [row["label"] for row in rows if row["cells"][0]["best"]] == ([bold] if bold else [])
+
+
+def test_the_readable_share_stands_in_the_cells_of_both_scorings() -> None:
+    config = configuration()
+    card = next(iter(config.cards.values())).card
+    silent = [scored("a", 0.1, unreadable=90), scored("a", 1.0, scoring="paper_compat"), scored("b", 0.9)]
+    for scoring in ("robust", "paper_compat"):
+        [cell] = next(row["cells"] for row in leaderboard(config, [card], silent, scoring) if row["label"] == "a")
+        assert (cell["readable"], cell["silent"], cell["best"]) == (0.1, True, False), scoring
+    environment = page.environment_of(page.Run(config, Path("nowhere"), {}, None), lambda name, kind: None)
+    shown = environment.get_template("board.html.jinja").render(
+        config=config, scorings=("robust",), name="x", size=100, cards=[card], skills=[("s", 1)],
+        boards={"robust": leaderboard(config, [card], silent, "robust")}, limits={"robust": [(None, None)]},
+        differs={card.task: []},
+    )  # fmt: skip
+    assert re.search(r'data-value="0.1" data-last>.*10\u00a0% readable', shown), "sorted last, with its share"
+    assert "less than 80\u00a0% can be read" in shown
+    assert [share(value) for value in (1.0, 0.9999, 0.5, 0.0)] == ["100\u00a0%", "99.9\u00a0%", "50\u00a0%", "0\u00a0%"]
+
+
+# what a run was made of -----------------------------------------------------------------------------------------------
+
+
+def test_what_is_shipped_is_on_file() -> None:
+    raw = yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
+    now = provenance.shipped_now({name: Dataset.model_validate(one) for name, one in raw.items()})
+    assert json.loads(provenance.SHIPPED.read_text(encoding="utf-8")) == now, "run make schemas"
+    assert len(now["files"]) > 80 and all(len(digest) == 64 for digest in now["files"].values())
+
+
+@pytest.fixture
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the cards and rubrics to edit, to stand in."""
+    for folder in ("resources", "config"):
+        shutil.copytree(folder, tmp_path / folder)
+    monkeypatch.chdir(tmp_path)
+    provenance.shipped.cache_clear()
+    return tmp_path
+
+
+def test_one_changed_word_of_a_prompt_marks_its_task_and_no_other(edited: Path) -> None:
+    tasks = ["mathtutorbench/problem_solving", "mathtutorbench/socratic_questioning"]
+    before = record(configuration(tasks=tasks), Code(commit=None))
+    assert before.differs == {} and before.files["resources/benchmarks/mathtutorbench/problem_solving.yaml"]
+    config = configuration(tasks=tasks)
+    card = next(loaded for path, loaded in config.cards.items() if path.stem == "problem_solving")
+    prompt = edited / "resources/benchmarks/mathtutorbench" / card.card.turns[0]
+    prompt.write_text(prompt.read_text(encoding="utf-8").replace("the", "a", 1), encoding="utf-8")
+    found = record(configuration(tasks=tasks), Code(commit=None))
+    name = f"resources/benchmarks/mathtutorbench/{card.card.turns[0]}"
+    assert found.differs == {name: "edited"}
+    told = {one.card.task: differences(found, config, one.card) for one in config.cards.values()}
+    assert told == {"problem_solving": [f"{name}, edited"], "socratic_questioning": []}
+
+
+def test_a_changed_rubric_marks_the_judges_numbers_and_not_the_parsers(edited: Path) -> None:
+    rubric = edited / "resources/rubrics/mrbench_taxonomy.jinja"
+    rubric.write_text(rubric.read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8")
+    config = configuration(tasks=["mrbench"], judges=["demo-judge"])
+    found = record(config, Code(commit=None))
+    [card] = [loaded.card for loaded in config.cards.values()]
+    assert differences(found, config, card) == []
+    assert differences(found, config, card, "demo-judge") == ["resources/rubrics/mrbench_taxonomy.jinja, edited"]
+
+
+def test_data_of_ones_own_and_a_card_of_ones_own_are_said(edited: Path) -> None:
+    own = edited / "resources/benchmarks/mathtutorbench/my_task.yaml"
+    own.write_text("like: problem_solving\ntask: my_task\n", encoding="utf-8")
+    config = configuration(tasks=["mathtutorbench/my_task"])
+    config.datasets["gsm8k"].demo.__dict__["sha256"] = "0" * 64
+    found = record(config, Code(commit=None))
+    assert found.differs == {str(own.relative_to(edited)): "not shipped", "gsm8k (demo)": "another file"}
+    [card] = [loaded.card for loaded in config.cards.values()]
+    assert len(differences(found, config, card)) == 2
+
+
+def test_the_commit_and_what_was_edited_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert provenance.code_state().commit is None and "not a git checkout" in provenance.code_state().told
+    for command in (["init", "-q"], ["config", "user.email", "a@b"], ["config", "user.name", "a"]):
+        assert provenance.git(*command) is not None
+    (tmp_path / "Snakefile").write_text("1")
+    (tmp_path / "README.md").write_text("1")
+    provenance.git("add", "-A")
+    provenance.git("commit", "-qm", "one")
+    clean = provenance.code_state()
+    assert re.fullmatch(r"[0-9a-f]{40}", clean.commit) and clean.edited == [] and "nothing edited" in clean.told
+    (tmp_path / "README.md").write_text("2")
+    assert provenance.code_state().edited == [], "docs decide on no number"
+    (tmp_path / "Snakefile").write_text("2")
+    (tmp_path / "workflow").mkdir()
+    (tmp_path / "workflow/new.py").write_text("x")
+    dirty = provenance.code_state()
+    assert set(dirty.edited) == {"Snakefile", "workflow/"} and "with 2 edited files" in dirty.told
+    below = tmp_path / "workflow"
+    monkeypatch.chdir(below)
+    assert provenance.code_state().commit is None, "a folder in somebody else's checkout"
+
+
+def test_about_does_not_claim_the_published_configuration_where_it_was_edited() -> None:
+    config = configuration()
+    known = Provenance(code=Code(commit="c" * 40), files={"f": "0"}, data={}, differs={})
+    for differs, claims in (({}, True), ({"resources/x.jinja": "edited"}, False)):
+        run = page.Run(config, Path("nowhere"), {}, known.model_copy(update={"differs": differs}))
+        environment = page.environment_of(run, lambda name, kind: None)
+        text = environment.get_template("about.html.jinja").render(
+            config=config, scorings=(), all_differs=differs, **page.about_section(run)
+        )
+        assert ("every card, prompt, rubric and source file is as shipped" in text) == claims
+        assert ("Not the published configuration: 1 file" in text) != claims
+        assert "character for character" not in text
+
+
+def test_the_shipped_record_is_written_by_its_verb(tmp_path: Path) -> None:
+    given = cli.parser().parse_args(
+        ["export-shipped", "--datasets", "config/datasets.yaml", "--out", str(tmp_path / "s")]
+    )
+    cli.shipped(given)
+    assert (tmp_path / "s").read_text() == provenance.SHIPPED.read_text()

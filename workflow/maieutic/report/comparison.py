@@ -1,0 +1,157 @@
+"""This run's tutors beside the same ones in a benchmark's paper: row by row, a difference only where it means one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maieutic.cards import Card
+from maieutic.printed import (
+    NOT_RELEASED,
+    NOTES,
+    PEOPLE,
+    TITLES,
+    Printed,
+    difference_note,
+    paper_name,
+    printed_values,
+)
+from maieutic.provenance import Provenance, differences
+from maieutic.records import Score
+from maieutic.report.tables import circumstances, label_of, leads, score_file
+from maieutic.settings import Config, tutors_of
+
+
+class Cell(NamedTuple):
+    """Our value under a printed one: the difference, or why there is none."""
+
+    value: float
+    difference: float
+    note: str | None
+
+
+class Column(NamedTuple):
+    """One printed number of every tutor."""
+
+    task: str
+    metric: str
+    title: str
+
+
+def columns_of(printed: Sequence[Printed], cards: Sequence[Card]) -> list[Column]:
+    """The paper's columns: of the selected tasks and their pools, or all where nobody else has the data."""
+    titles = {card.task: card.title for card in cards} | {str(card.pool): "Overall" for card in cards if card.pool}
+    names = dict.fromkeys((one.task, one.metric) for one in printed)
+    everything = any(card.benchmark in NOT_RELEASED for card in cards)
+    return [
+        Column(task, metric, titles.get(task, task.replace("_", " ").capitalize()))
+        for task, metric in names
+        if everything or task in titles
+    ]
+
+
+def our_scores(
+    config: Config, results: Path, cards: Sequence[Card], scores: Sequence[Score], provenance: Provenance | None
+) -> list[Score]:
+    """The scores that may stand under printed ones: read as released, by the leading graders, and of pools."""
+    found = [score for score in scores if score.scoring == "paper_compat" and leads(config, score)]
+    benchmark = cards[0].benchmark
+    pools = {str(card.pool) for card in cards if card.pool}
+    for model in tutors_of(config) if pools else []:
+        path = results / "scores" / "breakdowns" / benchmark / f"{model}.json"
+        mine = [score for score in score_file(path) if score.task in pools and leads_pool(config, cards, score)]
+        found += [
+            score.model_copy(update={"changed": pool_changed(config, cards, score, provenance)}) for score in mine
+        ]
+    return [*found, *by_people(config, results, cards)]
+
+
+def leads_pool(config: Config, cards: Sequence[Card], score: Score) -> bool:
+    """Whether a pool's score is by the judge that heads one of its tasks."""
+    return any(leads(config, score.model_copy(update={"task": card.task})) for card in cards if card.pool == score.task)
+
+
+def pool_changed(config: Config, cards: Sequence[Card], score: Score, provenance: Provenance | None) -> bool:
+    """Whether anything behind a pool's score is not as shipped."""
+    mine = [card for card in cards if card.pool == score.task]
+    return any(differences(provenance, config, card, score.grader) for card in mine)
+
+
+def by_people(config: Config, results: Path, cards: Sequence[Card]) -> list[Score]:
+    """Rates that people's labels of this run's replies correct (run.human_labels): what people would say of all."""
+    if not config.run.human_labels or not config.run.judges:
+        return []
+    scores = score_file(results / "scores" / "people" / f"{config.run.judges[0]}.json")
+    found = []
+    for card in cards:
+        criteria = {
+            metric.criterion: name for name, metric in card.metrics.items() if metric.criterion and not metric.only
+        }
+        for score in scores:
+            kind, _, criterion = score.metric.partition("/")
+            if kind == "ppi" and criterion in criteria and score.value is not None:
+                named = {"task": card.task, "metric": criteria[criterion], "grader": PEOPLE}
+                found.append(score.model_copy(update=named))
+    return found
+
+
+def against_paper(
+    config: Config,
+    results: Path,
+    benchmark: str,
+    cards: Sequence[Card],
+    scores: Sequence[Score],
+    provenance: Provenance | None = None,
+) -> dict[str, Any] | None:
+    """The paper's table row by row, and under a row each of our tutors that claims it; None without a table on file."""
+    printed = printed_values(benchmark)
+    columns = columns_of(printed, cards)
+    if not columns:
+        return None
+    by_cell = {(one.model, one.task, one.metric): one for one in printed}
+    found = {(one.model, one.task, one.metric): one for one in our_scores(config, results, cards, scores, provenance)}
+    rows = []
+    for name in dict.fromkeys(one.model for one in printed):
+        cells = [by_cell.get((name, column.task, column.metric)) for column in columns]
+        ours = [model for model in tutors_of(config) if paper_name(config.models[model].paper, benchmark) == name]
+        if not any(cells):
+            continue
+        rows.append(
+            {
+                "model": name,
+                "group": next(one.group for one in printed if one.model == name),
+                "cells": cells,
+                "ours": [
+                    {"label": label_of(config, model), "cells": our_cells(config, model, cards, cells, found)}
+                    for model in ours
+                ],
+            }
+        )
+    shown = {
+        "name": benchmark,
+        "title": TITLES[benchmark],
+        "not_released": benchmark in NOT_RELEASED,
+        "note": NOTES.get(benchmark),
+    }
+    return {**shown, "columns": columns, "rows": rows}
+
+
+def our_cells(
+    config: Config,
+    model: str,
+    cards: Sequence[Card],
+    cells: Sequence[Printed | None],
+    found: Mapping[tuple[str, str, str], Score],
+) -> list[Cell | None]:
+    """Our value under each printed one that we have measured, with the difference or what was not the same."""
+    result: list[Cell | None] = []
+    for cell in cells:
+        score = found.get((model, cell.task, cell.metric)) if cell else None
+        if cell is None or score is None or score.value is None:
+            result.append(None)
+            continue
+        mine = [card for card in cards if cell.task in (card.task, card.pool)]
+        note = difference_note(cell, mine[0].benchmark, circumstances(config, mine, score, score.changed))
+        result.append(Cell(score.value, score.value - cell.value, note))
+    return result
