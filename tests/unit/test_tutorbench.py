@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import json
 import re
 from collections import Counter
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 import yaml
 from gullible import obeyed
+from httpserver import chat, scripted, serving
 from maieutic.breakdown import ANSWERED, OVERALL, both_modalities, break_down
 from maieutic.cards import CARDS, read_card
 from maieutic.datasets import LOADERS, tutorbench
@@ -25,15 +28,21 @@ from maieutic.graders.judges import ARR_W, Weighing, grades_by_judge
 from maieutic.graders.rubric import READINGS, Weighed, arr_w, clipped, good, prohibits, unclear
 from maieutic.judges.answers import schema_of
 from maieutic.judges.cases import messages_of, questions_of
+from maieutic.judges.judging import Panel, run_judge
 from maieutic.judges.raters import judge_ratings
 from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.tagging import agreement, vote, vote_tags
 from maieutic.judges.work import case_of
+from maieutic.models import HostedModel, JudgeModel
 from maieutic.prompts import render
+from maieutic.provenance import card_paths
 from maieutic.records import Item, Judgement, Reply, Score, Turn, Verdict, write_records
 from maieutic.report.tutorbench import paper_rows, printed_numbers
+from maieutic.report.tutorbench_figures import counts_of
 from maieutic.score import score_task
+from maieutic.settings import cards_for, check_config, entry_json, protocol_of
 from maieutic.stats import normal_half_width
+from running import NO_GRADERS
 
 FOLDER = CARDS / "tutorbench"
 CASES = yaml.safe_load(Path("tests/cases/arr_w.yaml").read_text(encoding="utf-8"))
@@ -235,6 +244,125 @@ def test_deleted_criteria_are_left_out_and_counted() -> None:
     # The names keep their places, so that people's ratings of the whole rubric still fit.
     assert {name: one["weight"] for name, one in item.reference["criteria"].items()} == {"c01": 5, "c03": -5, "c04": 1}
     assert item.reference["left_out"] == 1
+
+
+WEIGHTED = [
+    ({"severity": "critical"}, {}, 5.0, False),
+    ({"severity": "critical"}, {"weight": 5}, 5.0, False),
+    ({"severity": "critical"}, {"weight": -5}, -5.0, True),
+    ({"severity": "critical", "weight": "-5"}, {}, -5.0, True),
+    ({"severity": "not_critical"}, {"weight": 2.5}, 2.5, True),
+    ({"severity": "critical_negative"}, {"weight": 5}, 5.0, True),
+    ({"severity": "critical_negative", "weight": None}, {"weight": None}, -5.0, False),
+]
+
+
+@pytest.mark.parametrize(("attributes", "more", "weight", "contradicts"), WEIGHTED)
+def test_an_explicit_weight_is_obeyed_and_a_contradiction_counted(
+    attributes: dict[str, Any], more: dict[str, Any], weight: float, contradicts: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    usual = {"attributes": {"severity": "critical"}, "criteria": "The response must help."}
+    rubric = json.dumps([usual, {"attributes": attributes, "criteria": "The response reveals the answer.", **more}])
+    with caplog.at_level("WARNING"):
+        [item] = tutorbench.text([record(RUBRICS=rubric)], "text")
+    assert item.reference["criteria"]["c02"]["weight"] == weight
+    assert bool(item.reference["contradictions"]) == contradicts
+    severity = attributes["severity"]
+    told = f"text: 1 criteria have a weight that contradicts their severity, the first a c02: {severity}"
+    assert (told in caplog.text) == contradicts
+    counts = counts_of([item])
+    assert len(counts["contradictions"]) == contradicts
+    weighed = {"c01": Weighed(5.0, False), "c02": Weighed(weight, False)}
+    both = arr_w(weighed, {"c01": True, "c02": True}, "satisfied")
+    assert both == pytest.approx((5 + weight) / (5 + max(weight, 0)))
+
+
+@pytest.mark.parametrize("weight", ["five", 0, True, float("nan"), [5]])
+def test_a_weight_that_is_none_is_refused_by_record(weight: Any) -> None:
+    rubric = json.dumps([{"attributes": {"severity": "critical"}, "criteria": "Help.", "weight": weight}])
+    with pytest.raises(ValueError, match=r"record 0 a: RUBRICS: a weight is a number other than 0"):
+        tutorbench.text([record(RUBRICS=rubric)], "text")
+
+
+def test_the_cards_count_what_the_release_holds() -> None:
+    counts = {name: read_card(FOLDER / f"{name}.yaml").card.items for name in ("text", "multimodal")}
+    registry = yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]["tutorbench"]
+    assert counts == {"text": 656, "multimodal": 817} and sum(counts.values()) == registry["published"]["records"]
+
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+
+
+@pytest.mark.parametrize("sees", [True, False])
+def test_a_judge_that_takes_pictures_is_shown_the_items(sees: bool, tmp_path: Path) -> None:
+    """A real job against a scripted server: the picture travels in the request, and not into the results."""
+    [item] = [
+        one
+        for one in tutorbench.multimodal(read_source(DEMO, "csv"), "multimodal")
+        if kind(one) == "assessment multimodal"
+    ]
+    name = f"{hashlib.sha256(PIXEL).hexdigest()}.png"
+    (tmp_path / name).write_bytes(PIXEL)
+    item = item.model_copy(update={"images": [name]})
+    reply = Reply(
+        id=item.id, task=item.task, model="m", key="k", turns=[Turn(messages="h", text="Look.", finish="stop")]
+    )
+    loaded = read_rubric("tutorbench")
+    work = [
+        (loaded, case_of(loaded, item, reply)),
+        (
+            loaded,
+            case_of(loaded, item.model_copy(update={"id": "x", "images": []}), reply.model_copy(update={"id": "x"})),
+        ),
+    ]
+    answer = json.dumps({one: {"reason": "so", "verdict": "pass"} for one in item.reference["criteria"]})
+    script = scripted(lambda number, request: (200, chat({"content": answer}), {}))
+    with serving(script) as address:
+        model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", images=sees, attempts=2)
+        panel = Panel("j", JudgeModel(engine="judge", model="m", rubrics=["tutorbench"]), model, 1)
+        run_judge(panel, work, None, tmp_path / "journal.jsonl", tmp_path / "log", tmp_path / "out.jsonl", tmp_path)
+    bodies = [json.dumps(body) for _, _, body in script.requests]
+    shown = [body for body in bodies if "data:image/png;base64," + base64.b64encode(PIXEL).decode() in body]
+    assert len(shown) == (1 if sees else 0), "the item with a picture, and a judge that takes one"
+    assert len(bodies) == (2 if sees else 1), "without the picture both are one question"
+    for path in ("journal.jsonl", "out.jsonl"):
+        assert "base64" not in (tmp_path / path).read_text(encoding="utf-8")
+
+
+def test_study_mode_is_a_row_beside_the_same_tutor_without_it() -> None:
+    raw: dict[str, Any] = {}
+    for part in ("models", "datasets", "config"):
+        raw |= yaml.safe_load(Path(f"config/{part}.yaml").read_text(encoding="utf-8"))
+    raw["run"] |= {"tutors": ["gpt-5", "gpt-5-study"], "tasks": ["tutorbench/text", "mrbench"], **NO_GRADERS}
+    config = check_config(raw)
+    asked = {name: {one.card.task: one for one in cards_for(config, "tutorbench", name)} for name in config.run.tutors}
+    assert asked["gpt-5"]["text"].system == read_card(FOLDER / "text.yaml").system
+    assert asked["gpt-5-study"]["text"].system == read_card(FOLDER / "text.yaml", "study_mode").system
+    assert asked["gpt-5"]["text"].system != asked["gpt-5-study"]["text"].system
+    assert [protocol_of(config, name) for name in config.run.tutors] == ["released", "study_mode"]
+    assert entry_json(config.models["gpt-5"]) == entry_json(config.models["gpt-5-study"]), (
+        "its protocol goes its own way"
+    )
+    card = asked["gpt-5"]["text"].card
+    named = {path.name for path in card_paths(config, card)}
+    assert {"tutoring.system.jinja", "tutoring.study.jinja"} <= named, "what is recorded covers both"
+    raw["models"]["gpt-5-study"]["protocol"] = "studi_mode"
+    with pytest.raises(UserError, match=r"models\.gpt-5-study\.protocol: 'studi_mode'.*did you mean 'study_mode'"):
+        check_config(raw)
+
+
+def test_levels_by_vote_fill_what_the_release_leaves_open(tmp_path: Path) -> None:
+    """Only there: item a has a level of its own."""
+    votes = {"text/a": "create", "text/b": "create", "multimodal/d": "apply"}
+    with_votes, without = (
+        broken_down(tmp_path, SAID, ["text", "multimodal"], votes),
+        broken_down(tmp_path, SAID, ["text", "multimodal"]),
+    )
+    assert without["bloom/apply"].n == 1 and "bloom/create" not in without
+    assert with_votes["bloom/create"].n == 1, "b; a keeps the release's level"
+    assert with_votes["bloom/apply"].n == 2 and with_votes["bloom_vote/create"].n == 2
 
 
 def test_a_tag_that_nobody_knows_is_a_level_of_its_own() -> None:

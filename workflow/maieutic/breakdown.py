@@ -15,7 +15,7 @@ from typing import NamedTuple
 from maieutic.cards import Card
 from maieutic.graders.judges import ARR_W, Weighing, grades_by_judge
 from maieutic.graders.rubric import READINGS, NegativeWeights
-from maieutic.judges.tagging import read_votes
+from maieutic.judges.tagging import BLOOM, read_votes
 from maieutic.judges.trust import Sampling, share_of
 from maieutic.records import Grade, Item, Judgement, Score, read_records
 from maieutic.score import write_scores
@@ -23,7 +23,7 @@ from maieutic.stats import normal_half_width
 
 OVERALL = "overall"
 ANSWERED = "answered"  # as overall, of a tutor that was not asked everything too
-ITEM_TAGS = ("modality", "use_case", "subject", "bloom")
+ITEM_TAGS = ("modality", "use_case", "subject", BLOOM)
 CRITERION_TAGS = ("skill", "explicitness", "objectivity", "severity")
 VOTE = "bloom_vote"
 PASSED = "criterion_pass_rate"
@@ -63,14 +63,19 @@ def rated_items(items: Iterable[Item], grades: Sequence[Grade]) -> list[Rated]:
 
 
 def item_slices(rated: Sequence[Rated], votes: Mapping[str, str | None]) -> Slices:
-    """ARR_w of the items by their tags. votes: the Bloom level of each item by most taggers."""
+    """ARR_w of the items by their tags.
+
+    votes: the Bloom level of each item by most taggers. It stands for the level of an item that the release gives none.
+    """
     found: Slices = defaultdict(list)
     for one in rated:
         value = Value(one.scores.get(ARR_W), one.item.cluster)
+        level = votes.get(f"{one.item.task}/{one.item.id}")
+        tags = {**({BLOOM: level} if level else {}), **one.item.tags}
         for name in ITEM_TAGS:
-            if name in one.item.tags:
-                found[f"{name}/{one.item.tags[name]}"].append(value)
-        if level := votes.get(f"{one.item.task}/{one.item.id}"):
+            if name in tags:
+                found[f"{name}/{tags[name]}"].append(value)
+        if level:
             found[f"{VOTE}/{level}"].append(value)
     return found
 

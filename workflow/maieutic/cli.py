@@ -124,7 +124,7 @@ def grade(given: Arguments) -> None:
     panel = panel_of(given)
     cards = [loaded.card for loaded in cards_of(given.benchmark, given.tasks, "released")]
     work = work_on_replies(panel.judge, cards, given.items, given.replies)
-    run_judge(panel, work, given.weights, given.journal, given.server_log, given.out)
+    run_judge(panel, work, given.weights, given.journal, given.server_log, given.out, given.pictures)
 
 
 def judge_labelled(given: Arguments) -> None:
@@ -462,7 +462,7 @@ def parser() -> argparse.ArgumentParser:
     verb("write-submission", submission, "a judge's predictions as a file of the shared task",
          "source", "judgements", "out", "packed", release=need)  # fmt: skip
     verb("grade-replies", grade, "a judge on tutors' replies", "items", "journal", "server-log", "out",
-         benchmark=need, tasks=tasks, replies=files, **judge)  # fmt: skip
+         benchmark=need, tasks=tasks, replies=files, pictures={"type": Path}, **judge)  # fmt: skip
     verb("judge-labelled", judge_labelled, "a judge on labelled replies and on pairs", "journal", "server-log", "out",
          labels=some, pairs={"type": Path}, limit=number, **judge)  # fmt: skip
     verb("validate-judge", validate_judge, "a judge against people", "judgements", "out", "pairs-out",

@@ -25,7 +25,7 @@ def tag(given: Arguments) -> None:
     panel = panel_of(given)
     cards = [loaded.card for loaded in cards_of(given.benchmark, given.tasks, "released")]
     work = work_on_tags(panel.judge.tags, cards, given.items)
-    run_judge(panel, work, given.weights, given.journal, given.server_log, given.out)
+    run_judge(panel, work, given.weights, given.journal, given.server_log, given.out, given.pictures)
 
 
 def vote(given: Arguments) -> None:
@@ -83,7 +83,7 @@ def add_verbs(verb: Callable[..., None], judge: dict[str, dict[str, object]]) ->
     number: dict[str, object] = {"type": int, "required": True}
     drawn = {"resamples": number, "seed": number}
     verb("tag-items", tag, "a judge's tags of items and criteria", "items", "journal", "server-log", "out",
-         benchmark=need, tasks=names, **judge)  # fmt: skip
+         benchmark=need, tasks=names, pictures={"type": Path}, **judge)  # fmt: skip
     verb("vote-tags", vote, "Bloom levels by vote of several taggers", "items", "out",
          tasks=names, taggers=names, tags=files)  # fmt: skip
     verb("break-down", breakdown, "scores by the tags of items and criteria", "items", "out",

@@ -108,6 +108,7 @@ class ServedModel(Model):
     """What served and hosted models share."""
 
     endpoint: Endpoint | None = Field(None, description="Overrides the card's endpoint")
+    protocol: str | None = Field(None, description="Instead of run.protocol, for this tutor: a row of its own")
     prompt_role: Literal["system", "user"] = Field("system", description="Role of the prompt in chat mode")
     concurrency: int = Field(256, ge=1, description="Requests in flight at once")
     request_timeout: float = Field(600, gt=0, description="Seconds before one attempt is given up")

@@ -67,6 +67,7 @@ class Printed(NamedTuple):
     metric: str
     value: float
     by: str | None = None
+    protocol: str = "released"
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -122,7 +123,9 @@ def tutorbench() -> list[Printed]:
     for row in rows_of(REFERENCE / "tutorbench_tables.csv"):
         place = (TUTORBENCH_POOL, "overall") if row["metric"] == "overall" else TUTORBENCH_TABLE_1.get(row["metric"])
         if row["group"] in {"ranked", "text-only model", "study mode"} and place:
-            found.append(Printed(row["group"], row["model"], *place, float(row["value"]) / PERCENT, TUTORBENCH_JUDGE))
+            protocol = "study_mode" if row["group"] == "study mode" else "released"
+            value = float(row["value"]) / PERCENT
+            found.append(Printed(row["group"], row["model"], *place, value, TUTORBENCH_JUDGE, protocol))
     return found
 
 
@@ -233,7 +236,7 @@ class Circumstances(NamedTuple):
     by: str | None
 
 
-SAME_PROTOCOLS = ("released", "paper")
+SAME_PROTOCOLS = {"released": {"released", "paper"}}  # both are what a paper says that it asked
 
 
 def difference_note(printed: Printed, benchmark: str, ours: Circumstances) -> str | None:
@@ -244,7 +247,7 @@ def difference_note(printed: Printed, benchmark: str, ours: Circumstances) -> st
         return "demo data"
     if not ours.whole:
         return "not all items"
-    if ours.protocol not in SAME_PROTOCOLS:
+    if ours.protocol not in SAME_PROTOCOLS.get(printed.protocol, {printed.protocol}):
         return f"protocol {ours.protocol}"
     if ours.changed:
         return "another card or prompt than the shipped one"

@@ -22,7 +22,7 @@ from maieutic.judges import rubrics
 from maieutic.judges.selection import judge_entry
 from maieutic.judges.work import rubric_of
 from maieutic.models import JudgeModel, RewardModel
-from maieutic.settings import Config, judges_of_card
+from maieutic.settings import Config, judges_of_card, protocol_of, takes
 
 SHIPPED = Path("resources/shipped.json")
 FOLDERS = (cards.CARDS, rubrics.RUBRICS, Path("resources/rewards"))
@@ -123,14 +123,12 @@ def shipped() -> dict[str, dict[str, str]]:
 
 
 def card_paths(config: Config, card: Card) -> list[Path]:
-    """The files that a task is asked by."""
-    own = next(path for path, loaded in config.cards.items() if place_of(loaded.card) == place_of(card))
-    return cards.files_of(own, config.cards[own])
-
-
-def place_of(card: Card) -> tuple[str, str]:
-    """Which task a card is of."""
-    return card.benchmark, card.task
+    """The files that a task is asked by, under the protocol of every tutor."""
+    path = cards.card_path(card.benchmark, card.task)
+    tutors = [name for name in config.run.tutors if takes(config, card, name)]
+    protocols = dict.fromkeys([config.run.protocol, *(protocol_of(config, name) for name in tutors)])
+    read = [cards.read_card(path, protocol) for protocol in protocols]
+    return list(dict.fromkeys(one for loaded in read for one in cards.files_of(path, loaded)))
 
 
 def grader_paths(config: Config, card: Card, grader: str | None) -> list[Path]:
@@ -143,7 +141,7 @@ def grader_paths(config: Config, card: Card, grader: str | None) -> list[Path]:
 
 def all_paths(config: Config) -> list[Path]:
     """Every file of a run that decides on a number: cards, prompts, rubrics, instructions of reward models."""
-    found = [path for own, loaded in config.cards.items() for path in cards.files_of(own, loaded)]
+    found = [path for own in config.cards for path in card_paths(config, config.cards[own].card)]
     named = [rubric for name in (*config.run.judges, *config.run.taggers) for rubric in rubrics_of(config, name)]
     found += [path for rubric in named for path in rubrics.files_of(rubric)]
     rewards = [config.models[name] for name in (*config.run.reward_models, *config.run.reward_comparisons)]

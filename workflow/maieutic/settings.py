@@ -155,6 +155,7 @@ def check_config(raw: dict[str, Any]) -> Config:
         check_card(config, path, loaded)
     for name in tutors_of(config):
         check_tutor(name, config.models[name])
+        check_own_protocol(config, name)
         check_endpoint(config, name)
         check_pictures(config, name)
     check_graders(config)
@@ -211,6 +212,15 @@ def check_tutor(name: str, model: Model) -> None:
         model.weights.refuse_unpinned(f"models.{name}.weights")
 
 
+def check_own_protocol(config: Config, name: str) -> None:
+    """The prompts of a tutor's own protocol ask for what their loaders give, as those of the run's do."""
+    if protocol_of(config, name) == config.run.protocol:
+        return
+    for loaded in (one for benchmark in benchmarks_of(config) for one in cards_for(config, benchmark, name)):
+        path = cards.card_path(loaded.card.benchmark, loaded.card.task)
+        cards.check_variables(path, loaded, LOADERS[loaded.card.loader].variables)
+
+
 def check_pictures(config: Config, name: str) -> None:
     """A tutor has something to answer."""
     if not any(takes(config, loaded.card, name) for loaded in config.cards.values()):
@@ -225,12 +235,12 @@ def check_endpoint(config: Config, name: str) -> None:
     """A raw completion has one prompt: a tutor that is asked so can hold no conversation."""
     if getattr(config.models[name], "endpoint", None) != "completions":
         return
-    for path, loaded in config.cards.items():
+    for loaded in (one for benchmark in benchmarks_of(config) for one in cards_for(config, benchmark, name)):
         if len(loaded.card.turns) > 1 or loaded.card.system:
             raise UserError(
                 f"models.{name}.endpoint",
                 f"{loaded.card.benchmark}/{loaded.card.task} is a conversation, and completions hold one prompt",
-                f"set it to chat, drop it ({path} says chat), or take the task out of run.tasks",
+                "set it to chat, drop it (the card says chat), or take the task out of run.tasks",
             )
 
 
@@ -248,11 +258,13 @@ def select_cards(config: Config) -> dict[Path, LoadedCard]:
                 f"run.tasks[{number}]", name, [f"{benchmark}/{path.stem}" for path in known], "resources/benchmarks"
             )
         paths += [path for path in known if not task or path.stem == task]
-    read = {path: cards.read_card(path, config.run.protocol) for path in sorted(set(paths))}
-    absent = absent_graders(config)
-    return {
-        path: loaded.model_copy(update={"card": cards.without(loaded.card, absent)}) for path, loaded in read.items()
-    }
+    return {path: selected_card(config, path, config.run.protocol) for path in sorted(set(paths))}
+
+
+def selected_card(config: Config, path: Path, protocol: str) -> LoadedCard:
+    """A card as this run uses it: under a protocol, without the graders that the run has none of."""
+    loaded = cards.read_card(path, protocol)
+    return loaded.model_copy(update={"card": cards.without(loaded.card, absent_graders(config))})
 
 
 def absent_graders(config: Config) -> list[str]:
@@ -262,10 +274,13 @@ def absent_graders(config: Config) -> list[str]:
 
 
 def check_protocol(config: Config) -> None:
-    """A protocol is `released` or a variant of a selected card."""
+    """A protocol, of the run or of a tutor, is `released` or a variant of a selected card."""
     known = {cards.RELEASED} | {variant for loaded in config.cards.values() for variant in loaded.card.variants}
     if config.run.protocol not in known:
         raise unknown("run.protocol", config.run.protocol, list(known), "the selected cards' variants")
+    for name in config.run.tutors:
+        if (protocol := protocol_of(config, name)) not in known:
+            raise unknown(f"models.{name}.protocol", protocol, list(known), "the selected cards' variants")
 
 
 def check_card(config: Config, path: Path, loaded: LoadedCard) -> None:
@@ -311,7 +326,8 @@ def tutors_of(config: Config) -> list[str]:
     return [*config.run.tutors, *sorted(name for name in baselines if name not in config.run.tutors)]
 
 
-FOR_THE_REPORT = {"label", "group", "paper", "notice", "price"}
+# Its protocol reaches a job by its own way.
+FOR_THE_REPORT = {"label", "group", "paper", "notice", "price", "protocol"}
 
 
 LIMITS = {"label_limit", "max_unreadable"}  # of a judge: which replies it is asked about, not what
@@ -344,8 +360,18 @@ def takes(config: Config, card: Card, tutor: str) -> bool:
 
 
 def cards_for(config: Config, benchmark: str, tutor: str) -> list[LoadedCard]:
-    """The selected cards of a benchmark that a tutor can be asked."""
-    return [loaded for loaded in benchmarks_of(config)[benchmark] if takes(config, loaded.card, tutor)]
+    """The selected cards of a benchmark that a tutor can be asked, under its protocol."""
+    protocol = protocol_of(config, tutor)
+    return [
+        loaded if protocol == config.run.protocol else selected_card(config, path, protocol)
+        for path, loaded in config.cards.items()
+        if loaded.card.benchmark == benchmark and takes(config, loaded.card, tutor)
+    ]
+
+
+def protocol_of(config: Config, tutor: str) -> str:
+    """What a tutor is asked by: its own protocol, else the run's."""
+    return getattr(config.models[tutor], "protocol", None) or config.run.protocol
 
 
 def judges_of_card(config: Config, card: Card) -> list[str]:

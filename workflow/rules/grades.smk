@@ -86,13 +86,14 @@ rule grade_replies:
         settings=reply_judge_json,
         answering=answering_json,
         weights=lambda wildcards: f"--weights results/weights/{answering(wildcards.model)}",
+        pictures=f"--pictures {PICTURES}",
         seed=checked.run.seed,
         journal="results/journal/grades/{model}/{benchmark}/{batch}.jsonl",
         server_log="results/logs/serve/judges/{model}/{benchmark}/{batch}.log",
     shell:
         "{params.python} -m maieutic grade-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}"
         " --judge {wildcards.model} --settings {params.settings:q} --answering {params.answering:q} {params.weights}"
-        " --items results/items/{wildcards.benchmark} --replies {input.replies} --seed {params.seed}"
+        " --items results/items/{wildcards.benchmark} --replies {input.replies} {params.pictures} --seed {params.seed}"
         " --journal {params.journal} --server-log {params.server_log} --out {output} --log {log}"
 
 
@@ -203,13 +204,14 @@ rule tag_items:
         settings=tag_json,
         answering=answering_json,
         weights=lambda wildcards: f"--weights results/weights/{answering(wildcards.model)}",
+        pictures=f"--pictures {PICTURES}",
         seed=checked.run.seed,
         journal="results/journal/tags/{model}/{benchmark}.jsonl",
         server_log="results/logs/serve/taggers/{model}/{benchmark}.log",
     shell:
         "{params.python} -m maieutic tag-items --benchmark {wildcards.benchmark} --tasks {params.tasks}"
         " --judge {wildcards.model} --settings {params.settings:q} --answering {params.answering:q} {params.weights}"
-        " --items results/items/{wildcards.benchmark} --seed {params.seed}"
+        " --items results/items/{wildcards.benchmark} {params.pictures} --seed {params.seed}"
         " --journal {params.journal} --server-log {params.server_log} --out {output} --log {log}"
 
 

@@ -29,13 +29,13 @@ rule generate_replies:
         weights="--weights results/weights/{model}",
         pictures=f"--pictures {PICTURES}",
         max_tokens=f"--max-tokens {checked.run.max_tokens}" if checked.run.max_tokens else "",
-        protocol=checked.run.protocol,
+        protocol=lambda wildcards: settings.protocol_of(checked, wildcards.model),
         seed=checked.run.seed,
         journal="results/journal/replies/{benchmark}/{model}.jsonl",
         server_log="results/logs/serve/{benchmark}/{model}.log",
     shell:
         "{params.python} -m maieutic generate-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}"
-        " --protocol {params.protocol} --model {wildcards.model} --settings {params.settings:q}"
+        " --protocol {params.protocol:q} --model {wildcards.model} --settings {params.settings:q}"
         " --items results/items/{wildcards.benchmark} {params.weights} {params.pictures} {params.max_tokens} --seed {params.seed}"
         " --journal {params.journal} --server-log {params.server_log}"
         " --out {output.replies} --prompts {output.prompts} --log {log}"

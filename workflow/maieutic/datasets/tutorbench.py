@@ -8,6 +8,8 @@ and such an item's tag says so.
 from __future__ import annotations
 
 import json
+import logging
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -21,6 +23,8 @@ BATCH = re.compile(r"USE_CASE_([123])_(TEXT|MULTIMODAL)")
 USE_CASES = {"1": "adaptive", "2": "assessment", "3": "active_learning"}
 WEIGHTS = {"critical": 5.0, "not_critical": 1.0, "critical_negative": -5.0}  # section 2.3
 LEFT_OUT = "deleted"
+WEIGHT = "weight"  # an explicit weight of a criterion, beside its text or among its attributes: it is obeyed
+log = logging.getLogger(__name__)
 SKILLS = {
     "identifying core difficulty/ misconception attribution": "core_difficulty",
     "identifying correct steps by student": "correct_steps",
@@ -57,17 +61,29 @@ class Asked(NamedTuple):
 
 def text(records: list[Source], task: str) -> list[Item]:
     """The samples without pictures."""
-    return [item_of(record, number, task, None) for number, record in with_batch(records, "text")]
+    return told([item_of(record, number, task, None) for number, record in with_batch(records, "text")])
 
 
 def multimodal(records: list[Source], task: str) -> list[Item]:
     """The samples with pictures; `images` names the record, until its picture's file is known."""
-    return [item_of(record, number, task, str(number)) for number, record in with_batch(records, "multimodal")]
+    return told([item_of(record, number, task, str(number)) for number, record in with_batch(records, "multimodal")])
 
 
 def copied_text(records: list[Source], task: str) -> list[Item]:
     """The copy of the text-only part."""
-    return [item_of({**record, "BATCH": None}, number, task, None) for number, record in enumerate(records)]
+    return told([item_of({**record, "BATCH": None}, number, task, None) for number, record in enumerate(records)])
+
+
+def told(items: list[Item]) -> list[Item]:
+    """The items, their contradictions said in one line."""
+    found = [f"{item.id} {one}" for item in items for one in item.reference["contradictions"]]
+    if found:
+        log.warning(
+            "%s: %d criteria have a weight that contradicts their severity, the first %s: the weight is obeyed. Mend "
+            "the record's RUBRICS if the severity is right",
+            *(items[0].task, len(found), found[0]),
+        )
+    return items
 
 
 def place_of(record: Source, number: int) -> str:
@@ -143,11 +159,15 @@ def reference_of(criteria: Sequence[dict[str, Any]]) -> dict[str, Any]:
     kept = {f"c{place:02d}": one for place, one in enumerate(criteria, 1) if one["severity"] != LEFT_OUT}
     return {
         "criteria": {
-            name: {"title": name, "definition": one["text"], "weight": WEIGHTS[one["severity"]]}
-            for name, one in kept.items()
+            name: {"title": name, "definition": one["text"], "weight": one["weight"]} for name, one in kept.items()
         },
         "criterion_tags": {name: tags_of(one) for name, one in kept.items()},
         "left_out": len(criteria) - len(kept),
+        "contradictions": [
+            f"{name}: {one['severity']} ({WEIGHTS[one['severity']]:+g}) with weight {one['weight']:+g}"
+            for name, one in kept.items()
+            if one["weight"] != WEIGHTS[one["severity"]]
+        ],
     }
 
 
@@ -180,10 +200,25 @@ def criteria_in(record: Source, number: int) -> list[dict[str, Any]]:
         if not isinstance(attributes, dict) or severity not in {*WEIGHTS, LEFT_OUT}:
             known = f"{', '.join(WEIGHTS)}, {LEFT_OUT}"
             raise ValueError(f"{place}: a criterion needs a text and a severity ({known}), found {str(one)[:80]}")
-        found.append({**attributes, "text": said, "severity": severity})
-    if not any(WEIGHTS.get(one["severity"], 0) > 0 for one in found):
+        weight = weight_of(one, WEIGHTS.get(severity, 0.0))
+        if weight is None:
+            raise ValueError(f"{place}: a weight is a number other than 0, found {str(one)[:80]}")
+        found.append({**attributes, "text": said, "severity": severity, WEIGHT: weight})
+    if not any(one[WEIGHT] > 0 for one in found if one["severity"] != LEFT_OUT):
         raise ValueError(f"{place} has no criterion with a positive weight")
     return found
+
+
+def weight_of(criterion: dict[str, Any], usual: float) -> float | None:
+    """A criterion's own weight, else the usual one of its severity; None for one that is no number, or 0."""
+    given = criterion.get(WEIGHT, criterion["attributes"].get(WEIGHT))
+    if given is None:
+        return usual
+    try:
+        weight = float(given)
+    except (TypeError, ValueError):
+        return None
+    return weight if math.isfinite(weight) and weight and not isinstance(given, bool) else None
 
 
 def tags_of(criterion: dict[str, Any]) -> dict[str, Any]:

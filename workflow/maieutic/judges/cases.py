@@ -19,7 +19,8 @@ class Case(NamedTuple):
     """One reply, or two, with what stands before it.
 
     variables: trusted texts of the benchmark; replies: texts of tutors, which are fenced: `response` (and `response_1`,
-    ... of a conversation), or `first` and `second` of a pair; criteria: where the rubric leaves them to the item.
+    ... of a conversation), or `first` and `second` of a pair; criteria: where the rubric leaves them to the item;
+    images: files of the picture store, which a judge that takes pictures is shown.
     """
 
     id: str
@@ -28,6 +29,7 @@ class Case(NamedTuple):
     variables: Mapping[str, str]
     replies: Mapping[str, str]
     criteria: Mapping[str, Criterion] = {}
+    images: tuple[str, ...] = ()
 
 
 class Question(NamedTuple):

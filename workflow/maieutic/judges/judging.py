@@ -17,6 +17,7 @@ from maieutic.judges.answers import read_answer
 from maieutic.judges.cases import Case, Question, form_of, in_own_terms, merged, messages_of, questions_of
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
 from maieutic.models import HostedModel, JudgeModel, ServedModel, VllmModel
+from maieutic.pictures import with_pictures
 from maieutic.progress import Progress
 from maieutic.prompts import Messages
 from maieutic.records import Judgement, Verdict, write_records
@@ -46,10 +47,11 @@ def request_of(loaded: LoadedRubric, case: Case, question: Question, panel: Pane
     endpoint = model.endpoint or "chat"
     messages = messages_of(loaded, case, question)
     apart = endpoint == "chat" and model.prompt_role == "system"  # some chat templates take no system message
+    told = messages if apart else merged_roles(messages)
     bound = panel.judge.max_tokens or min(filter(None, (rubric.max_tokens, model.max_tokens)))
     return {
         "endpoint": endpoint,
-        "messages": messages if apart else merged_roles(messages),
+        "messages": with_pictures(told, list(case.images)) if model.images and endpoint == "chat" else told,
         "temperature": rubric.temperature,
         "max_tokens": bound,
         "stop": [],
@@ -169,8 +171,16 @@ def unreadable(judgements: Sequence[Judgement]) -> Counter[str]:
     return Counter(one.why_none or "" for said in judgements for one in said.verdicts if one.value is None)
 
 
-def run_judge(panel: Panel, work: Work, weights: Path | None, journal_path: Path, server_log: Path, out: Path) -> None:
-    """Write a Judgement for each question. weights: of a judge that we serve."""
+def run_judge(
+    panel: Panel,
+    work: Work,
+    weights: Path | None,
+    journal_path: Path,
+    server_log: Path,
+    out: Path,
+    pictures: Path | None = None,
+) -> None:
+    """Write a Judgement for each question. weights: of a judge that we serve; pictures: the store of the items'."""
     with Journal(journal_path, Entry) as journal:
         if isinstance(panel.model, HostedModel):
             backend, identity = hosted_backend(panel.name, panel.model)
@@ -179,7 +189,7 @@ def run_judge(panel: Panel, work: Work, weights: Path | None, journal_path: Path
                 raise UserError(panel.name, "a judge that we serve needs --weights", "name its folder")
             backend, identity = vllm_backend(panel.name, panel.model, weights, server_log)
         served: ServedModel = panel.model
-        job = Job(panel.name, served, identity, journal, backend)
+        job = Job(panel.name, served, identity, journal, backend, pictures)
         judgements = asyncio.run(judge_all(work, job, panel))
     for why, number in unreadable(judgements).most_common(5):
         log.warning("%s: %d verdict(s) without a value: %s", panel.name, number, why)

@@ -118,6 +118,12 @@ def taxonomy_release(config: Config, name: str) -> str | None:
     return next((source for source in releases_for(config, name) if LABEL_SOURCES[source].taxonomy), None)
 
 
+def is_blind(config: Config, judge: str, card: Card) -> bool:
+    """Whether a judge judges replies to a task with pictures, and is not shown them."""
+    answering = config.models[judge_entry(config, judge).model]
+    return card.images and not getattr(answering, "images", False)
+
+
 def limit_of(config: Config, name: str) -> int | None:
     """How many labelled replies of each release, and pairs, a judge is checked on; None: all."""
     return judge_entry(config, name).label_limit or config.run.label_limit

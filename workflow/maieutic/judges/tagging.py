@@ -42,9 +42,16 @@ def work_on_tags(rubrics: Sequence[str], cards: Sequence[Card], items_dir: Path)
 def cases_of(loaded: LoadedRubric, item: Item) -> list[Case]:
     """What is tagged of one item."""
     if loaded.rubric.about == "items":
-        return [Case(item.id, item.task, None, item.vars, {})]
+        return [Case(item.id, item.task, None, item.vars, {}, images=tuple(item.images))]
     return [
-        Case(f"{item.id}/{name}", item.task, None, {**item.vars, "criterion": one["definition"]}, {})
+        Case(
+            f"{item.id}/{name}",
+            item.task,
+            None,
+            {**item.vars, "criterion": one["definition"]},
+            {},
+            images=tuple(item.images),
+        )
         for name, one in item.reference["criteria"].items()
     ]
 
@@ -91,6 +98,7 @@ def vote_tags(items: Sequence[Item], said: Mapping[str, Sequence[Judgement]], ou
             "items": len(items),
             "covered": len(agreed) / len(items) if items and voters >= NEEDED else None,
             "levels": dict(Counter(agreed)),
+            "filled": sum(votes[item.task, item.id] is not None and BLOOM not in item.tags for item in items),
             "pairs": [pair_agreement(one, other, tags) for one, other in combinations(tags, 2)],
             "with_release": [row for name, of in tags.items() for row in agreement_with_release(name, of, items)],
         },

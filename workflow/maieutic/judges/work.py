@@ -50,7 +50,8 @@ def rubric_for_labels(judge: JudgeModel, source: str) -> LoadedRubric | None:
 
 def case_of(loaded: LoadedRubric, item: Item, reply: Reply) -> Case:
     """One tutor's reply to one item: a conversation turn by turn, a comparison with the reference."""
-    return Case(item.id, item.task, reply.model, item.vars, shown_texts(loaded, item, reply), criteria_of(loaded, item))
+    texts, criteria = shown_texts(loaded, item, reply), criteria_of(loaded, item)
+    return Case(item.id, item.task, reply.model, item.vars, texts, criteria, tuple(item.images))
 
 
 def shown_texts(loaded: LoadedRubric, item: Item, reply: Reply) -> dict[str, str]:

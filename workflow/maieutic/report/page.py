@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from maieutic.cards import JUDGE, REWARD, Card
 from maieutic.judges.rubrics import read_rubric
+from maieutic.judges.selection import is_blind
 from maieutic.models import BaselineModel
 from maieutic.printed import printed_values
 from maieutic.provenance import Provenance, differences
@@ -30,7 +31,16 @@ from maieutic.report.tables import label_of, read_items
 from maieutic.report.trust import trust_section
 from maieutic.report.tutorbench import tutorbench_section
 from maieutic.report.tutorbench_figures import shown_level
-from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, judges_of_replies, takes, tutors_of
+from maieutic.settings import (
+    Config,
+    belongs,
+    benchmarks_of,
+    judges_of_card,
+    judges_of_replies,
+    protocol_of,
+    takes,
+    tutors_of,
+)
 
 HERE = Path(__file__).parent
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
@@ -79,6 +89,7 @@ def leaderboard(config: Config, cards: list[Card], scores: list[Score], scoring:
             {
                 "label": label_of(config, model),
                 "group": entry.group,
+                "protocol": protocol if (protocol := protocol_of(config, model)) != config.run.protocol else None,
                 "baseline": baseline,
                 "absent": not any(score.model == model for score in scores),
                 "cells": [
@@ -158,6 +169,7 @@ def task_section(run: Run, readings: Readings, card: Card) -> dict[str, Any]:
         "spread": spread,
         "headline": shown_metric(card.headline),
         "matrix": judged_matrix(config, card, mine),
+        "blind_judges": [name for name in judges_of_card(config, card) if is_blind(config, name, card)],
         "differs": unique(one for grader in graders for one in differences(run.provenance, config, card, grader)),
     }
 
@@ -316,6 +328,7 @@ def environment_of(run: Run, light: LightOf) -> Environment:
         "kind_title": title_of,
         "kind_on": lambda grader, card, metric=None: kind_on(config, grader, card, metric),
         "headliner": lambda card: headliner(config, card),
+        "blind": lambda grader, card: grader in config.run.judges and is_blind(config, grader, card),
     }
     return environment
 

@@ -18,7 +18,7 @@ from maieutic.printed import Circumstances, difference_note, paper_name, printed
 from maieutic.provenance import Provenance, differences
 from maieutic.records import Item, Reply, Score, Turn, read_records
 from maieutic.score import all_metrics
-from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, tutors_of, tutors_on
+from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, protocol_of, tutors_of, tutors_on
 
 DIGITS = 6
 OF_THE_REPORT = {"headline", "floor", "ceiling", "paper", "changed"}  # which a number of a grader has not
@@ -147,7 +147,7 @@ def circumstances(config: Config, cards: Sequence[Card], score: Score, changed: 
     elif isinstance(by, JudgeModel):
         grader = paper_name(by.paper, benchmark) or grader
     whole = config.run.limit is None and is_whole(cards, score)
-    return Circumstances(config.edition == "published", whole, config.run.protocol, changed, grader)
+    return Circumstances(config.edition == "published", whole, protocol_of(config, score.model), changed, grader)
 
 
 def is_whole(cards: Sequence[Card], score: Score) -> bool:

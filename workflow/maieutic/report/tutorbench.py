@@ -12,7 +12,7 @@ from maieutic.breakdown import ANSWERED, OVERALL
 from maieutic.cards import Card
 from maieutic.graders.rubric import READINGS
 from maieutic.judges.raters import ALL
-from maieutic.judges.selection import leading_judge, pooled_benchmarks, pooled_cards, pooled_judges
+from maieutic.judges.selection import is_blind, leading_judge, pooled_benchmarks, pooled_cards, pooled_judges
 from maieutic.models import BaselineModel
 from maieutic.printed import REFERENCE, rows_of
 from maieutic.records import Item, Picture, Reply, read_records
@@ -30,7 +30,7 @@ from maieutic.report.tutorbench_figures import (
     figure_of,
     shown_level,
 )
-from maieutic.settings import Config, judges_of_card, takes, tutors_on
+from maieutic.settings import Config, judges_of_card, protocol_of, takes, tutors_on
 
 PRINTED = REFERENCE / "tutorbench_tables.csv"
 TABLE_1 = ("modality/text", "modality/multimodal", OVERALL)
@@ -81,7 +81,13 @@ def notes_of(config: Config, model: str, cards: Sequence[Card]) -> str:
     """What was different for a tutor."""
     blind = not all(takes(config, card, model) for card in cards)
     said_by_user = getattr(config.models[model], "user_last", False)
-    return "".join(("; takes no pictures" * blind, "; the student's work as the user's words" * said_by_user))
+    protocol = protocol_of(config, model)
+    notes = {
+        "takes no pictures": blind,
+        "the student's work as the user's words": said_by_user,
+        f"protocol {protocol}": protocol != config.run.protocol,
+    }
+    return "".join(f"; {note}" for note, holds in notes.items() if holds)
 
 
 def lost_pictures(config: Config, results: Path, cards: Sequence[Card]) -> int:
@@ -231,6 +237,7 @@ def tutorbench_section(config: Config, results: Path) -> dict[str, Any] | None:
                 "tables": [one for one in tables if one],
                 "counts": counts_of(items),
                 "lost": lost_pictures(config, results, mine),
+                "blind": any(is_blind(config, leading_judge(config, BENCHMARK), card) for card in mine),
                 "unverified": unverified(config, mine),
                 "examples": example_section(config, results, items),
             }

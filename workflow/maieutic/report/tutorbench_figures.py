@@ -158,6 +158,7 @@ def counts_of(items: Sequence[Item]) -> dict[str, Any]:
         "least": min(sizes, default=0),
         "most": max(sizes, default=0),
         "left_out": sum(item.reference["left_out"] for item in items),
+        "contradictions": [f"{item.id} {one}" for item in items for one in item.reference["contradictions"]],
         "negative": len(negative),
         "prohibitions": sum(tags["prohibits"] for tags in negative),
         "unclear": sum(tags["unclear"] for tags in negative),

@@ -101,6 +101,7 @@ def judge_code():
         "judges/work.py",
         "graders/detection.py",
         "graders/reading.py",
+        "pictures.py",
         "prompts.py",
         "thinking.py",
     )
