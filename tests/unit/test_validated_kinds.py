@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -10,20 +12,28 @@ from typing import Any
 
 import pytest
 import yaml
+from conftest import absent
+from httpserver import chat, scripted, serving
+from maieutic.cards import read_card
 from maieutic.datasets.mr_gsm8k import ERROR_REASON
-from maieutic.datasets.mrbench import SHARED_TASK
+from maieutic.datasets.mrbench import LABELS, SHARED_TASK, remediation
 from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
+from maieutic.generate import Limits, first_messages, generate_replies
 from maieutic.judges import selection
 from maieutic.judges.alignment import align_judge
+from maieutic.judges.cases import messages_of, questions_of
 from maieutic.judges.floors import FLOORS, KEYWORDS, MAJORITY, TFIDF, floor_verdicts
 from maieutic.judges.labels import LABEL_SOURCES, make_labels, read_labels
+from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.submission import write_submission
 from maieutic.judges.validation import validate_criteria_on_labels, validate_judge
 from maieutic.judges.work import rubric_for_labels, work_on_labels
-from maieutic.models import JudgeModel
-from maieutic.records import Judgement, Labelling, Score, Verdict, write_records
+from maieutic.models import HostedModel, JudgeModel
+from maieutic.records import Judgement, Labelling, Prompt, Reply, Score, Verdict, read_records, write_records
 from maieutic.report.lights import kind_on, kinds_of, lights
+from maieutic.report.mrbench import earlier_schemes, printed_agreement
+from maieutic.report.trust import marked
 from maieutic.settings import Config, check_config
 from maieutic.uses import used_datasets, used_models
 from running import NO_GRADERS
@@ -276,3 +286,134 @@ def test_the_effective_configuration_can_be_read_again(judges: list[str]) -> Non
     kept["datasets"] = {name: kept["datasets"][name] for name in used_datasets(config)}
     again = check_config(json.loads(json.dumps(kept)))
     assert selection.label_sources(again) == selection.label_sources(config)
+
+
+def test_a_rubric_may_use_the_reference_solution_and_the_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tutors' replies and for labelled ones; a dialogue without a solution says so."""
+    for folder in ("resources", "config"):
+        shutil.copytree(folder, tmp_path / folder)
+    monkeypatch.chdir(tmp_path)
+    prompt = "Topic: {{ topic }}. Solution: {{ reference_solution }}. {{ history }} {{ response }} Answer as JSON."
+    (tmp_path / "resources/rubrics/informed.jinja").write_text(prompt)
+    (tmp_path / "resources/rubrics/informed.yaml").write_text(
+        "like: mrbench_taxonomy\nrubric: informed\nprompt: informed.jinja\n"
+    )
+    card = tmp_path / "resources/benchmarks/mrbench/mistake_remediation.yaml"
+    card.write_text(card.read_text().replace("rubrics: [", "rubrics: [informed, "))
+    raw: dict[str, Any] = {}
+    for name in ("models", "datasets", "config"):
+        raw |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    raw["models"]["demo-judge"] |= {"rubrics": ["informed"]}
+    raw["run"] |= {"tutors": ["echo"], "tasks": ["mrbench"], **NO_GRADERS, "judges": ["demo-judge"]}
+    config = check_config(raw)
+    assert kinds_of(config, "demo-judge")[0] == "informed", "it is checked on the labels too"
+    records = read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")
+    make_labels("mrbench", [records], tmp_path / "mrbench")
+    work = work_on_labels(config.models["demo-judge"], [tmp_path / "mrbench"], None, 1)
+    texts = [messages_of(loaded, case, questions_of(loaded.rubric, case)[0])[-1]["content"] for loaded, case in work]
+    solutions = {record["Ground_Truth_Solution"] for record in records} - {"Not Available"}
+    assert any(solution in text for solution in solutions for text in texts)
+    raw["models"]["demo-judge"]["rubrics"] = ["informed", "kmp_error_reason"]
+    (tmp_path / "resources/rubrics/informed.jinja").write_text("{{ reference_solutoin }} {{ response }}")
+    read_rubric.cache_clear()
+    with pytest.raises(UserError, match="undefined prompt variable reference_solutoin"):
+        check_config(raw)
+    read_rubric.cache_clear()
+
+
+ROLES = [  # registry, card, has a system message or history before it: hosted, served
+    (None, None, False, ("user", "system")),
+    (None, "system", False, ("system", "system")),
+    (None, "user", False, ("user", "user")),
+    ("user", "system", False, ("user", "user")),
+    ("system", None, False, ("system", "system")),
+    ("system", "user", False, ("user", "user")),
+    (None, None, True, ("user", "user")),
+]
+
+
+@pytest.mark.parametrize(("registry", "of_card", "before", "expected"), ROLES)
+def test_who_says_a_prompt_that_stands_alone(
+    registry: str | None, of_card: str | None, before: bool, expected: tuple[str, str]
+) -> None:
+    loaded = read_card(Path("resources/benchmarks/mrbench/mistake_remediation.yaml"))
+    loaded = loaded.model_copy(
+        update={
+            "card": loaded.card.model_copy(update={"role": of_card, "system": "s" if before else None}),
+            "system": "Be kind." if before else "",
+        }
+    )
+    [item, *_] = remediation(read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json"), "mistake_remediation")
+    for usual, role in zip(("user", "system"), expected, strict=True):
+        messages = first_messages(loaded, item, registry, False, usual)
+        assert messages[-1]["role"] == role
+        assert [one["role"] for one in messages[:-1]] == (["system"] if before else [])
+
+
+def test_a_hosted_tutor_gets_no_lone_system_message_and_the_request_says_so(tmp_path: Path) -> None:
+    """MRBench's prompt is ours, MathTutorBench's is asked as the released client asks it."""
+
+    def refuses(number: int, request: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        lone = [one["role"] for one in request["messages"]] == ["system"]
+        return (
+            (400, {"error": {"message": "unsupported: a conversation needs a user message"}}, {})
+            if lone
+            else (200, chat({"content": "Look again."}), {})
+        )
+
+    loaded = read_card(Path("resources/benchmarks/mrbench/mistake_remediation.yaml"))
+    items = remediation(read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json"), "mistake_remediation")[:3]
+    with serving(scripted(refuses)) as address:
+        model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", attempts=1)
+        paths = [tmp_path / name for name in ("journal.jsonl", "log", "out.jsonl", "prompts.jsonl")]
+        generate_replies("m", model, [(loaded, item) for item in items], Limits(None, 1), None, *paths)
+    assert all(reply.text == "Look again." for reply in read_records(paths[2], Reply))
+    assert {one.content[0]["role"] for one in read_records(paths[3], Prompt)} == {"user"}
+    roles = {read_card(path).card.role for path in Path("resources/benchmarks/mathtutorbench").glob("*.yaml")}
+    assert roles == {"system"}
+
+
+def test_passages_of_the_critics_prompt_that_were_filled_in_are_marked(data: Path) -> None:
+    """What is not marked stands in the paper; what is marked does not."""
+    loaded = read_rubric("mrbench_critic")
+    parts = marked(loaded)
+    assert "".join(text for text, _ in parts) == loaded.prompt and sum(ours for _, ours in parts) == 3
+    paper = data.parent / "papers/mrbench.txt"
+    if not paper.is_file():
+        absent("the papers' texts", "they lie beside the data")
+    printed = re.sub(r"\s+", " ", paper.read_text(encoding="utf-8"))
+    for text, ours in parts:
+        for line in filter(None, (re.sub(r"\s+", " ", line).strip() for line in text.split("\n"))):
+            quoted = all(
+                word in printed for word in re.split(r"\{\{.*?\}\}|###Scoring Rubric\.", line) if len(word) > 20
+            )
+            assert quoted != ours, line
+
+
+def test_a_mark_that_is_not_in_the_prompt_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree("resources", tmp_path / "resources")
+    card = tmp_path / "resources/rubrics/mrbench_critic.yaml"
+    card.write_text(card.read_text().replace("not evaluating in general.", "not evaluating in particular."))
+    monkeypatch.chdir(tmp_path)
+    read_rubric.cache_clear()
+    with pytest.raises(UserError, match=r"filled_in: '.*in particular.' is not in mrbench_critic.jinja"):
+        read_rubric("mrbench_critic")
+    read_rubric.cache_clear()
+
+
+def test_table_1_and_the_annotators_agreement_are_as_printed() -> None:
+    schemes = earlier_schemes()
+    assert {name: len(of) for name, of in schemes.items()} == {
+        "Tack and Piech (2022)": 4, "Macina et al. (2023)": 3, "Wang et al. (2024)": 3, "Daheim et al. (2024)": 3, "MRBench": 8,
+    }  # fmt: skip
+    assert schemes["MRBench"] == set(LABELS) and "Actionability" in schemes["Daheim et al. (2024)"]
+    assert printed_agreement() == {"Fleiss kappa": 0.65, "Cohen kappa (average)": 0.71}
+
+
+def test_v2_is_pinned(data: Path) -> None:
+    registry = yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
+    published = registry["mrbench_v2"]["published"]
+    assert published["sha256"] == "a8792225075533d15c23e1c903d0c649f19708ee93f5c3d8267eaa6ab623aac1"
+    assert published["records"] == 200
+    pinned = {name: one["published"] for name, one in registry.items() if name.startswith("mr_gsm8k_")}
+    assert sum(one["records"] for one in pinned.values()) == 851 and len(pinned) == 6

@@ -90,7 +90,9 @@ class Card(Entry):
     pool: str | None = Field(None, description="Tasks of one pool are also scored together, by tag; see breakdown.py")
     system: str | None = Field(None, description="Template of the system message; the first turn is then the user's")
     turns: list[str] = Field(min_length=1, description="One prompt template for each turn of the conversation")
-    role: Literal["system", "user"] | None = Field(None, description="Of the first turn; null: the model's prompt_role")
+    role: Literal["system", "user"] | None = Field(
+        None, description="Of the first turn; null: the model's (prompt_role)"
+    )
     shots: str | None = Field(None, description="Few-shot text, rendered as {{ shots }}")
     stop: list[str] = []
     endpoint: Endpoint = "completions"

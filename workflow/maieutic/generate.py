@@ -136,16 +136,20 @@ def followed(messages: Messages, role: str, content: str) -> Messages:
     return [*messages, {"role": role, "content": content}]
 
 
-def first_messages(loaded: LoadedCard, item: Item, prompt_role: str, user_last: bool = False) -> Messages:
+def first_messages(
+    loaded: LoadedCard, item: Item, prompt_role: str | None, user_last: bool = False, usual_role: str = "system"
+) -> Messages:
     """What the first request holds: the system message, what was said before, the card's first turn, the pictures.
 
-    prompt_role: of the model; `user` where it takes no system message. user_last: it takes no conversation that ends
-    with the assistant's words, which the user says then.
+    prompt_role: of the model by the registry; `user` where it takes no system message. user_last: it takes no
+    conversation that ends with the assistant's words, which the user says then. usual_role: who says a prompt that
+    stands alone where neither registry nor card says it.
     """
     system = [{"role": "system", "content": render(loaded.system, item.vars, "")}] if loaded.card.system else []
     before = [*system, *item.history]
     speaker = "user" if user_last else item.speaker
-    role = loaded.card.role or (speaker if before else prompt_role)
+    alone = prompt_role if prompt_role == "user" else loaded.card.role or prompt_role or usual_role
+    role = (loaded.card.role or speaker) if before else alone
     first = render(loaded.templates[0], {**item.vars, "answers": []}, loaded.shots)
     messages = followed(before, role, first)
     return with_pictures(folded(messages) if system and prompt_role == "user" else messages, item.images)
@@ -154,7 +158,9 @@ def first_messages(loaded: LoadedCard, item: Item, prompt_role: str, user_last: 
 async def converse(loaded: LoadedCard, item: Item, job: Job, limits: Limits, prompts: dict[str, Prompt]) -> Reply:
     """One item from its first turn to its last; later turns see the tutor's own answers."""
     turns: list[Turn] = []
-    messages = first_messages(loaded, item, job.model.prompt_role, job.model.user_last)
+    # Several hosted endpoints refuse a conversation of a system message alone.
+    usual = "user" if isinstance(job.model, HostedModel) else "system"
+    messages = first_messages(loaded, item, job.model.prompt_role, job.model.user_last, usual)
     for number, template in enumerate(loaded.templates, 1):
         if turns:
             answers = [turn.text for turn in turns]

@@ -109,7 +109,11 @@ class ServedModel(Model):
 
     endpoint: Endpoint | None = Field(None, description="Overrides the card's endpoint")
     protocol: str | None = Field(None, description="Instead of run.protocol, for this tutor: a row of its own")
-    prompt_role: Literal["system", "user"] = Field("system", description="Role of the prompt in chat mode")
+    prompt_role: Literal["system", "user"] | None = Field(
+        None,
+        description="Role of a prompt that stands alone in chat mode. user: for a model that takes no system message; "
+        "null: the card's, else user for hosted models and system for those that we serve",
+    )
     concurrency: int = Field(256, ge=1, description="Requests in flight at once")
     request_timeout: float = Field(600, gt=0, description="Seconds before one attempt is given up")
     attempts: int = Field(8, ge=1, description="Attempts at one request before the job fails")

@@ -23,12 +23,19 @@ from maieutic.records import Item
 class Loader(NamedTuple):
     """A function from source records and a task's name to items, and the prompt variables that it gives.
 
-    uses: further modules that decide its items, relative to the package.
+    uses: further modules that decide its items, relative to the package; solved: its items' references have a
+    `solution`, which a judge's prompt may use as `reference_solution`.
     """
 
     load: Callable[[list[Source], str], list[Item]]
     variables: set[str]
     uses: tuple[str, ...] = ()
+    solved: bool = False
+
+    @property
+    def judged(self) -> set[str]:
+        """The variables that a judge's prompt may use besides the reply."""
+        return {*self.variables, *({"reference_solution"} if self.solved else ())}
 
     @property
     def file(self) -> str:
@@ -47,8 +54,8 @@ LOADERS = {
     "stepverify_correctness": Loader(stepverify.correctness, stepverify.CHAT_VARIABLES),
     "stepverify_location": Loader(stepverify.location, stepverify.LOCATION_VARIABLES),
     "stepverify_correction": Loader(stepverify.correction, stepverify.CHAT_VARIABLES),
-    "mathdial_bridge": Loader(mathdial_bridge.next_turn, mathdial_bridge.VARIABLES),
-    "mrbench": Loader(mrbench.remediation, mrbench.VARIABLES),
+    "mathdial_bridge": Loader(mathdial_bridge.next_turn, mathdial_bridge.VARIABLES, solved=True),
+    "mrbench": Loader(mrbench.remediation, mrbench.VARIABLES, solved=True),
     "kmp_fqa": Loader(kmp.follow_up, kmp.FQA_VARIABLES, FORMS),
     "kmp_ec": Loader(kmp.error_correction, kmp.EC_VARIABLES, FORMS),
     "kmp_gen_followup": Loader(kmp.gen_follow_up, kmp.GEN_VARIABLES, FORMS),

@@ -124,7 +124,7 @@ def check_judge(config: Config, name: str) -> None:
         card = loaded_card.card
         if JUDGE in card.graders and set(judge.rubrics) & set(card.rubrics):
             loaded = rubric_of(key, judge, card)
-            variables = offered_by(card, loaded, LOADERS[card.loader].variables)
+            variables = offered_by(card, loaded, LOADERS[card.loader].judged)
             check_rubric_variables(loaded, variables)
             if more := loaded.rubric.follow_up:
                 check_rubric_variables(read_rubric(more.rubric), variables)

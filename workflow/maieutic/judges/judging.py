@@ -46,7 +46,7 @@ def request_of(loaded: LoadedRubric, case: Case, question: Question, panel: Pane
     rubric, model = loaded.rubric, panel.model
     endpoint = model.endpoint or "chat"
     messages = messages_of(loaded, case, question)
-    apart = endpoint == "chat" and model.prompt_role == "system"  # some chat templates take no system message
+    apart = endpoint == "chat" and model.prompt_role != "user"  # some chat templates take no system message
     told = messages if apart else merged_roles(messages)
     bound = panel.judge.max_tokens or min(filter(None, (rubric.max_tokens, model.max_tokens)))
     return {

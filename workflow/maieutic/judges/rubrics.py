@@ -65,6 +65,10 @@ class Rubric(Entry):
     )
     when: When | None = Field(None, description="Only replies of which this holds are judged; the others have no grade")
     follow_up: FollowUp | None = Field(None, description="What is asked next, in the same job")
+    filled_in: list[str] = Field(
+        [],
+        description="Passages of a quoted prompt that its source does not show legibly: ours, and marked on the page",
+    )
     asks: int = Field(1, ge=1, le=3, description="How often criteria that an answer leaves out are asked for")
     criteria: dict[str, Criterion] = Field({}, description="Empty: every item brings its own")
     temperature: float = Field(0.0, ge=0)
@@ -133,6 +137,8 @@ def read_rubric(name: str) -> LoadedRubric:
     if card.rubric != path.stem:
         raise UserError(str(path), f"rubric says {card.rubric}", "name the file as the rubric")
     texts = {key: text_of(path, key, getattr(card, key)) for key in ("system", "prompt")}
+    if strange := [one for one in card.filled_in if one not in texts["prompt"]]:
+        raise UserError(f"{path}: filled_in", f"{strange[0]!r} is not in {card.prompt}", "quote the prompt's own words")
     return LoadedRubric(rubric=card, **texts)
 
 

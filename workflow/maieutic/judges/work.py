@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from maieutic.cards import Card
-from maieutic.conversations import Message, problem_of
+from maieutic.conversations import UNKNOWN_SOLUTION, Message, problem_of
 from maieutic.datasets.mrbench import SHARED_TASK
 from maieutic.datasets.sampling import ranked
 from maieutic.errors import UserError
@@ -51,7 +51,16 @@ def rubric_for_labels(judge: JudgeModel, source: str) -> LoadedRubric | None:
 def case_of(loaded: LoadedRubric, item: Item, reply: Reply) -> Case:
     """One tutor's reply to one item: a conversation turn by turn, a comparison with the reference."""
     texts, criteria = shown_texts(loaded, item, reply), criteria_of(loaded, item)
-    return Case(item.id, item.task, reply.model, item.vars, texts, criteria, tuple(item.images))
+    return Case(item.id, item.task, reply.model, judged_variables(item), texts, criteria, tuple(item.images))
+
+
+def judged_variables(item: Item) -> dict[str, str]:
+    """What a judge's prompt may say of an item: its variables, and the solution where the reference has one."""
+    solution = item.reference.get("solution")
+    return {
+        **({"reference_solution": str(solution or UNKNOWN_SOLUTION)} if "solution" in item.reference else {}),
+        **item.vars,
+    }
 
 
 def shown_texts(loaded: LoadedRubric, item: Item, reply: Reply) -> dict[str, str]:

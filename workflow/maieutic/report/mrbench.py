@@ -269,6 +269,20 @@ def mended(release: str, judged: dict[str, list[Score]], config: Config) -> list
     return rows
 
 
+def earlier_schemes() -> dict[str, set[str]]:
+    """Table 1: which of the dimensions earlier evaluations of tutors look at, scheme by scheme."""
+    found: dict[str, set[str]] = {}
+    for one in printed_tables():
+        if one.table == "1":
+            found.setdefault(one.row, set()).update([one.dimension] if one.value else [])
+    return found
+
+
+def printed_agreement() -> dict[str, float]:
+    """How far the paper's annotators agree with each other, by measure (sections 4.2 and 5.2)."""
+    return {one.row: one.value for one in printed_tables() if one.table == "agreement"}
+
+
 def mrbench_section(config: Config, results: Path) -> list[dict[str, Any]]:
     """Everything that the page on labelled releases shows, release by release."""
     shown = []

@@ -25,7 +25,7 @@ from maieutic.report.graders import grader_section
 from maieutic.report.kmpbench import BENCHMARK as KMP_BENCH
 from maieutic.report.kmpbench import kmpbench_section
 from maieutic.report.lights import LightOf, kind_on, lights, title_of
-from maieutic.report.mrbench import mrbench_section
+from maieutic.report.mrbench import earlier_schemes, mrbench_section, printed_agreement
 from maieutic.report.sections import Page, Parts, Problem
 from maieutic.report.tables import label_of, read_items
 from maieutic.report.trust import trust_section
@@ -408,8 +408,9 @@ def pages_of(
 def labels_section(config: Config, results: Path) -> dict[str, Any] | None:
     """The page on labelled releases; None in a run without any."""
     releases = mrbench_section(config, results)
-    dimensions = list(read_rubric("mrbench_taxonomy").rubric.criteria.values())
-    return {"releases": releases, "dimensions": dimensions} if releases else None
+    dimensions = read_rubric("mrbench_taxonomy").rubric.criteria
+    shown = {"dimensions": dimensions, "schemes": earlier_schemes(), "agreement": printed_agreement()}
+    return {"releases": releases, **shown} if releases else None
 
 
 def about_section(run: Run) -> dict[str, Any]:

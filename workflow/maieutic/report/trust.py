@@ -13,7 +13,7 @@ from maieutic.judges.floors import FLOORS
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.lights import AMBER, FEWEST, GREEN
 from maieutic.judges.ppi import FEWEST as FEWEST_LABELS
-from maieutic.judges.rubrics import read_rubric, rubric_path
+from maieutic.judges.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.judges.selection import (
     judge_batches,
     judge_entry,
@@ -324,7 +324,17 @@ def own_judges(config: Config) -> list[tuple[str, str]]:
     return [(label_of(config, name), label_of(config, model)) for name, model in judges if model in config.run.tutors]
 
 
-def rubric_rows(config: Config) -> list[dict[str, str]]:
+def marked(loaded: LoadedRubric) -> list[tuple[str, bool]]:
+    """A rubric's prompt in parts, each with whether it is a passage that was filled in."""
+    parts: list[tuple[str, bool]] = []
+    rest = loaded.prompt
+    for passage in sorted(loaded.rubric.filled_in, key=loaded.prompt.index):
+        before, _, rest = rest.partition(passage)
+        parts += [(before, False), (passage, True)]
+    return [*parts, (rest, False)]
+
+
+def rubric_rows(config: Config) -> list[dict[str, Any]]:
     """Each judge's cards and where their texts come from."""
     rows = []
     for name in config.run.judges:
@@ -337,6 +347,7 @@ def rubric_rows(config: Config) -> list[dict[str, str]]:
                     "title": card.title,
                     "source": card.source,
                     "file": str(rubric_path(rubric)),
+                    "prompt": marked(read_rubric(rubric)),
                 }
             )
     return rows
