@@ -306,6 +306,66 @@ def test_a_judge_may_answer_anything(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "judges.json").read_text())["judge"]["unreadable"] == 4
 
 
+STOPPED = [  # the share of unreadable answers, how they are cut, whether the server decodes by a schema; how it ends
+    (1.0, "stop", False, r"judge: 1\d\d of the first 1\d\d verdicts by r cannot be read, 1\d\d of them: no JSON object.*set structured: true on models.m"),
+    (1.0, "stop", True, r"no JSON object.*name another rubric or model, or set models.judge.max_unreadable above"),
+    (1.0, "length", True, r"raise models.judge.max_tokens"),
+    (0.6, "stop", False, r"of the first 1\d\d verdicts"),
+    (0.4, "stop", False, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("share", "finish", "structured", "why"), STOPPED)
+def test_a_judge_that_cannot_be_read_is_stopped_after_its_first_hundred_verdicts(
+    share: float, finish: str, structured: bool, why: str | None, tmp_path: Path
+) -> None:
+    """Not after all 1,000 questions were paid for; what was answered stays in the journal."""
+    card = rubric(kind="labels", criteria={"one": LABELLED["one"]})
+    loaded = LoadedRubric(rubric=card, system="", prompt="{{ history }} {{ response }}")
+
+    def answer(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        told = chat({"content": "I would say that it is good" if which(body) % 10 < 10 * share else '{"one": "Yes"}'})
+        told["choices"][0]["finish_reason"] = finish
+        return 200, told, {}
+
+    handler = scripted(answer)
+    with serving(handler) as address:
+        work = [(loaded, case(f"reply {number}", str(number))) for number in range(1000)]
+        if why is None:
+            told = judge(tmp_path, address, work, structured)
+            assert len(told) == 1000 and sum(one.verdicts[0].value is None for one in told) == 400
+            return
+        with pytest.raises(UserError, match=why):
+            judge(tmp_path, address, work, structured)
+    assert 100 <= len(handler.requests) < 200, "eight are in flight at once"
+    assert (tmp_path / "journal.jsonl").read_text(encoding="utf-8").count("\n") >= 100
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_each_rubric_is_watched_by_itself_and_the_limit_may_be_raised(tmp_path: Path) -> None:
+    """150 good answers by one rubric hide nothing of another; a judge may be allowed more."""
+    cards = {name: rubric(rubric=name, kind="labels", criteria={"one": LABELLED["one"]}) for name in ("good", "bad")}
+    prompts = {"good": "fine {{ history }} {{ response }}", "bad": "{{ history }} {{ response }}"}
+    loaded = {name: LoadedRubric(rubric=card, system="", prompt=prompts[name]) for name, card in cards.items()}
+    work = [
+        (loaded[name], case(f"reply {number}", str(number)))
+        for name, many in (("good", 150), ("bad", 120))
+        for number in range(many)
+    ]
+    script = scripted(
+        lambda n, body: (200, chat({"content": '{"one": "Yes"}' if "fine" in prompt_of(body) else "?"}), {})
+    )
+    with serving(script) as address:
+        with pytest.raises(UserError, match=r"1\d\d of the first 1\d\d verdicts by bad cannot be read"):
+            judge(tmp_path, address, work)
+        asked = len(script.requests)
+        model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", concurrency=8, attempts=2)
+        panel = Panel("judge", JudgeModel(engine="judge", model="m", rubrics=["r"]), model, 1, stop_above=1.0)
+        run_judge(panel, work, None, tmp_path / "journal.jsonl", tmp_path / "log", tmp_path / "out.jsonl")
+    assert len(read_records(tmp_path / "out.jsonl", Judgement)) == 270
+    assert len(script.requests) <= 270 + 8 and len(script.requests) > asked, "nothing is asked again"
+
+
 def which(body: dict[str, Any]) -> int:
     return int(prompt_of(body).split("reply ", 1)[1].split("\n", 1)[0])
 

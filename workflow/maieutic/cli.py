@@ -113,7 +113,8 @@ def panel_of(given: Arguments) -> Panel:
     model = model_of(given.answering)
     if isinstance(model, BaselineModel):
         raise UserError(given.judge, "a baseline tutor cannot judge", "name a served or hosted model")
-    return Panel(given.judge, JudgeModel.model_validate_json(given.settings), model, given.seed)
+    judge = JudgeModel.model_validate_json(given.settings)
+    return Panel(given.judge, judge, model, given.seed, given.stop_above)
 
 
 def grade(given: Arguments) -> None:
@@ -456,7 +457,8 @@ def parser() -> argparse.ArgumentParser:
     verb("score-pairs", score_pairs, "score test pairs and labelled replies with a reward model", "weights",
          "pairs", "labels", "journal", "out", "labels-out", model=need, settings=need, **machine)  # fmt: skip
     judge: dict[str, dict[str, object]] = {"judge": need, "settings": need, "answering": need, "seed": seed,
-                                           "weights": {"type": Path}}  # fmt: skip
+                                           "weights": {"type": Path},
+                                           "stop_above": {"type": float, "default": 0.5}}  # fmt: skip
     sampling: dict[str, dict[str, object]] = {"resamples": seed, "seed": seed}
     verb("make-labels", labels, "source files to labelled replies", "out", release=need, sources=files, formats=tasks)
     verb("write-submission", submission, "a judge's predictions as a file of the shared task",

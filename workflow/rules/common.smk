@@ -14,6 +14,7 @@ from maieutic.judges import checks as judge_checks
 from maieutic.judges import rubrics
 from maieutic.judges import selection as judging
 from maieutic.judges import work as judge_work
+from maieutic.judges.judging import STOP_ABOVE
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.ppi import COMPARISONS
 from maieutic.rewards import checks, selection

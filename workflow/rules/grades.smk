@@ -85,6 +85,7 @@ rule grade_replies:
         tasks=judge_tasks,
         settings=reply_judge_json,
         answering=answering_json,
+        stop=stop_argument,
         weights=lambda wildcards: f"--weights results/weights/{answering(wildcards.model)}",
         pictures=f"--pictures {PICTURES}",
         seed=checked.run.seed,
@@ -92,7 +93,7 @@ rule grade_replies:
         server_log="results/logs/serve/judges/{model}/{benchmark}/{batch}.log",
     shell:
         "{params.python} -m maieutic grade-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}"
-        " --judge {wildcards.model} --settings {params.settings:q} --answering {params.answering:q} {params.weights}"
+        " --judge {wildcards.model} --settings {params.settings:q} --answering {params.answering:q} {params.weights} {params.stop}"
         " --items results/items/{wildcards.benchmark} --replies {input.replies} {params.pictures} --seed {params.seed}"
         " --journal {params.journal} --server-log {params.server_log} --out {output} --log {log}"
 
@@ -138,6 +139,7 @@ rule judge_labelled:
         "results/benchmarks/judge_labelled/{model}.tsv"
     wildcard_constraints:
         model=one_of(SERVED_JUDGES),
+    priority: 10  # a judge that cannot be read is found here first
     container:
         config["containers"]["serve"]
     threads: lambda wildcards: needs_of(wildcards).cpus
@@ -147,6 +149,7 @@ rule judge_labelled:
         python='"$SERVE"',
         settings=label_judge_json,
         answering=answering_json,
+        stop=stop_argument,
         weights=lambda wildcards: f"--weights results/weights/{answering(wildcards.model)}",
         labels=label_folders,
         pairs=pairs_argument,
@@ -156,7 +159,7 @@ rule judge_labelled:
         server_log="results/logs/serve/judges/{model}/labelled.log",
     shell:
         "{params.python} -m maieutic judge-labelled --judge {wildcards.model} --settings {params.settings:q}"
-        " --answering {params.answering:q} {params.weights} {params.labels} {params.pairs} {params.limit}"
+        " --answering {params.answering:q} {params.weights} {params.stop} {params.labels} {params.pairs} {params.limit}"
         " --seed {params.seed} --journal {params.journal} --server-log {params.server_log} --out {output} --log {log}"
 
 
@@ -203,6 +206,7 @@ rule tag_items:
         tasks=pooled_tasks,
         settings=tag_json,
         answering=answering_json,
+        stop=stop_argument,
         weights=lambda wildcards: f"--weights results/weights/{answering(wildcards.model)}",
         pictures=f"--pictures {PICTURES}",
         seed=checked.run.seed,
@@ -210,7 +214,7 @@ rule tag_items:
         server_log="results/logs/serve/taggers/{model}/{benchmark}.log",
     shell:
         "{params.python} -m maieutic tag-items --benchmark {wildcards.benchmark} --tasks {params.tasks}"
-        " --judge {wildcards.model} --settings {params.settings:q} --answering {params.answering:q} {params.weights}"
+        " --judge {wildcards.model} --settings {params.settings:q} --answering {params.answering:q} {params.weights} {params.stop}"
         " --items results/items/{wildcards.benchmark} {params.pictures} --seed {params.seed}"
         " --journal {params.journal} --server-log {params.server_log} --out {output} --log {log}"
 

@@ -27,13 +27,57 @@ LONGEST_RAW = 20_000  # characters of an answer that the results keep; the journ
 Work = list[tuple[LoadedRubric, Case]]
 
 
+FIRST_VERDICTS = 100  # by one rubric, after which a judge that cannot be read is stopped
+STOP_ABOVE = 0.5  # share of unreadable verdicts: nothing that a further thousand would mend
+
+
 class Panel(NamedTuple):
-    """A judge as its jobs get it: its entry, the model that answers, the seed of drawn answers."""
+    """A judge as its jobs get it: its entry, the model that answers, the seed of drawn answers.
+
+    stop_above: the share of unreadable verdicts by one rubric above which its job stops.
+    """
 
     name: str
     judge: JudgeModel
     model: VllmModel | HostedModel
     seed: int
+    stop_above: float = STOP_ABOVE
+
+
+class Watch:
+    """Counts what can be read of a judge by rubric, and stops a job whose answers cannot be."""
+
+    def __init__(self, panel: Panel) -> None:
+        self.panel = panel
+        self.verdicts: Counter[str] = Counter()
+        self.reasons: dict[str, Counter[str]] = defaultdict(Counter)
+
+    def see(self, loaded: LoadedRubric, said: Sequence[Judgement]) -> None:
+        """Count the answers to one question. Raises UserError where too many verdicts by its rubric were unreadable."""
+        given = [verdict for one in said for verdict in one.verdicts]
+        self.verdicts[loaded.name] += len(given)
+        reasons = self.reasons[loaded.name]
+        reasons.update(verdict.why_none or "" for verdict in given if verdict.value is None)
+        seen, unread = self.verdicts[loaded.name], reasons.total()
+        if seen < FIRST_VERDICTS or unread <= self.panel.stop_above * seen:
+            return
+        [(why, times)] = reasons.most_common(1)
+        raise UserError(
+            self.panel.name,
+            f"{unread} of the first {seen} verdicts by {loaded.name} cannot be read, {times} of them: {why}",
+            f"{self.mend_of(loaded, why)}. What was answered is kept",
+        )
+
+    def mend_of(self, loaded: LoadedRubric, why: str) -> str:
+        """What most likely helps."""
+        if loaded.rubric.answer == "json" and not self.panel.model.structured:
+            return (
+                f"set structured: true on models.{self.panel.judge.model} if its server decodes by a JSON schema, or "
+                "name a rubric with another form of answer"
+            )
+        if "cut" in why or "length" in why:
+            return f"raise models.{self.panel.name}.max_tokens"
+        return f"name another rubric or model, or set models.{self.panel.name}.max_unreadable above this share"
 
 
 def merged_roles(messages: Messages) -> Messages:
@@ -143,7 +187,7 @@ async def ask_all(work: Work, job: Job, panel: Panel) -> list[Judgement]:
     from maieutic.client import Unanswered
 
     questions = [(loaded, case, question) for loaded, case in work for question in questions_of(loaded.rubric, case)]
-    progress = Progress(panel.name, len(questions))
+    progress, watch = Progress(panel.name, len(questions)), Watch(panel)
     said: dict[int, list[Judgement]] = {}
 
     async def one(number: int, loaded: LoadedRubric, case: Case, question: Question) -> None:
@@ -156,6 +200,7 @@ async def ask_all(work: Work, job: Job, panel: Panel) -> list[Judgement]:
         fresh = job.asked > asked
         tokens = sum(part.completion_tokens or 0 for part in said[number])
         progress.step(known=not fresh, tokens=tokens if fresh else 0)
+        watch.see(loaded, said[number])
 
     await watched([one(number, *asked) for number, asked in enumerate(questions)], job.backend.check)
     progress.say()

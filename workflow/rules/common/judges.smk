@@ -230,6 +230,12 @@ def submission_files():
     ]
 
 
+def stop_argument(wildcards):
+    """The share of unreadable verdicts above which a judge's job stops, where it is not the usual one."""
+    limit = judging.unreadable_limit(checked, wildcards.model)
+    return f"--stop-above {limit}" if limit > STOP_ABOVE else ""
+
+
 def label_limit(wildcards):
     """How many labelled replies and pairs one judge is checked on, as an argument."""
     limit = judging.limit_of(checked, wildcards.model)
