@@ -63,6 +63,9 @@ TUTORS: dict[str, Callable[[Item], str | list[str]]] = {
 }
 
 
+OF_A_REPLY = {"reference", "reveal"}  # which say nothing of an item without a person's reply or solution
+
+
 def baseline_reply(name: str, tutor: str, item: Item, turns: int) -> Reply:
     """What a trivial tutor says in every turn; where it has said all that it has, the last again."""
     said = TUTORS[tutor](item)

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError
 
 from maieutic import cards
-from maieutic.baselines import TUTORS
+from maieutic.baselines import OF_A_REPLY, TUTORS
 from maieutic.cards import Card, LoadedCard
 from maieutic.datasets import LOADERS
 from maieutic.datasets.sources import Dataset, Edition
@@ -223,12 +223,17 @@ def check_own_protocol(config: Config, name: str) -> None:
 
 def check_pictures(config: Config, name: str) -> None:
     """A tutor has something to answer."""
-    if not any(takes(config, loaded.card, name) for loaded in config.cards.values()):
+    if any(takes(config, loaded.card, name) for loaded in config.cards.values()):
+        return
+    if isinstance(config.models[name], BaselineModel):
         raise UserError(
-            f"models.{name}.images",
-            "every task of run.tasks has pictures, and this tutor takes none",
-            "set images: true if it does, or leave it out of run.tutors",
+            f"models.{name}.tutor", "no task of run.tasks has people's replies", "leave it out of run.tutors"
         )
+    raise UserError(
+        f"models.{name}.images",
+        "every task of run.tasks has pictures, and this tutor takes none",
+        "set images: true if it does, or leave it out of run.tutors",
+    )
 
 
 def check_endpoint(config: Config, name: str) -> None:
@@ -355,8 +360,14 @@ def belongs(config: Config, card: Card, tutor: str) -> bool:
 
 
 def takes(config: Config, card: Card, tutor: str) -> bool:
-    """Whether a tutor can be asked a task: one with pictures is not for a model that takes none."""
-    return not card.images or getattr(config.models[tutor], "images", True)
+    """Whether a tutor can be asked a task.
+
+    One with pictures is not for a model that takes none, one without people's replies not for the human reference.
+    """
+    model = config.models[tutor]
+    if isinstance(model, BaselineModel) and model.tutor in OF_A_REPLY and not LOADERS[card.loader].replied:
+        return False
+    return not card.images or getattr(model, "images", True)
 
 
 def cards_for(config: Config, benchmark: str, tutor: str) -> list[LoadedCard]:

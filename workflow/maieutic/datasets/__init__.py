@@ -24,13 +24,14 @@ class Loader(NamedTuple):
     """A function from source records and a task's name to items, and the prompt variables that it gives.
 
     uses: further modules that decide its items, relative to the package; solved: its items' references have a
-    `solution`, which a judge's prompt may use as `reference_solution`.
+    `solution`, which a judge's prompt may use as `reference_solution`; replied: they have a person's reply.
     """
 
     load: Callable[[list[Source], str], list[Item]]
     variables: set[str]
     uses: tuple[str, ...] = ()
     solved: bool = False
+    replied: bool = True
 
     @property
     def judged(self) -> set[str]:
@@ -67,8 +68,8 @@ LOADERS = {
     "stepverify_ec": Loader(stepverify.detection, kmp.EC_VARIABLES, KMP),
     "processbench_ec": Loader(processbench.detection, kmp.EC_VARIABLES, KMP),
     "mr_gsm8k_ec": Loader(mr_gsm8k.detection, kmp.EC_VARIABLES, KMP),
-    "tutorbench_text": Loader(tutorbench.text, tutorbench.VARIABLES, RUBRIC),
-    "tutorbench_multimodal": Loader(tutorbench.multimodal, tutorbench.VARIABLES, RUBRIC),
-    "tutorbench_copied_text": Loader(tutorbench.copied_text, tutorbench.VARIABLES, RUBRIC),
+    "tutorbench_text": Loader(tutorbench.text, tutorbench.VARIABLES, RUBRIC, replied=False),
+    "tutorbench_multimodal": Loader(tutorbench.multimodal, tutorbench.VARIABLES, RUBRIC, replied=False),
+    "tutorbench_copied_text": Loader(tutorbench.copied_text, tutorbench.VARIABLES, RUBRIC, replied=False),
     "mr_gsm8k_ec_twins": Loader(mr_gsm8k.with_twins, kmp.EC_VARIABLES, KMP),
 }

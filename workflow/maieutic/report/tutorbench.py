@@ -83,7 +83,7 @@ def notes_of(config: Config, model: str, cards: Sequence[Card]) -> str:
     said_by_user = getattr(config.models[model], "user_last", False)
     protocol = protocol_of(config, model)
     notes = {
-        "takes no pictures": blind,
+        "takes no pictures": blind and not isinstance(config.models[model], BaselineModel),
         "the student's work as the user's words": said_by_user,
         f"protocol {protocol}": protocol != config.run.protocol,
     }
