@@ -1,0 +1,159 @@
+"""README and docs: every block has a test that shows what it says, every key is explained, every name exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from maieutic import cards, settings
+from maieutic.models import BaselineModel, RewardModel
+from maieutic.settings import check_config
+
+CLAIMS: dict[str, dict[str, Any]] = yaml.safe_load(Path("tests/claims.yaml").read_text(encoding="utf-8"))
+DOCS = ["README.md", *sorted(str(path) for path in Path("docs").glob("*.md"))]
+
+
+def blocks(text: str) -> list[str]:
+    """Paragraphs, bullets and rows of tables, each on one line; no code, no headings, no head lines."""
+    found: list[str] = []
+    held: list[str] = []
+    fenced = False
+
+    def end() -> None:
+        if held:
+            found.append(" ".join(" ".join(held).split()))
+            held.clear()
+
+    lines = [line.strip() for line in text.split("\n")]
+    for number, line in enumerate(lines):
+        if line.startswith("```"):
+            fenced = not fenced
+        if fenced or not line or line.startswith(("#", "```", "|")):
+            end()
+        if fenced or not line or line.startswith(("#", "```")):
+            continue
+        if line.startswith("|"):
+            ruled = [re.fullmatch(r"\|[|\s:-]+", one) for one in (line, *lines[number + 1 : number + 2])]
+            found += [line] if not any(ruled) else []
+            continue
+        if re.match(r"(?:[-*]|\d+\.)\s", line):
+            end()
+        held.append(line)
+    end()
+    return found
+
+
+def names_in(path: Path) -> set[str]:
+    """The names of a file's test functions."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
+
+
+def test_every_document_is_covered() -> None:
+    assert sorted(CLAIMS) == sorted(DOCS)
+
+
+@pytest.mark.parametrize("name", DOCS)
+def test_every_block_says_what_shows_it(name: str) -> None:
+    """A new paragraph needs its tests, and one that is gone takes its entry along."""
+    shown, text = CLAIMS[name], blocks(Path(name).read_text(encoding="utf-8"))
+    alone = [block for block in text if not any(block.startswith(start) for start in shown)]
+    assert not alone, f"{name}: no entry in tests/claims.yaml for {alone}"
+    stale = [start for start in shown if sum(block.startswith(start) for block in text) != 1]
+    assert not stale, f"tests/claims.yaml: {stale} begin no block of {name}, or several"
+
+
+@pytest.mark.parametrize("name", DOCS)
+def test_what_shows_a_claim_exists(name: str) -> None:
+    for start, shown in CLAIMS[name].items():
+        if shown == "how" or (isinstance(shown, dict) and shown.get("elsewhere")):
+            continue
+        if isinstance(shown, dict):
+            assert Path(shown["bench"]).is_file(), start
+            continue
+        for test in shown:
+            file, _, function = test.partition("::")
+            assert function in names_in(Path("tests") / file), f"{start}: {test}"
+
+
+def test_every_file_that_a_document_names_exists() -> None:
+    pattern = re.compile(
+        r"(?<![\w./-])((?:config|docs|workflow|resources|tests|bench|containers|profiles|envs)/[\w./-]*\w)"
+    )
+    for name in [*DOCS, "config/README.md", "CONTRIBUTING.md"]:
+        for path in pattern.findall(Path(name).read_text(encoding="utf-8")):
+            placeholder = re.search(r"[A-Z]{3,}", path.replace("README", "")) or path.endswith(".sif")
+            assert placeholder or Path(path).exists(), f"{name}: {path}"
+
+
+def configuration() -> settings.Config:
+    merged: dict[str, Any] = {}
+    for name in ("models", "datasets", "config"):
+        merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    return check_config(merged)
+
+
+def test_the_demo_is_what_the_readme_says() -> None:
+    config = configuration()
+    baselines = [name for name in settings.tutors_of(config) if isinstance(config.models[name], BaselineModel)]
+    tasks = {name: len(of) for name, of in settings.benchmarks_of(config).items()}
+    assert len(baselines) == 10 and tasks == {"mathtutorbench": 9, "mrbench": 1, "kmpbench": 5, "tutorbench": 2}
+    [classifiers] = config.run.classifiers
+    assert len(config.models[classifiers].train.criteria) == 3
+    assert len(config.run.tutors) == len(config.run.reward_models) == len(config.run.judges) == 1
+
+
+def test_the_table_of_benchmarks_names_what_the_cards_compute() -> None:
+    text = Path("README.md").read_text(encoding="utf-8").lower()
+    metrics = {
+        folder.name: {metric for path in folder.glob("*.yaml") for metric in cards.read_card(path).card.metrics}
+        for folder in cards.CARDS.iterdir()
+        if folder.is_dir()
+    }
+    assert {"accuracy", "bleu", "f1", "micro_f1", "win_rate", "win_rate_clean", "match"} <= metrics["mathtutorbench"]
+    assert {"overall", "final_round", "f1", "task1_mcc", "task2_step", "task3_reason", "mr_score", "correction", "error_factual_error"} <= metrics["kmpbench"]  # fmt: skip
+    assert {"arr_w", "arr_w_by_phrasing", "arr_w_violated", "arr_w_satisfied"} <= metrics["tutorbench"]
+    assert {"damr", "damr_bridge", "damr_mathdial", "coherence", "tutor_tone"} <= metrics["mrbench"]
+    for benchmark in metrics:
+        assert benchmark.replace("bench", "") in text
+    datasets = " ".join(cards.read_card(path).card.task for path in (cards.CARDS / "kmpbench").glob("*.yaml"))
+    assert all(name in datasets for name in ("mathchat", "stepverify", "processbench", "mrgsm8k"))
+
+
+def test_the_registry_has_the_reward_models_that_the_readme_names() -> None:
+    config = configuration()
+    text = Path("README.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\brm-[a-z0-9.-]+", text))
+    assert named and named <= set(config.models)
+    rewards = {name: model for name, model in config.models.items() if isinstance(model, RewardModel)}
+    mixes = {str(model.paper) for model in rewards.values() if model.paper and model.train}
+    assert len(mixes) == 6, "the paper's six data mixes"
+    assert any(model.train and not model.train.mix for model in rewards.values()), "untrained floors"
+    assert len([model for model in rewards.values() if model.weights]) >= 2, "the published one, and one off the shelf"
+
+
+def test_every_key_is_explained_in_a_line() -> None:
+    """config/README.md has each key of the configuration and of the models, and none that does not exist."""
+    text = Path("config/README.md").read_text(encoding="utf-8")
+    rows = [row for row in text.split("\n") if row.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`([a-z_.]+)`", row.split("|")[1])}
+    keys = {f"run.{name}" for name in settings.Run.model_fields} | {
+        f"report.{name}" for name in settings.Report.model_fields
+    }
+    missing = {key for key in keys if key not in named and not any(key in row for row in rows)}
+    assert not missing, f"config/README.md does not explain {sorted(missing)}"
+    stale = {name for name in named if name.startswith(("run.", "report.")) and name not in keys}
+    assert not stale, f"config/README.md explains what is no key: {sorted(stale)}"
+    fields = {name for kind in KINDS for name in kind.model_fields} - {"engine", "notice", "label", "group"}
+    untold = {name for name in fields if f"`{name}`" not in text and f"`{name}:" not in text}
+    assert not untold, f"config/README.md does not explain {sorted(untold)}"
+
+
+KINDS = [
+    settings.VllmModel, settings.HostedModel, settings.BaselineModel, settings.RewardModel, settings.CriteriaModel,
+    settings.JudgeModel,
+]  # fmt: skip
