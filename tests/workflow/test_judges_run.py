@@ -106,7 +106,7 @@ def test_a_second_run_asks_nothing_and_a_second_judge_runs_its_own_jobs(
     before = len(handler.requests)
     more = configure(finished, address, "more.yaml", judges=["strict", "second"])
     assert planned(finished, more) == {
-        "save_config", "build_report", "check_judges",
+        "save_config", "build_report", "check_report", "check_judges",
         "judge_labelled_locally model=second", "validate_judge model=second",
         "grade_replies_locally model=second, benchmark=mrbench, batch=_baselines",
         *(f"score_replies benchmark=mrbench, model={name}" for name in ("always-ask", "reference", "reveal")),
@@ -124,7 +124,7 @@ def test_a_tutor_more_is_judged_alone(finished: Path, judge_server: tuple[str, A
     config["models"]["added"] = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     where = "benchmark=mrbench, model=added"
     assert planned(finished, overlay(finished, config, "tutor.yaml")) == {
-        "save_config", "build_report", "check_judges",
+        "save_config", "build_report", "check_report", "check_judges",
         *(f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")),
         "grade_replies_locally model=strict, benchmark=mrbench, batch=added",
     }  # fmt: skip
@@ -134,7 +134,10 @@ def test_unreadable_verdicts_fail_the_run_after_its_report(finished: Path, judge
     page = finished / "results/report/index.html"
     done = run(finished, configure(finished, judge_server[0], "strict.yaml", max_unreadable=0.01))
     assert done.returncode != 0 and page.exists()
-    assert "the report is whole" in done.stdout and not (finished / "results/report/partial").exists()
+    assert (
+        "the report is there: results/report/index.html" in done.stdout
+        and not (finished / "results/report/partial").exists()
+    )
     told = (finished / "results/logs/check_judges.log").read_text(encoding="utf-8")
     assert re.search(r"run.max_unreadable: too many verdicts cannot be read: strict \(\d+ of \d+, 1.0% allowed\)", told)
     again = run(finished, configure(finished, judge_server[0]))

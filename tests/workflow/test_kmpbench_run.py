@@ -133,4 +133,4 @@ def test_people_are_drawn_read_and_stand_beside_the_judge(finished: Path, judge_
     assert (by_metric["alignment_rate"], sizes["alignment_rate"]) == (0, n - 4), "every overall verdict, no criterion"
     assert by_metric["general_level/people"] == 0 and by_metric["overall_judgement/people"] == 0
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
-    assert "verdicts by" in page and ">people " in page.split('data-page="#/kmpbench"')[1]
+    assert "verdicts by" in page and '<td class="text">people</td>' in page.split('data-page="#/kmpbench"')[1]

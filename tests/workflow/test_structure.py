@@ -103,7 +103,8 @@ def finished(checkouts: Callable[[], Path]) -> Path:
     return folder
 
 
-SUMMARIES = {"save_config", "build_report"}
+REPORT = {"build_report", "check_report"}
+SUMMARIES = {"save_config", *REPORT}  # with what the run is made of: the config, and checksums of cards and prompts
 
 
 def test_a_second_run_does_nothing(finished: Path) -> None:
@@ -145,10 +146,10 @@ def test_adding_a_task_schedules_its_items_and_that_benchmark(checkouts: Callabl
 @pytest.mark.parametrize(
     ("file", "rerun"),
     [
-        ("workflow/maieutic/graders/labels.py", {"parse_replies", "score_replies", "build_report"}),
-        ("workflow/maieutic/metrics.py", {"score_replies", "build_report"}),
-        ("workflow/maieutic/report/page.css", {"build_report"}),
-        ("resources/benchmarks/mathtutorbench/problem_solving.jinja", {"generate_replies_locally", "parse_replies", "score_replies", "build_report"}),
+        ("workflow/maieutic/graders/labels.py", {"parse_replies", "score_replies", *REPORT}),
+        ("workflow/maieutic/metrics.py", {"score_replies", *REPORT}),
+        ("workflow/maieutic/report/page.css", REPORT),
+        ("resources/benchmarks/mathtutorbench/problem_solving.jinja", {"generate_replies_locally", "parse_replies", "score_replies", *SUMMARIES}),
     ],
     ids=["grader", "metric", "style", "prompt"],
 )  # fmt: skip
@@ -174,11 +175,11 @@ def test_deleted_replies_are_made_again(checkouts: Callable[[], Path]) -> None:
         f"{rule} benchmark=mathtutorbench, model=echo"
         for rule in ("generate_replies_locally", "parse_replies", "score_replies")
     }
-    assert planned(folder, config, "--forcerun", replies) == chain | {"build_report"}, "as the README says"
+    assert planned(folder, config, "--forcerun", replies) == chain | REPORT, "as the README says"
     (folder / replies).unlink()
     style = folder / "workflow/maieutic/report/page.css"
     style.write_text(style.read_text(encoding="utf-8") + "\n/* changed */\n", encoding="utf-8")
-    assert planned(folder, config) == chain | {"build_report"}, "the report reads the replies, so it needs them"
+    assert planned(folder, config) == chain | REPORT, "the report reads the replies, so it needs them"
 
 
 FAULTS = {

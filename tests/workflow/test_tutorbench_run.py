@@ -131,7 +131,10 @@ def test_a_tutor_that_takes_no_pictures_is_not_asked_and_has_no_zero(finished: P
     asked = [body for _, _, body in server[1].requests if body["model"] == "blind"]
     assert asked and not any("[picture]" in words(message) for body in asked for message in body["messages"])
     seen = [body for _, _, body in server[1].requests if body["model"] == "seer"]
-    assert sum("[picture]" in words(m) for body in seen for m in body["messages"]) == 3
+    with_pictures = ["\n".join(map(words, body["messages"])) for body in seen]
+    with_pictures = [prompt for prompt in with_pictures if "[picture]" in prompt]
+    assert sum("Bloom" not in prompt for prompt in with_pictures) == 3, "as a tutor"
+    assert sum("Bloom" in prompt for prompt in with_pictures) == 3, "and as a tagger it sees them too"
     found = scores(finished)
     assert ("multimodal", "blind", "arr_w") not in found.index
     assert pd.isna(found.loc[("release", "blind", "overall")].value)
@@ -221,7 +224,7 @@ def test_ratings_of_people_make_summaries_only(finished: Path, server: tuple[str
     (finished / PEOPLE).write_text(HEAD + "\n".join(rows) + "\n", encoding="utf-8")
     config = configure(finished, server[0], "people.yaml", human_labels=PEOPLE)
     jobs = {job.split()[0] for job in planned(finished, config)}
-    assert jobs == {"rate_judge", "correct_by_people", "save_config", "build_report", "check_judges"}
+    assert jobs == {"rate_judge", "correct_by_people", "save_config", "build_report", "check_report", "check_judges"}
     asked = len(server[1].requests)
     done = run(finished, config)
     assert done.returncode == 0, done.stdout
@@ -249,5 +252,5 @@ def test_another_reading_asks_nobody(finished: Path, server: tuple[str, Any]) ->
     jobs = {job.split()[0] for job in planned(finished, config)}
     assert jobs == {
         *("score_replies", "break_down", "filter_by_difficulty"),
-        *("save_config", "build_report", "check_judges"),
+        *("save_config", "build_report", "check_report", "check_judges"),
     }

@@ -262,8 +262,8 @@ class Grade(Record):
 class Score(Record):
     """One number of one model on one task with its 95 % interval [low, high] and the counts behind it.
 
-    n: items in the value; missing: items left out, since a grader's answer cannot be read; unreadable: of n, those
-    whose reply cannot be read and counts as wrong. `grader` names the reward model or judge that the number rests on;
+    n: items in the value; missing: items left out, since a grader's answer cannot be read or the tutor's server refused
+    and there is no reply to grade; unreadable: of n, those whose reply cannot be read and counts as wrong. `grader` names the reward model or judge that the number rests on;
     None: a parser. `normal` is half the width of the normal 95 % interval, 1.96 sd / sqrt(n), as some papers print it.
     floor, ceiling, paper and changed are filled in by the report; changed: a card, prompt, rubric or source file behind
     the number is not as shipped.
@@ -290,7 +290,7 @@ class Score(Record):
 
     @property
     def readable(self) -> float | None:
-        """The share of the items with a readable answer; None without items."""
+        """The share of the items with an answer that can be read, the tutor's or its grader's; None without items."""
         counted = self.n + self.missing
         return (self.n - self.unreadable) / counted if counted else None
 

@@ -360,14 +360,19 @@ def belongs(config: Config, card: Card, tutor: str) -> bool:
 
 
 def takes(config: Config, card: Card, tutor: str) -> bool:
-    """Whether a tutor can be asked a task.
+    """Whether a tutor can be asked a task."""
+    return why_not_asked(config, card, tutor) is None
+
+
+def why_not_asked(config: Config, card: Card, tutor: str) -> str | None:
+    """Why a tutor cannot be asked a task, in the page's words; None if it can.
 
     One with pictures is not for a model that takes none, one without people's replies not for the human reference.
     """
     model = config.models[tutor]
     if isinstance(model, BaselineModel) and model.tutor in OF_A_REPLY and not LOADERS[card.loader].replied:
-        return False
-    return not card.images or getattr(model, "images", True)
+        return "no person has replied to these items"
+    return None if not card.images or getattr(model, "images", True) else "this tutor takes no pictures"
 
 
 def cards_for(config: Config, benchmark: str, tutor: str) -> list[LoadedCard]:

@@ -367,8 +367,8 @@ rule write_submission:
         judgements="results/grades/labelled/{model}.jsonl",
         code=code("datasets/mrbench.py", "judges/submission.py", "judges/trust.py"),
     output:
-        predictions="results/predictions/{release}/{model}/predictions.json",
-        packed="results/predictions/{release}/{model}/predictions.zip",
+        predictions="results/scores/predictions/{release}/{model}/predictions.json",
+        packed="results/scores/predictions/{release}/{model}/predictions.zip",
     log:
         "results/logs/write_submission/{release}/{model}.log",
     wildcard_constraints:

@@ -37,6 +37,7 @@ def quotient(over: str, under: str) -> str:
 
 
 LATEX: tuple[tuple[re.Pattern[str], Replacement], ...] = (
+    (re.compile(r"(?<![\w.)\]%}])(?<![\w)\]%}]\s)[-\u2212] ?\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}"), r" -\1/\2"),
     (re.compile(r"\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}"), r" \1/\2"),
     (re.compile(r"\\[dt]?frac\s*\{(-?[\d.,]+)\}\s*\{(-?[\d.,]+)\}"), lambda found: quotient(found[1], found[2])),
     (re.compile(r"\\[dt]?frac\s*(\d)\s*(\d)(?!\d)"), r" \1/\2"),
@@ -54,6 +55,12 @@ UNFINISHED = re.compile(r"\\sqrt|[*\u00d7]\s*(?!10\s*\^)[\d.(]|\d\s*\+\s*\d|\d:\
 DIGIT = re.compile(r"\d|[\u00bc-\u00be\u2150-\u215e]")
 # The sign after a calculation or a lone variable: a result follows ("9*2 = 18", "x = 5"; not "with n = 4 friends").
 RESULT = re.compile(r"(?:[\d)\]%>]\s*|^\W*[A-Za-z]\w?\s*)[=\u2248]")
+# After a marker also one behind units or words: "5 cm × 5 cm = 25 cm", "20 plus 5 equals 25", "2 weeks = 14 days".
+MARKED_RESULT = re.compile(
+    r"[\d)\]%](?:\s*[/*]?\s*(?!(?:where|when|with|if|let|for|since|because|given|so)\b)[A-Za-z]{1,15}){0,3}\s*"
+    r"(?:[=\u2248]|\bequals\b|\bis\s+equal\s+to\b)",
+    re.IGNORECASE,
+)
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 NEXT_CLAUSE = re.compile(r"[,;]\s|\b(?:and|so|then|leaving)\b")
 BRACKETED = re.compile(r"\([^()]*\)")
@@ -107,10 +114,10 @@ def after_marker(text: str) -> str | None:
     return next((line for line in lines if holds_number(line)), None)
 
 
-def after_result(text: str) -> str | None:
+def after_result(text: str, sign: re.Pattern[str] = RESULT) -> str | None:
     """What follows the last sign of a result, or None where there is none."""
-    signs = list(RESULT.finditer(text))
-    return text[signs[-1].end() :] if signs else None
+    signs = list(sign.finditer(text))
+    return text[signs[-1].end() :].lstrip() if signs else None
 
 
 def without_brackets(text: str) -> str:
@@ -173,8 +180,9 @@ def read_final(text: str) -> Final:
     text = plain(text)
     marked = after_marker(text)
     if marked is not None:
-        sentence = without_brackets(first_sentence(marked))
-        found = numerals(after_result(sentence) or sentence) or numerals(sentence)
+        sentence = without_brackets(first_sentence(marked)).strip()
+        result = after_result(sentence) or after_result(sentence, MARKED_RESULT)
+        found = numerals(result or sentence) or numerals(sentence)
         return chosen(found, last=False)
     lines = [line for line in without_brackets(text).split("\n") if holds_number(line)]
     if not lines:

@@ -17,15 +17,32 @@ MARKED_STEP = re.compile(MARKED + r"[\"'(\[]*" + STEP + r"\b(?!\s*[-+*/=x]|\.\d)
 LEADING_STEP = re.compile(
     r"[\s\"'(\[#]*" + STEP + r"[\"')\]]*\s*(?:[.](?!\d)|[,;:!)\u2013\u2014-](?!\d)|\n|$)", re.IGNORECASE
 )
-NAMED_STEP = re.compile(r"\bstep\s*(?:number\s*|no\.\s*)?#?(\d{1,3})\b", re.IGNORECASE)
-# The whole reply says so and nothing else: "correct until the last line" is no zero.
-CHECKED = r"(?:\W*(?:all\s+)?\d{1,3}\s+steps\s+(?:were|are|have\s+been)\s+(?:checked|verified|examined))?\W*"
+NAMED_STEP = re.compile(r"\b(?:step|line)\s*(?:number\s*|no\.\s*)?#?(\d{1,3})\b", re.IGNORECASE)
+# A step that is named as none that is wrong: "step 1 is correct", "not in step 2".
+SOUND_STEP = re.compile(
+    r"\b(?:step|line)\s*#?\d{1,3}\s+(?:is|was|looks|seems)\s+(?:also\s+|completely\s+|entirely\s+)?"
+    r"(?:correct|right|fine|ok|okay|good)\b(?!\s+(?:except|until|but))|\bnot\s+(?:in\s+)?(?:step|line)\s*#?\d{1,3}\b",
+    re.IGNORECASE,
+)
+# A clause that says that nothing is wrong: "correct until the last line" is none.
+STEPS = r"(?:steps?|lines?)(?:\s+\d{1,3}(?:\s*(?:to|-|\u2013|through|and|&)\s*\d{1,3})?)?"
+WHERE = (
+    r"(?:\s+(?:found|made|here|present|at\s+all|in\s+(?:the|this)\s+(?:student'?s?\s+)?(?:solution|work|answer)"
+    rf"|in\s+(?:any|all|each|every)?\s*(?:(?:one\s+)?of\s+)?(?:the\s+|these\s+)?(?:\d{{1,3}}\s+)?{STEPS}))*"
+)
+SAID = r"(?:(?:so|therefore|thus|i\s+(?:think|believe)(?:\s+that)?)\s+)?"
 NO_ERROR = re.compile(
-    rf"{CHECKED}(?:there\s+(?:is|are)\s+|i\s+(?:see|find|found)\s+)?(?:no|without\s+any)\s+(?:errors?|mistakes?)"
-    r"(?:\s+(?:is|are|was|were))?(?:\s+(?:found|made|here|present|in\s+(?:the|this)\s+(?:student'?s?\s+)?solution))*\W*"
-    r"|\W*(?:all(?:\s+of)?(?:\s+the)?\s+steps|every\s+step|each\s+step|the\s+(?:student'?s?\s+)?solution)"
-    r"\s+(?:is|are)\s+(?:completely\s+|entirely\s+|all\s+)?correct\W*"
-    rf"|{CHECKED}(?:all|everything)\s+(?:is\s+|are\s+)?(?:right|correct)\W*",
+    rf"{SAID}(?:there\s+(?:is|are|was|were)\s+|i\s+(?:see|find|found)\s+)?(?:no|without\s+any)\s+(?:errors?|mistakes?)"
+    rf"(?:\s+(?:is|are|was|were))?{WHERE}|none"
+    rf"|{SAID}none\s+of\s+(?:the|these)\s+(?:\d{{1,3}}\s+)?{STEPS}\s+(?:is|are|was|were)\s+(?:wrong|incorrect)"
+    rf"|{SAID}(?:all(?:\s+of)?(?:\s+the)?(?:\s+\d{{1,3}})?\s+{STEPS}|(?:every|each)\s+(?:step|line)"
+    r"|the\s+(?:student'?s?\s+)?solution)\s+(?:is|are|was|were)\s+(?:completely\s+|entirely\s+|all\s+)?(?:correct|right)"
+    r"|(?:all|everything)\s+(?:is\s+|are\s+)?(?:right|correct)",
+    re.IGNORECASE,
+)
+CLAUSE = re.compile(r"[.,;:!?\n]+(?!\d)|\s+and\s+(?=there\b|all\b|no\b|every)", re.IGNORECASE)
+DOUBT = re.compile(
+    r"\b(?:errors?|mistakes?|wrong|incorrect|but|except|however|until|only|although|though|unless|not|\w+n[\u2019']t)\b",
     re.IGNORECASE,
 )
 # "4 steps were checked" counts them and names none.
@@ -70,21 +87,31 @@ def released_step(text: str) -> int:
 
 
 def robust_step(text: str) -> tuple[int, str] | None:
-    """A marked step (the last one), else one at the beginning, else the only step or integer there is."""
+    """A marked step (the last one), one at the beginning, none for "no mistake", the only step or integer there is."""
     cleaned = plain(text)
     if marked := list(MARKED_STEP.finditer(cleaned)):
         return int(marked[-1]["step"]), marked[-1][0].strip()
     if leading := LEADING_STEP.match(cleaned):
         return int(leading["step"]), leading[0].strip()
+    if says_no_error(cleaned):
+        return 0, cleaned
+    left = SOUND_STEP.sub(" ", cleaned)
     for pattern in (NAMED_STEP, INTEGER):
-        found = {int(number) for number in pattern.findall(cleaned)}
+        found = {int(number) for number in pattern.findall(left)}
         if len(found) == 1:
-            return found.pop(), pattern.search(cleaned)[0]  # type: ignore[index]
+            return found.pop(), pattern.search(left)[0]  # type: ignore[index]
         if found:
             return None
-    if NO_ERROR.fullmatch(cleaned):
-        return 0, cleaned
     return None
+
+
+def says_no_error(text: str) -> bool:
+    """Whether one clause of a text says that nothing is wrong, and no other one takes that back."""
+    clauses = [clause.strip(" \t\"'()[]-\u2013\u2014") for clause in CLAUSE.split(text)]
+    others = [clause for clause in clauses if not NO_ERROR.fullmatch(clause)]
+    return len(others) < len(clauses) and not any(
+        DOUBT.search(clause) or NAMED_STEP.search(clause) for clause in others
+    )
 
 
 def step(item: Item, text: str, scoring: Scoring) -> list[Reading]:

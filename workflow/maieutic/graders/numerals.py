@@ -31,16 +31,18 @@ NOTATIONS = {
     "plain": (r"\d+(?:[.\u066b]\d+)?|[.\u066b]\d+", "", "\u066b"),
 }
 # A minus belongs to the number unless it stands between two operands, as in 16-3.
-SIGN = r"(?<![\w.)\]%])[-\u2212\u2013]\s?"
+# One with a blank after it belongs to it only at the beginning or behind an operator: elsewhere it is a pause.
+SIGN = r"(?:(?<![\w.)\]%])[-\u2212\u2013](?!\s)|(?:\A|(?<=[=\u2248\u00d7*/(])|(?<=[=\u2248\u00d7*/(]\s))[-\u2212]\s)"
+MINUS = str.maketrans("\u2212\u2013", "--")
 SCALE = r"[ -]?\b(?:hundred|thousand|million|billion|trillion)s?\b"
 NUMERAL = re.compile(
     rf"(?=[-\d.\u066b\u2212\u2013{CURRENCY}mn])"  # whatever a numeral begins with: most places are no start of one
     rf"(?P<word>(?<!\d )\b(?:minus|negative)\s+)?(?P<sign>{SIGN})?(?P<currency>[{CURRENCY}]\s?(?P<minus>-)?)?"
     r"(?:(?:(?P<whole>\d{1,9})(?:\s+and\s+|\s+|-(?=\d{1,4}/\d)))?(?P<over>\d{1,15})\s?/\s?(?P<under>\d{1,15})(?![\d/])"
     r"|(?:" + "|".join(f"(?P<{name}>{pattern})" for name, (pattern, _, _) in NOTATIONS.items()) + ")"
-    r"(?P<exponent>[eE][+-]?\d{1,3}\b)?(?:\s?\^\s?\{?\s?(?P<power>-?\d{1,3})\s?\}?)?"
-    r"(?:\s?[x\u00d7*]\s?10\s?\^\s?\{?\s?(?P<tens>-?\d{1,3})\s?\}?)?)"
-    rf"(?P<scale>(?:{SCALE})+|(?<=\d)[kK]\b|(?<=\d)[MB]n?\b)?",
+    r"(?P<exponent>[eE][+-]?\d{1,3}\b)?(?:\s?\^\s?\{?\s?(?P<power>[-\u2212]?\d{1,3})\s?\}?)?"
+    r"(?:\s?[x\u00d7*]\s?10\s?\^\s?\{?\s?(?P<tens>[-\u2212]?\d{1,3})\s?\}?)?)"
+    rf"(?P<scale>(?:{SCALE})+|(?<=\d)[kK]\b|(?<=\d) ?[MB]n?\b)?",
     re.IGNORECASE,
 )
 
@@ -124,6 +126,8 @@ def numerals(text: str) -> list[Numeral]:
             continue
         if scale is None:  # a unit: 5 m is a length
             scale, after = 1.0, str(match["scale"]) + after
+        if not math.isfinite(value * scale):
+            continue
         if cents := CENTS.match(after):
             value, cents_end = value + math.copysign(int(cents[1]) / 100, value), match.end() + cents.end()
         clock = (last == ":" and CLOCK_BEFORE.search(before)) or CLOCK_AFTER.match(after)
@@ -157,8 +161,8 @@ def value_of(match: re.Match[str]) -> float | None:
         value = written(match[name], *NOTATIONS[name][1:])
         try:
             value = value * 10.0 ** int((match["exponent"] or "e0")[1:])
-            value = value ** int(match["power"]) if match["power"] else value
-            value = value * 10.0 ** int(match["tens"] or 0)
+            value = value ** int(match["power"].translate(MINUS)) if match["power"] else value
+            value = value * 10.0 ** int((match["tens"] or "0").translate(MINUS))
         except (OverflowError, ZeroDivisionError):
             return None
     if not math.isfinite(value):

@@ -163,9 +163,7 @@ def alignment_rows(config: Config, results: Path, printed: Iterable[Printed]) ->
                 cells = [found.get((tutor, f"{name}/{by}")) for name in columns[:-1]]
                 rates = [found.get((tutor, name)) if by == "judge" else None for name in RATES]
                 who = label_of(config, tutor) if tutor in config.models else tutor
-                rows.append(
-                    {"who": who, "by": shown, "judge": judge if by == "judge" else None, "cells": [*cells, *rates]}
-                )
+                rows.append({"who": who, "by": shown, "cells": [*cells, *rates]})
     return rows
 
 

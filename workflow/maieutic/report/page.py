@@ -38,8 +38,8 @@ from maieutic.settings import (
     judges_of_card,
     judges_of_replies,
     protocol_of,
-    takes,
     tutors_of,
+    why_not_asked,
 )
 
 HERE = Path(__file__).parent
@@ -95,7 +95,7 @@ def leaderboard(config: Config, cards: list[Card], scores: list[Score], scoring:
                 "cells": [
                     {
                         "score": score,
-                        "takes": takes(config, card, model),
+                        "not_asked": why_not_asked(config, card, model),
                         "best": model == best[card.task],
                         "readable": readable.get((model, card.task)),
                         "silent": is_silent(config, readable.get((model, card.task))),

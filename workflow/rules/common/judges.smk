@@ -224,7 +224,7 @@ def checked_label_folders(wildcards):
 def submission_files():
     """The predictions of each judge on the releases without labels, in the form of the shared task."""
     return [
-        f"results/predictions/{release}/{judge}/predictions.zip"
+        f"results/scores/predictions/{release}/{judge}/predictions.zip"
         for judge in JUDGES
         for release in judging.predicted_releases(checked, judge)
     ]
