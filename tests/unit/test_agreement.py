@@ -584,6 +584,11 @@ def test_all_lines_with_one_kind_of_fault_are_named_at_once(raw: dict[str, list]
         "unknown ids": ([good, {**good, "conversation_id": "x"}, {**good, "conversation_id": "y"}], r"mine.jsonl:2: 0 dialogues have its id 'x' \(2 such lines: 2, 3\)"),
         "unknown tutors": ([{**good, "tutor": "Nobody"}, {**good, "tutor": "Nemo"}], r"mine.jsonl:1: Nobody has no reply .*2 such lines: 1, 2.*tutors of the release: .*GPT4"),
         "labels": ([{**good, "pred": {"Actionability": "maybe"}}], r"mine.jsonl:1: no such label Actionability: 'maybe'.*known: Yes, To some extent, No"),
+        "tutors' names": ([{**good, "pred": {"tutor_identification": "Nobody"}}], r"mine.jsonl:1: no such label tutor_identification: 'Nobody'.*known: .*GPT4"),
+        "dimensions without labels": ([{**good, "pred": {"Coherence": "Yes"}}], r"mine.jsonl:1: the release has no labels of Coherence.*leave it out; the release has Mistake_Identification"),
+        "integer ids": ([{**good, "conversation_id": 7}], r"mine.jsonl:1: cannot be read: conversation_id: Input should be a valid string, found 7"),
+        "integer labels": ([{**good, "pred": {"Actionability": 1}}], r"mine.jsonl:1: cannot be read: pred.Actionability: .*found 1"),
+        "nothing left": ([{**good, "pred": {"Actionability": None}}], "Actionability: no label is left to score"),
         "empty": ([], "no prediction is in it: the file is empty"),
         "unknown item": ([{**good, "item": "mrbench-999"}], "its item is unknown.*mrbench-000"),
     }  # fmt: skip
@@ -591,8 +596,52 @@ def test_all_lines_with_one_kind_of_fault_are_named_at_once(raw: dict[str, list]
     for told, why in cases.values():
         path.write_text("\n".join(map(json.dumps, told)), encoding="utf-8")
         with pytest.raises(UserError, match=why):
-            score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1)
+            score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1, "exclude")
         assert not (tmp_path / "out.json").exists()
+    path.write_text(json.dumps(good).replace('"Yes"', '"Yes", "Actionability": "No"'), encoding="utf-8")
+    with pytest.raises(UserError, match=r"mine.jsonl:1: cannot be read: the key 'Actionability' stands twice"):
+        score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1)
+
+
+def test_a_track_of_nulls_is_wrong_throughout_and_one_that_no_line_names_is_said(
+    raw: dict[str, list], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
+    told = [
+        {"conversation_id": record["conversation_id"], "tutor": tutor, "pred": {"Actionability": None}}
+        for record in raw["mrbench_v3"]
+        for tutor in record["tutor_responses"]
+    ]
+    path = tmp_path / "nulls.jsonl"
+    path.write_text("\n".join(map(json.dumps, told)), encoding="utf-8")
+    score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1)
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert list(found) == ["Actionability"] and found["Actionability"]["accuracy"]["value"] == 0.0
+    assert found["Actionability"]["missing"] == {"rule": "wrong", "replies": 2476, "absent": 0, "unparsed": 2476}
+    assert "so without a score: Mistake_Identification, Mistake_Location" in capsys.readouterr().out
+    with pytest.raises(UserError, match="2476 replies 0 have no line and 2476 no label"):
+        score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1, "refuse")
+
+
+def test_one_line_for_an_id_of_two_dialogues_is_the_first_ones(raw: dict[str, list], tmp_path: Path) -> None:
+    records = raw["mrbench"]
+    make_labels("mrbench", [records], tmp_path / "labels")
+    seen: set[str] = set()
+    told = []
+    for record in records:
+        if record["conversation_id"] not in seen:  # the second dialogue of each pair has no line
+            seen.add(record["conversation_id"])
+            told += [
+                {"conversation_id": record["conversation_id"], "tutor": tutor, "pred": given["annotation"]}
+                for tutor, given in record["anno_llm_responses"].items()
+            ]
+    path = tmp_path / "once.jsonl"
+    path.write_text("\n".join(map(json.dumps, told)), encoding="utf-8")
+    score_predictions(tmp_path / "labels", path, tmp_path / "out.json", 100, 1, "exclude")
+    found = json.loads((tmp_path / "out.json").read_text())
+    for track in LABELS:
+        assert found[track]["accuracy"]["value"] == 1.0 and found[track]["accuracy"]["n"] == len(told) < 1589
+        assert found[track]["missing"]["absent"] == 1589 - len(told)
 
 
 def test_predictions_of_ones_own_are_scored_by_all_five_tracks(

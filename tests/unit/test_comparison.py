@@ -147,7 +147,12 @@ LLAMA = {"m": {"paper": "LLaMA3.1-70B-Instruct"}}
 def test_a_win_rate_is_compared_under_the_papers_reward_model_alone(tmp_path: Path) -> None:
     own = {"engine": "reward", "weights": {"repo": "me/mine", "revision": COMMIT}}
     theirs = {"engine": "reward", "weights": {"repo": RM, "revision": COMMIT}}
-    for entry, note in ((own, f"the paper: by {RM}"), (theirs, None)):
+    for entry, note in (
+        (own, f"the paper: by {RM}"),
+        (theirs, None),
+        ({**theirs, "prompt": "none"}, f"the paper: by {RM}"),
+        ({**theirs, "max_length": 64}, f"the paper: by {RM}"),
+    ):
         config = configuration(["mathtutorbench/scaffolding_generation"], {**LLAMA, "rm": entry}, reward_models=["rm"])
         score = scored("scaffolding_generation", "win_rate", grader="rm")
         [card] = cards_of(config)
@@ -160,12 +165,18 @@ def test_a_win_rate_is_compared_under_the_papers_reward_model_alone(tmp_path: Pa
 
 
 def test_a_sample_is_not_compared_with_a_full_set(tmp_path: Path) -> None:
-    for limit, n, whole in ((None, 1319, True), (50, 50, False), (None, 1000, False)):
+    for limit, n, missing, whole in (
+        (None, 1319, 9, True),
+        (50, 50, 9, False),
+        (None, 1000, 9, False),
+        (None, 1319, 1300, False),
+    ):
         config = configuration(["mathtutorbench/problem_solving"], LLAMA, limit=limit)
         [card] = cards_of(config)
-        score = scored("problem_solving", "accuracy", n=n - 9, missing=9)
+        score = scored("problem_solving", "accuracy", n=n - missing, missing=missing)
         assert (paper_value(config, card, score, False) is not None) == whole
         assert paper_value(config, card, score, True) is None, "a changed prompt"
+        assert paper_value(config, card, score.model_copy(update={"scoring": "robust"}), False) is None
         assert paper_value(config, card, score.model_copy(update={"model": "echo"}), False) is None
 
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from maieutic import cli, provenance
+from maieutic.cards import Card
 from maieutic.datasets.sources import Dataset
 from maieutic.errors import UserError
 from maieutic.provenance import Code, Provenance, differences, record
@@ -175,6 +176,25 @@ def test_bold_is_what_stands_out(why: str, scores: list[Score], bold: str | None
     assert [row["label"] for row in rows if row["cells"][0]["best"]] == ([bold] if bold else [])
 
 
+def board(config: Config, card: Card, scores: list[Score]) -> str:
+    environment = page.environment_of(page.Run(config, Path("nowhere"), {}, None), lambda name, kind: None)
+    return environment.get_template("board.html.jinja").render(
+        config=config, scorings=("robust",), name="x", size=100, cards=[card], skills=[("s", 1)],
+        boards={"robust": leaderboard(config, [card], scores, "robust")}, limits={"robust": [(None, None)]},
+        differs={card.task: []},
+    )  # fmt: skip
+
+
+def test_what_a_judge_leaves_open_is_no_wrong_reply() -> None:
+    config = configuration()
+    card = next(iter(config.cards.values())).card
+    judged = [scored("a", 1.0, n=2, missing=14, grader="demo-judge"), scored("b", 0.9, n=16, grader="demo-judge")]
+    shown = board(config, card, judged)
+    assert re.search(r'data-value="1.0" data-last>.*12\.5\u00a0% graded', shown), "it does not lead the table"
+    assert "share of the items with a verdict; the others are left out" in shown
+    assert "the others count as wrong" not in shown and 'class="best"' not in shown.split("</tr>")[3]
+
+
 def test_the_readable_share_stands_in_the_cells_of_both_scorings() -> None:
     config = configuration()
     card = next(iter(config.cards.values())).card
@@ -182,12 +202,7 @@ def test_the_readable_share_stands_in_the_cells_of_both_scorings() -> None:
     for scoring in ("robust", "paper_compat"):
         [cell] = next(row["cells"] for row in leaderboard(config, [card], silent, scoring) if row["label"] == "a")
         assert (cell["readable"], cell["silent"], cell["best"]) == (0.1, True, False), scoring
-    environment = page.environment_of(page.Run(config, Path("nowhere"), {}, None), lambda name, kind: None)
-    shown = environment.get_template("board.html.jinja").render(
-        config=config, scorings=("robust",), name="x", size=100, cards=[card], skills=[("s", 1)],
-        boards={"robust": leaderboard(config, [card], silent, "robust")}, limits={"robust": [(None, None)]},
-        differs={card.task: []},
-    )  # fmt: skip
+    shown = board(config, card, silent)
     assert re.search(r'data-value="0.1" data-last>.*10\u00a0% readable', shown), "sorted last, with its share"
     assert "less than 80\u00a0% can be read" in shown
     assert [share(value) for value in (1.0, 0.9999, 0.5, 0.0)] == ["100\u00a0%", "99.9\u00a0%", "50\u00a0%", "0\u00a0%"]
@@ -284,6 +299,29 @@ def test_about_does_not_claim_the_published_configuration_where_it_was_edited() 
         assert ("every card, prompt, rubric and source file is as shipped" in text) == claims
         assert ("Not the published configuration: 1 file" in text) != claims
         assert "character for character" not in text
+
+
+def test_about_says_what_else_keeps_a_run_from_the_published_configuration() -> None:
+    config = configuration()
+    code = Code(commit="c" * 40, edited=["workflow/a.py"], n_edited=300)
+    run = page.Run(config, Path("nowhere"), {}, Provenance(code=code, files={}, data={}, differs={}))
+    told = page.reservations(run)
+    assert "the items are the demo's, written for this project" in told and "300 files of the code edited" in told
+    assert "with 300 edited files" in code.told
+    published = config.model_copy(update={"edition": "published", "data_dir": "somewhere"})
+    plain = page.reservations(run._replace(config=published, provenance=None))
+    assert not any("demo" in one for one in plain)
+
+
+def test_the_pages_of_graders_and_benchmarks_say_what_they_rest_on(edited: Path) -> None:
+    for path in ("resources/rubrics/mrbench_taxonomy.jinja", "resources/benchmarks/mrbench/mistake_remediation.jinja"):
+        (edited / path).write_text((edited / path).read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8")
+    config = configuration(tasks=["mrbench", "mathtutorbench/problem_solving"], judges=["demo-judge"])
+    run = page.Run(config, Path("nowhere"), {}, record(config, Code(commit=None)))
+    rubric = "resources/rubrics/mrbench_taxonomy.jinja, edited"
+    assert page.not_as_shipped(run) == [rubric], "graders rest on rubrics, not on tutors' prompts"
+    assert rubric in page.not_as_shipped(run, "mrbench") and len(page.not_as_shipped(run, "mrbench")) == 2
+    assert page.not_as_shipped(run, "mathtutorbench") == []
 
 
 def test_the_shipped_record_is_written_by_its_verb(tmp_path: Path) -> None:

@@ -268,13 +268,24 @@ def test_an_explicit_weight_is_obeyed_and_a_contradiction_counted(
     assert item.reference["criteria"]["c02"]["weight"] == weight
     assert bool(item.reference["contradictions"]) == contradicts
     severity = attributes["severity"]
-    told = f"text: 1 criteria have a weight that contradicts their severity, the first a c02: {severity}"
+    told = f"text: 1 criteria have a weight that contradicts their severity, the first record 0 a c02: {severity}"
     assert (told in caplog.text) == contradicts
     counts = counts_of([item])
     assert len(counts["contradictions"]) == contradicts
     weighed = {"c01": Weighed(5.0, False), "c02": Weighed(weight, False)}
     both = arr_w(weighed, {"c01": True, "c02": True}, "satisfied")
     assert both == pytest.approx((5 + weight) / (5 + max(weight, 0)))
+
+
+def test_two_weights_of_one_criterion_are_refused_by_record_where_they_differ() -> None:
+    def rubric(beside: float) -> str:
+        given = {"attributes": {"severity": "critical", "weight": -5}, "criteria": "Help.", "weight": beside}
+        return json.dumps([given, {"attributes": {"severity": "critical"}, "criteria": "Help more."}])
+
+    with pytest.raises(ValueError, match=r"record 0 a: RUBRICS: a weight is a number other than 0, and one"):
+        tutorbench.text([record(RUBRICS=rubric(5))], "text")
+    [item] = tutorbench.text([record(RUBRICS=rubric(-5))], "text")
+    assert item.reference["criteria"]["c01"]["weight"] == -5
 
 
 @pytest.mark.parametrize("weight", ["five", 0, True, float("nan"), [5]])

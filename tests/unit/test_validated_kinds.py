@@ -183,6 +183,10 @@ def test_what_the_run_names_is_read_and_else_what_fits(
         ({"labels": ["mrbench_v9"]}, r"run\.labels\[0\].*mrbench_v9.*did you mean|run\.labels\[0\]"),
         ({"labels": ["mrbench", "mrbench"]}, r"run\.labels\[1\]: mrbench is listed twice"),
         ({"labels": ["mrbench_v3_test"]}, r"run\.labels\[0\]: mrbench_v3_test has no labels.*known: mrbench,"),
+        (
+            {"labels": ["mr_gsm8k_reasons"], "judges": ["demo-critic"], "tasks": ["mrbench"]},
+            r"run\.labels\[0\]: no judge of run\.judges has a rubric for mr_gsm8k_reasons.*\[kmp_error_reason\]",
+        ),
         ({"predictions": ["mrbench"]}, r"run\.predictions\[0\]: mrbench has people's labels already"),
         ({"predictions": ["mrbench_v3_test"]}, r"run\.predictions: no judge of run\.judges has a rubric for it"),
     ],

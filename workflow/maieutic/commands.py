@@ -53,6 +53,7 @@ def make_items(
     """
     card = read_card(card_path(benchmark, task)).card
     records = read_source(source, form)
+    log.info("%s: %d records", source, len(records))  # what a loader says of single records follows
     try:
         items = LOADERS[card.loader].load(records, task)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, StopIteration) as error:

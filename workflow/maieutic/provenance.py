@@ -32,12 +32,16 @@ MOST_EDITED = 20
 
 
 class Code(BaseModel):
-    """The state of the checkout. commit: None outside of a git checkout; edited: decisive files that differ from it."""
+    """The state of the checkout.
+
+    commit: None outside of a git checkout; edited: decisive files that differ from it, the first ones of n_edited.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     commit: str | None
     edited: list[str] = []
+    n_edited: int = 0
 
     @property
     def told(self) -> str:
@@ -46,7 +50,7 @@ class Code(BaseModel):
             return "not a git checkout: the commit is not known"
         if not self.edited:
             return f"commit {self.commit}, nothing edited"
-        return f"commit {self.commit}, with {len(self.edited)} edited file{'' if len(self.edited) == 1 else 's'}"
+        return f"commit {self.commit}, with {self.n_edited} edited file{'' if self.n_edited == 1 else 's'}"
 
 
 class Provenance(BaseModel):
@@ -79,8 +83,8 @@ def code_state() -> Code:
     # A folder below somebody else's checkout is none of this code's.
     if top is None or commit is None or Path(top.strip()).resolve() != Path.cwd().resolve():
         return Code(commit=None)
-    listed = git("status", "--porcelain", "--", *DECISIVE) or ""
-    return Code(commit=commit.strip(), edited=[line[3:] for line in listed.splitlines()][:MOST_EDITED])
+    edited = [line[3:] for line in (git("status", "--porcelain", "--", *DECISIVE) or "").splitlines()]
+    return Code(commit=commit.strip(), edited=edited[:MOST_EDITED], n_edited=len(edited))
 
 
 def identity_of(copy: Copy | None) -> str | None:

@@ -263,8 +263,9 @@ class Score(Record):
     """One number of one model on one task with its 95 % interval [low, high] and the counts behind it.
 
     n: items in the value; missing: items left out, since a grader's answer cannot be read or the tutor's server refused
-    and there is no reply to grade; unreadable: of n, those whose reply cannot be read and counts as wrong. `grader` names the reward model or judge that the number rests on;
-    None: a parser. `normal` is half the width of the normal 95 % interval, 1.96 sd / sqrt(n), as some papers print it.
+    and there is no reply to grade; unreadable: of n, those whose reply cannot be read and counts as wrong. `grader`
+    names the reward model or judge that the number rests on; None: a parser. `normal` is half the width of the normal
+    95 % interval, 1.96 sd / sqrt(n), as some papers print it.
     floor, ceiling, paper and changed are filled in by the report; changed: a card, prompt, rubric or source file behind
     the number is not as shipped.
     """

@@ -61,22 +61,28 @@ class Asked(NamedTuple):
 
 def text(records: list[Source], task: str) -> list[Item]:
     """The samples without pictures."""
-    return told([item_of(record, number, task, None) for number, record in with_batch(records, "text")])
+    mine = with_batch(records, "text")
+    return told([(number, item_of(record, number, task, None)) for number, record in mine])
 
 
 def multimodal(records: list[Source], task: str) -> list[Item]:
     """The samples with pictures; `images` names the record, until its picture's file is known."""
-    return told([item_of(record, number, task, str(number)) for number, record in with_batch(records, "multimodal")])
+    mine = with_batch(records, "multimodal")
+    return told([(number, item_of(record, number, task, str(number))) for number, record in mine])
 
 
 def copied_text(records: list[Source], task: str) -> list[Item]:
     """The copy of the text-only part."""
-    return told([item_of({**record, "BATCH": None}, number, task, None) for number, record in enumerate(records)])
+    mine = [{**record, "BATCH": None} for record in records]
+    return told([(number, item_of(record, number, task, None)) for number, record in enumerate(mine)])
 
 
-def told(items: list[Item]) -> list[Item]:
-    """The items, their contradictions said in one line."""
-    found = [f"{item.id} {one}" for item in items for one in item.reference["contradictions"]]
+def told(numbered: list[tuple[int, Item]]) -> list[Item]:
+    """The items, their contradictions said in one line. numbered: with the numbers of their records."""
+    items = [item for _, item in numbered]
+    found = [
+        f"record {number} {item.id} {one}" for number, item in numbered for one in item.reference["contradictions"]
+    ]
     if found:
         log.warning(
             "%s: %d criteria have a weight that contradicts their severity, the first %s: the weight is obeyed. Mend "
@@ -202,7 +208,7 @@ def criteria_in(record: Source, number: int) -> list[dict[str, Any]]:
             raise ValueError(f"{place}: a criterion needs a text and a severity ({known}), found {str(one)[:80]}")
         weight = weight_of(one, WEIGHTS.get(severity, 0.0))
         if weight is None:
-            raise ValueError(f"{place}: a weight is a number other than 0, found {str(one)[:80]}")
+            raise ValueError(f"{place}: a weight is a number other than 0, and one, found {str(one)[:80]}")
         found.append({**attributes, "text": said, "severity": severity, WEIGHT: weight})
     if not any(one[WEIGHT] > 0 for one in found if one["severity"] != LEFT_OUT):
         raise ValueError(f"{place} has no criterion with a positive weight")
@@ -210,15 +216,17 @@ def criteria_in(record: Source, number: int) -> list[dict[str, Any]]:
 
 
 def weight_of(criterion: dict[str, Any], usual: float) -> float | None:
-    """A criterion's own weight, else the usual one of its severity; None for one that is no number, or 0."""
-    given = criterion.get(WEIGHT, criterion["attributes"].get(WEIGHT))
-    if given is None:
+    """A criterion's own weight, else the usual one of its severity; None for one that is no number, 0, or two."""
+    given = [one for one in (criterion.get(WEIGHT), criterion["attributes"].get(WEIGHT)) if one is not None]
+    if not given:
         return usual
     try:
-        weight = float(given)
+        weights = {float(one) for one in given}
     except (TypeError, ValueError):
         return None
-    return weight if math.isfinite(weight) and weight and not isinstance(given, bool) else None
+    weight = weights.pop()
+    of_numbers = not weights and not any(isinstance(one, bool) for one in given)
+    return weight if of_numbers and math.isfinite(weight) and weight else None
 
 
 def tags_of(criterion: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,8 @@ UNIT_POWER = re.compile(r"(?<=[A-Za-z])\s?\^\s?\{?[-\u2212]?\d{1,2}\}?")
 # A list mark: the dash of a further line, or of the first one with words after its number ("- 7" is minus seven); or a
 # pause: a dash between blanks after a word.
 LIST_DASH = re.compile(
-    r"(?<=\n)([ \t]{0,20})[-\u2013\u2014\u2022][ \t]+|\A[ \t]{0,20}[-\u2013\u2014\u2022][ \t]+(?=\S{1,20}[ \t]+[A-Za-z])"
+    r"(?<=\n)([ \t]{0,20})[-\u2013\u2014\u2022][ \t]+"
+    r"|\A[ \t]{0,20}[-\u2013\u2014\u2022][ \t]+(?=\S{1,20}[ \t]+[A-Za-z])"
     r"|(?<=[A-Za-z])[ \t]{1,20}[-\u2013\u2014][ \t]+(?=\S)"
 )
 KEPT = 200  # characters of the passage that a value was read from

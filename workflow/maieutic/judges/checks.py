@@ -10,7 +10,7 @@ from maieutic.datasets import LOADERS
 from maieutic.errors import UserError
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.ppi import read_people
-from maieutic.judges.rubrics import check_rubric_variables, read_rubric, rubric_path
+from maieutic.judges.rubrics import RUBRICS, check_rubric_variables, read_rubric, rubric_path
 from maieutic.judges.work import PAIR_VARIABLES, offered_by, rubric_for_labels, rubric_of
 from maieutic.models import HostedModel, JudgeModel, VllmModel
 from maieutic.registry import check_entry, unknown
@@ -133,9 +133,25 @@ def check_judge(config: Config, name: str) -> None:
             check_rubric_variables(labelled, set(about.variables))
 
 
+def rubrics_that_fit(source: str) -> list[str]:
+    """The rubric cards on file by which a judge can be checked on a labelled release."""
+    found = {path.stem: read_rubric(path.stem).rubric for path in sorted(RUBRICS.glob("*.yaml"))}
+    return [
+        name
+        for name, rubric in found.items()
+        if rubric.kind == "labels"
+        and LABEL_SOURCES[source].fits({key: one.labels for key, one in rubric.criteria.items()})
+    ]
+
+
 def check_labels(config: Config) -> None:
     """The labelled releases exist; those that this run reads are pinned in its edition."""
-    from maieutic.judges.selection import label_datasets, label_sources, predicted_releases  # of checked configurations
+    from maieutic.judges.selection import (
+        judge_entry,
+        label_datasets,
+        label_sources,
+        predicted_releases,
+    )  # of checked configurations
 
     for key, names, labelled in (
         ("labels", config.run.labels or [], True),
@@ -154,6 +170,13 @@ def check_labels(config: Config) -> None:
         raise UserError(
             "run.predictions", "no judge of run.judges has a rubric for it", "name one with mrbench_taxonomy"
         )
+    for number, name in enumerate(config.run.labels or []):
+        # Tables of MRBench's dimensions are made of the labels alone; another release has something to say of a judge.
+        judges = [judge_entry(config, judge) for judge in config.run.judges]
+        if not LABEL_SOURCES[name].taxonomy and not any(rubric_for_labels(judge, name) for judge in judges):
+            by = ", ".join(rubrics_that_fit(name))
+            mend = f"name a judge with one (rubrics: [{by}]) in run.judges, or leave the release out"
+            raise UserError(f"run.labels[{number}]", f"no judge of run.judges has a rubric for {name}", mend)
     for source in label_sources(config):
         for dataset in label_datasets(config, source):
             if dataset not in config.datasets:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from pydantic import ValidationError
 from sklearn.metrics import accuracy_score, f1_score
 
 from maieutic.datasets.mrbench import LABELS
@@ -49,11 +50,12 @@ class Fault(NamedTuple):
 class Predicted(NamedTuple):
     """The predictions of a file: labels by item, tutor and criterion, and the identified tutors by item and tutor.
 
-    None: the line is there and gives no label.
+    None: the line is there and gives no label. tracks: those that some line names.
     """
 
     said: Said
     identified: dict[tuple[str, str], str | None]
+    tracks: list[str]
 
 
 def read_predictions(path: Path, labels: Labels) -> Predicted:
@@ -63,19 +65,29 @@ def read_predictions(path: Path, labels: Labels) -> Predicted:
     """
     rows = numbered_rows(path)
     places = places_of(path, rows, labels)
-    refuse(path, [fault for number, row in rows for fault in label_faults(number, row)])
-    predicted = Predicted({}, {})
+    tracks = tracks_of(labels)
+    refuse(path, [fault for number, row in rows for fault in label_faults(number, row, tracks)])
+    predicted = Predicted({}, {}, list(dict.fromkeys(name for _, row in rows for name in row.pred or {})))
     for number, row in rows:
-        for item in places[number]:
-            for name, label in (row.pred or {}).items():
-                if name == IDENTIFICATION:
-                    predicted.identified[item, row.tutor] = label
-                else:
-                    predicted.said[item, row.tutor, name] = label
-            if row.pred is None:
-                predicted.said.update({(item, row.tutor, name): None for name in LABELS})
-                predicted.identified[item, row.tutor] = None
+        item = places[number]
+        for name, label in (row.pred or {}).items():
+            if name == IDENTIFICATION:
+                predicted.identified[item, row.tutor] = label
+            else:
+                predicted.said[item, row.tutor, name] = label
+        if row.pred is None:
+            predicted.said.update({(item, row.tutor, name): None for name in tracks if name != IDENTIFICATION})
+            predicted.identified[item, row.tutor] = None
     return predicted
+
+
+def tracks_of(labels: Labels) -> dict[str, Sequence[str]]:
+    """The labels of each track that a release can score: its labelled dimensions, and the names of its tutors."""
+    labelled = {label.criterion for label in labels.labels}
+    return {
+        **{name: tuple(known) for name, known in LABELS.items() if name in labelled},
+        IDENTIFICATION: sorted({reply.model for reply in labels.replies}),
+    }
 
 
 def refuse(path: Path, faults: Iterable[Fault]) -> None:
@@ -99,22 +111,34 @@ def numbered_rows(path: Path) -> list[tuple[int, Row]]:
         if not line.strip():
             continue
         try:
-            given: Any = json.loads(line)
+            given: Any = json.loads(line, object_pairs_hook=named_once)
             rows.append((number, Row.model_validate({name: given[name] for name in Row.model_fields if name in given})))
-        except (ValueError, KeyError, TypeError) as error:  # pydantic's is a ValueError
-            why = str(error).split("\n", 1)[0]
-            faults.append(Fault(number, f"cannot be read: {type(error).__name__}: {why}", FORM))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"]))
+            faults.append(Fault(number, f"cannot be read: {where}: {first['msg']}, found {first['input']!r:.80}", FORM))
+        except (ValueError, KeyError, TypeError) as error:
+            faults.append(Fault(number, f"cannot be read: {error}", FORM))
     refuse(path, faults)
     if not rows:
         raise UserError(str(path), "no prediction is in it: the file is empty", FORM)
     return rows
 
 
-def places_of(path: Path, rows: list[tuple[int, Row]], labels: Labels) -> dict[int, list[str]]:
-    """The items that each line predicts.
+def named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Raises ValueError for a key that stands twice in it: which of its values is meant?"""
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        twice = next(name for number, (name, _) in enumerate(pairs) if name in dict(pairs[:number]))
+        raise ValueError(f"the key {twice!r} stands twice")
+    return named
+
+
+def places_of(path: Path, rows: list[tuple[int, Row]], labels: Labels) -> dict[int, str]:
+    """The item that each line predicts.
 
     Where several dialogues of a release share an id (four pairs in V1), the lines of one tutor count in the release's
-    order; a single line counts for all of them, and `item` names one.
+    order, unless `item` names one; a dialogue without a line of its own has no prediction.
     """
     by_conversation: dict[str, list[str]] = defaultdict(list)
     for item in labels.items.values():
@@ -124,7 +148,7 @@ def places_of(path: Path, rows: list[tuple[int, Row]], labels: Labels) -> dict[i
     lines: dict[tuple[str, str], list[tuple[int, Row]]] = defaultdict(list)
     for number, row in rows:
         lines[row.conversation_id, row.tutor].append((number, row))
-    places: dict[int, list[str]] = {}
+    places: dict[int, str] = {}
     absent: list[Fault] = []
     nobody: list[Fault] = []
     repeated: list[Fault] = []
@@ -137,8 +161,6 @@ def places_of(path: Path, rows: list[tuple[int, Row]], labels: Labels) -> dict[i
         elif not left:
             mend = f"tutors of the release: {', '.join(tutors)}"
             nobody += [Fault(number, f"{tutor} has no reply to {conversation}", mend) for number, _ in of]
-        elif len(of) == 1 and of[0][1].item is None:
-            places[of[0][0]] = left
         else:
             for number, row in of:
                 place = row.item or next(iter(left), None)
@@ -147,22 +169,23 @@ def places_of(path: Path, rows: list[tuple[int, Row]], labels: Labels) -> dict[i
                     repeated.append(Fault(number, "this reply is predicted twice, or its item is unknown", mend))
                     continue
                 left.remove(place)
-                places[number] = [place]
+                places[number] = place
     for faults in (absent, nobody, repeated):
         refuse(path, sorted(faults))
     return places
 
 
-def label_faults(number: int, row: Row) -> Iterable[Fault]:
-    """What is wrong with the labels of one line."""
+def label_faults(number: int, row: Row, tracks: Mapping[str, Sequence[str]]) -> Iterable[Fault]:
+    """What is wrong with the labels of one line. tracks: the labels of each track that the release has labels for."""
     for criterion, label in (row.pred or {}).items():
-        if criterion == IDENTIFICATION:
-            continue
-        if criterion not in LABELS:
+        if criterion not in (*LABELS, IDENTIFICATION):
             error = unknown("", criterion, [*LABELS, IDENTIFICATION], "MRBench's dimensions")
             yield Fault(number, error.problem, error.mend)
-        elif label is not None and label not in LABELS[criterion]:
-            yield Fault(number, f"no such label {criterion}: {label!r}", f"known: {', '.join(LABELS[criterion])}, null")
+        elif criterion not in tracks:
+            mend = f"leave it out; the release has {', '.join(tracks)}"
+            yield Fault(number, f"the release has no labels of {criterion}", mend)
+        elif label is not None and label not in tracks[criterion]:
+            yield Fault(number, f"no such label {criterion}: {label!r}", f"known: {', '.join(tracks[criterion])}, null")
 
 
 class Coverage(NamedTuple):
@@ -189,16 +212,14 @@ def score_predictions(
     """Write value, interval and n of each track and measure as JSON, with what is missing and the rule for it.
 
     missing: what a reply without a prediction or with an unparsed one is: `wrong`, as in the shared task, left out
-    (`exclude`), or an error (`refuse`). A track without any prediction is left out.
+    (`exclude`), or an error (`refuse`). A track that no line names is left out, which is printed.
     """
     labels = read_labels(folder)
     predicted = read_predictions(path, labels)
     found: dict[str, dict[str, Any]] = {}
-    for criterion in dict.fromkeys(name for _, _, name in predicted.said):
+    for criterion in (name for name in predicted.tracks if name != IDENTIFICATION):
         labelled = [label for label in labels.labels if label.criterion == criterion]
         keys = [(label.id, label.model, criterion) for label in labelled]
-        if not any(predicted.said.get(key) for key in keys):
-            continue
         covered = coverage_of(keys, predicted.said)
         check_missing(path, criterion, covered, missing)
         said: Said = {key: predicted.said.get(key) for key in keys}
@@ -209,12 +230,14 @@ def score_predictions(
             for one in [measure(name, pairings, len(LABELS[criterion]), missing == "wrong", resamples, seed)]
         }
         found[criterion]["missing"] = {"rule": missing, **covered._asdict()}
-    if any(predicted.identified.values()):
+    if IDENTIFICATION in predicted.tracks:
         found[IDENTIFICATION] = identification(path, labels, predicted, missing)
     if not found:
         raise UserError(str(path), "no prediction is in it", FORM)
     write_json(out, found)
     say(found)
+    if left_out := [name for name in tracks_of(labels) if name not in found]:
+        print(f"not in {path}, so without a score: {', '.join(left_out)}")
 
 
 def identification(path: Path, labels: Labels, predicted: Predicted, missing: Missing) -> dict[str, Any]:
@@ -235,6 +258,8 @@ def identification(path: Path, labels: Labels, predicted: Predicted, missing: Mi
 
 def check_missing(path: Path, track: str, covered: Coverage, missing: Missing) -> None:
     """Refuse a file that lacks predictions, where that is wanted."""
+    if missing == "exclude" and covered.absent + covered.unparsed == covered.replies:
+        raise UserError(str(path), f"{track}: no label is left to score", "leave the track out, or give it labels")
     if missing == "refuse" and (covered.absent or covered.unparsed):
         raise UserError(
             str(path),

@@ -16,7 +16,7 @@ from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.selection import is_blind
 from maieutic.models import BaselineModel
 from maieutic.printed import printed_values
-from maieutic.provenance import Provenance, differences
+from maieutic.provenance import Provenance, card_paths, differences, told
 from maieutic.records import SCORINGS, Score
 from maieutic.report.browser import GradePass, Readings, browse, embedded, pass_grades
 from maieutic.report.comparison import against_paper
@@ -316,6 +316,37 @@ def share(value: float) -> str:
     return f"{int(1000 * value + 1e-9) / 10:.1f}".removesuffix(".0") + "\u00a0%"
 
 
+def not_as_shipped(run: Run, benchmark: str | None = None) -> list[str]:
+    """What is not as shipped behind a benchmark's numbers; without one: behind those of the graders."""
+    if run.provenance is None:
+        return []
+    cards = [loaded.card for of in benchmarks_of(run.config).values() for loaded in of]
+    graders = [None, *run.config.run.judges, *run.config.run.reward_models]
+    mine = [card for card in cards if card.benchmark == benchmark]
+    asked = told(run.provenance, (str(path) for card in cards for path in card_paths(run.config, card)))
+    if benchmark is None:
+        return [one for one in told(run.provenance, run.provenance.differs) if one not in asked]
+    return unique(one for card in mine for by in graders for one in differences(run.provenance, run.config, card, by))
+
+
+def reservations(run: Run) -> list[str]:
+    """Why a run whose cards, prompts, rubrics and files are as shipped is not the published configuration in full."""
+    config, edited = run.config, run.provenance.code.n_edited if run.provenance else 0
+    own = {name: protocol_of(config, name) for name in config.run.tutors if protocol_of(config, name) != "released"}
+    by_commit = [
+        name
+        for name, dataset in config.datasets.items()
+        if config.data_dir and dataset.published.hub and not dataset.published.sha256
+    ]
+    return [
+        *(["the items are the demo's, written for this project"] if config.edition == "demo" else []),
+        *([f"a sample of {config.run.limit} items a task"] if config.run.limit else []),
+        *(f"{label_of(config, name)} is asked by the protocol {protocol}" for name, protocol in own.items()),
+        *([f"{edited} file{'' if edited == 1 else 's'} of the code edited"] if edited else []),
+        *([f"read from data_dir, where nothing checks the hub's commit: {', '.join(by_commit)}"] if by_commit else []),
+    ]
+
+
 def environment_of(run: Run, light: LightOf) -> Environment:
     """The templates, with what all of them may call."""
     config = run.config
@@ -328,6 +359,7 @@ def environment_of(run: Run, light: LightOf) -> Environment:
         "kind_title": title_of,
         "kind_on": lambda grader, card, metric=None: kind_on(config, grader, card, metric),
         "headliner": lambda card: headliner(config, card),
+        "not_as_shipped": partial(not_as_shipped, run),
         "blind": lambda grader, card: grader in config.run.judges and is_blind(config, grader, card),
     }
     return environment
@@ -416,7 +448,11 @@ def labels_section(config: Config, results: Path) -> dict[str, Any] | None:
 def about_section(run: Run) -> dict[str, Any]:
     """How to read the numbers, and what the run was made of."""
     names = run.config.run.reward_models[:1]
-    return {"provenance": run.provenance, "headline": label_of(run.config, names[0]) if names else None}
+    return {
+        "provenance": run.provenance,
+        "reservations": reservations(run),
+        "headline": label_of(run.config, names[0]) if names else None,
+    }
 
 
 def render_page(run: Run, runtime: pd.DataFrame) -> Made:

@@ -127,9 +127,9 @@ def is_changed(provenance: Provenance | None, config: Config, card: Card, grader
 
 
 def paper_value(config: Config, card: Card, score: Score, changed: bool) -> float | None:
-    """The paper's value of the same tutor, task and metric, where the same thing was measured."""
+    """The paper's value of the same tutor, task and metric, where the same thing was measured by the same rules."""
     name = paper_name(config.models[score.model].paper, card.benchmark)
-    if name is None or not leads(config, score):
+    if name is None or not leads(config, score) or score.scoring != "paper_compat":
         return None
     printed = printed_of(printed_values(card.benchmark), name, card.task, score.metric)
     if printed is None or difference_note(printed, card.benchmark, circumstances(config, [card], score, changed)):
@@ -143,15 +143,21 @@ def circumstances(config: Config, cards: Sequence[Card], score: Score, changed: 
     by = config.models.get(score.grader or "")
     grader = score.grader
     if isinstance(by, RewardModel) and by.weights is not None:
-        grader = getattr(by.weights, "repo", None) or grader
+        as_published = by.prompt == RewardModel.model_fields["prompt"].default and by.max_length is None
+        grader = f"{getattr(by.weights, 'repo', None) or grader}{'' if as_published else ', otherwise set up'}"
     elif isinstance(by, JudgeModel):
         grader = paper_name(by.paper, benchmark) or grader
-    whole = config.run.limit is None and is_whole(cards, score)
+    whole = config.run.limit is None and is_whole(cards, score, config.report.least_readable)
     return Circumstances(config.edition == "published", whole, protocol_of(config, score.model), changed, grader)
 
 
-def is_whole(cards: Sequence[Card], score: Score) -> bool:
-    """Whether a score rests on as many items as were published; one of a subset of them is taken for whole."""
+def is_whole(cards: Sequence[Card], score: Score, least_readable: float) -> bool:
+    """Whether a score rests on as many items as were published; one of a subset of them is taken for whole.
+
+    Items that a grader left open are no more than the run's least readable share allows.
+    """
+    if score.n < least_readable * (score.n + score.missing):
+        return False
     metric = all_metrics(cards[0]).get(score.metric)
     if metric is not None and (metric.only or metric.subset):
         return True
