@@ -143,26 +143,28 @@ def test_adding_a_task_schedules_its_items_and_that_benchmark(checkouts: Callabl
     }
 
 
-@pytest.mark.parametrize(
-    ("file", "rerun"),
-    [
-        ("workflow/maieutic/graders/labels.py", {"parse_replies", "score_replies", *REPORT}),
-        ("workflow/maieutic/metrics.py", {"score_replies", *REPORT}),
-        ("workflow/maieutic/report/page.css", REPORT),
-        ("resources/benchmarks/mathtutorbench/problem_solving.jinja", {"generate_replies_locally", "parse_replies", "score_replies", *SUMMARIES}),
-    ],
-    ids=["grader", "metric", "style", "prompt"],
-)  # fmt: skip
-def test_editing_a_file_reruns_exactly_its_users(file: str, rerun: set[str], checkouts: Callable[[], Path]) -> None:
+EDITS = {
+    "grader": ("workflow/maieutic/graders/labels.py", "if found else 0", "if found else 1", {"parse_replies", "score_replies", *REPORT}),
+    "reader of replies": ("workflow/maieutic/commands.py", "    refused = f", "    return []\n    refused = f", {"parse_replies", "score_replies", *REPORT}),
+    "metric": ("workflow/maieutic/metrics.py", "\nMETRICS", "\nMETRICS: dict[str, Metric] = {}\nMETRICS", {"score_replies", *REPORT}),
+    "style": ("workflow/maieutic/report/page.css", "}", "} /* changed */", REPORT),
+    "prompt": ("resources/benchmarks/mathtutorbench/problem_solving.jinja", "", "Well: ", {"generate_replies_locally", "parse_replies", "score_replies", *SUMMARIES}),
+    "comment": ("workflow/maieutic/commands.py", "    refused = f", "    # so it was\n    refused = f", set()),
+    "loader of another task": ("workflow/maieutic/datasets/tutorbench.py", "LEFT_OUT = ", "LEFT_OUT = None or ", REPORT),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "old", "new", "rerun"), EDITS.values(), ids=EDITS.keys())
+def test_editing_a_file_reruns_exactly_its_users(
+    file: str, old: str, new: str, rerun: set[str], checkouts: Callable[[], Path]
+) -> None:
     folder = checkouts()
     config = overlay(folder, {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}})
     assert run(folder, config).returncode == 0
     path = folder / file
-    path.write_text(
-        path.read_text(encoding="utf-8") + "\n/* changed */\n" * path.name.endswith("css"), encoding="utf-8"
-    )
-    if not path.name.endswith("css"):
-        path.write_text(path.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
     assert {job.split()[0] for job in planned(folder, config)} == rerun
 
 

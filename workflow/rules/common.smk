@@ -8,7 +8,7 @@ from pathlib import Path
 
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 
-from maieutic import cards, cluster, commands, images, preflight, provenance, settings, uses
+from maieutic import cards, cluster, commands, digest, images, preflight, provenance, settings, uses
 from maieutic.errors import UserError
 from maieutic.judges import checks as judge_checks
 from maieutic.judges import rubrics
@@ -159,27 +159,46 @@ def model_json(wildcards):
     return settings.entry_json(checked.models[wildcards.model])
 
 
-def code(*names):
-    """The modules that decide a rule's results: editing one re-runs the rule."""
-    return sorted(str(path) for name in names for path in Path(PACKAGE).glob(name))
+def code_of(command, instead=None, files=None):
+    """A digest of what decides a command's results, as a param: an edit of it re-runs the rule."""
+    found = Path(PACKAGE).glob(files) if files else []
+    return digest.code_of(command, instead, found)
 
 
-def loader_code(wildcards):
-    """The module of a card's loader, and what all loaders share."""
-    return code(
-        settings.LOADERS[card_of(wildcards).loader].file,
-        *settings.LOADERS[card_of(wildcards).loader].uses,
-        "datasets/sampling.py",
-        "datasets/sources.py",
-        "datasets/text.py",
-    )
+def loader_used(wildcards):
+    """Of the table of loaders the one of a card."""
+    loader = settings.LOADERS[card_of(wildcards).loader].load
+    return {
+        digest.Name("datasets", "LOADERS"): [
+            digest.name_of(loader),
+            digest.Name("datasets", "Loader"),
+        ]
+    }
 
 
-def tutor_code(wildcards):
-    """The modules that decide what a tutor is asked, or what a baseline tutor says."""
-    if checked.models[wildcards.model].engine == "baseline":
-        return code("baselines.py", "forms.py")
-    return code("generate.py", "pictures.py", "prompts.py", "thinking.py")
+def pairs_used(wildcards):
+    """Of the table of sources of pairs the one that is made."""
+    return {
+        digest.Name("rewards.pairs", "PAIR_SOURCES"): [
+            digest.name_of(PAIR_SOURCES[wildcards.source].load),
+            digest.Name("rewards.pairs", "PairSource"),
+        ]
+    }
+
+
+# What one kind of tutor does not use of the command that all are asked by.
+SERVED_TUTORS = {digest.Name("baselines", "baseline_reply"): []}
+BASELINE_TUTORS = {
+    digest.Name("backends", "hosted_backend"): [],
+    digest.Name("backends", "vllm_backend"): [],
+    digest.Name("generate", "run_job"): [],
+}
+
+
+def tutor_used(wildcards):
+    """What an unserved tutor does not use: a hosted one no baselines, a baseline no conversation."""
+    baseline = checked.models[wildcards.model].engine == "baseline"
+    return BASELINE_TUTORS if baseline else SERVED_TUTORS
 
 
 include: "common/machine.smk"

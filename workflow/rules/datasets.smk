@@ -2,8 +2,6 @@
 
 
 rule fetch_dataset:
-    input:
-        code=code("datasets/sources.py"),
     output:
         "results/datasets/{dataset}.source",
     log:
@@ -17,6 +15,7 @@ rule fetch_dataset:
         mem_mb=1000,
         runtime=60,
     params:
+        code=code_of("fetch-dataset"),
         python='"$DRIVER"',
         settings=lambda wildcards: checked.datasets[wildcards.dataset].model_dump_json(),
         edition=checked.edition,
@@ -33,6 +32,7 @@ use rule fetch_dataset as fetch_dataset_from_hub with:
     container:
         config["containers"]["serve"]
     params:
+        code=code_of("fetch-dataset"),
         python='"$SERVE"',
 
 
@@ -40,7 +40,6 @@ rule fetch_pictures:
     """Their files go to results/pictures, named by their SHA-256."""
     input:
         source="results/datasets/{dataset}.source",
-        code=code("datasets/pictures.py", "datasets/sources.py"),
     output:
         "results/datasets/{dataset}.pictures.jsonl",
     log:
@@ -54,6 +53,7 @@ rule fetch_pictures:
         mem_mb=4000,
         runtime=240,
     params:
+        code=code_of("fetch-pictures"),
         settings=lambda wildcards: checked.datasets[wildcards.dataset].model_dump_json(),
         edition=checked.edition,
         data_dir=f"--data-dir {shlex.quote(checked.data_dir)}" if checked.data_dir else "",

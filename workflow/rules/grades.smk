@@ -8,7 +8,6 @@ rule parse_replies:
         cards=lambda wildcards: [
             file for file in tutor_card_files(wildcards) if file.endswith(".yaml")
         ],
-        code=code("graders/*.py"),
     output:
         "results/grades/parsed/{benchmark}/{model}.jsonl",
     log:
@@ -20,6 +19,7 @@ rule parse_replies:
         mem_mb=2000,
         runtime=30,
     params:
+        code=code_of("parse-replies"),
         tasks=tasks_of,
     shell:
         '"$DRIVER" -m maieutic parse-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}'
@@ -33,7 +33,6 @@ rule grade_by_rewards:
         replies="results/replies/{benchmark}/{model}.jsonl",
         rewards=reward_files,
         overlaps=overlap_files,
-        code=code("graders/rewards.py"),
     output:
         "results/grades/rewards/{reward}/{benchmark}/{model}.jsonl",
     log:
@@ -45,6 +44,7 @@ rule grade_by_rewards:
         mem_mb=2000,
         runtime=30,
     params:
+        code=code_of("grade-by-rewards"),
         tasks=reward_tasks,
         ceiling=lambda wildcards: selection.human_reference(checked, wildcards.benchmark),
     shell:
@@ -66,7 +66,6 @@ rule grade_replies:
         weights=answering_weights,
         rubrics=reply_rubric_files,
         cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
-        code=judge_code(),
     output:
         "results/grades/judges/{model}/{benchmark}/{batch}.jsonl",
     log:
@@ -81,6 +80,7 @@ rule grade_replies:
     resources:
         **MODEL_JOB,
     params:
+        code=code_of("grade-replies"),
         python='"$SERVE"',
         tasks=judge_tasks,
         settings=reply_judge_json,
@@ -110,7 +110,6 @@ use rule grade_replies as grade_replies_locally with:
         ],
         rubrics=reply_rubric_files,
         cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
-        code=judge_code(),
     wildcard_constraints:
         model=one_of(HOSTED_JUDGES),
     localrule: True
@@ -119,6 +118,7 @@ use rule grade_replies as grade_replies_locally with:
     resources:
         mem_mb=lambda wildcards: needs_of(wildcards).mem_mb,
     params:
+        code=code_of("grade-replies"),
         python='"$DRIVER"',
         weights="",
 
@@ -130,7 +130,6 @@ rule judge_labelled:
         pairs=judge_pairs,
         weights=answering_weights,
         rubrics=label_rubric_files,
-        code=judge_code(),
     output:
         "results/grades/labelled/{model}.jsonl",
     log:
@@ -146,6 +145,7 @@ rule judge_labelled:
     resources:
         **MODEL_JOB,
     params:
+        code=code_of("judge-labelled"),
         python='"$SERVE"',
         settings=label_judge_json,
         answering=answering_json,
@@ -168,7 +168,6 @@ use rule judge_labelled as judge_labelled_locally with:
         labels=label_files,
         pairs=judge_pairs,
         rubrics=label_rubric_files,
-        code=judge_code(),
     wildcard_constraints:
         model=one_of(HOSTED_JUDGES),
     localrule: True
@@ -177,6 +176,7 @@ use rule judge_labelled as judge_labelled_locally with:
     resources:
         mem_mb=lambda wildcards: needs_of(wildcards).mem_mb,
     params:
+        code=code_of("judge-labelled"),
         python='"$DRIVER"',
         weights="",
 
@@ -187,7 +187,6 @@ rule tag_items:
         cases=pooled_items,
         weights=answering_weights,
         rubrics=tag_rubrics,
-        code=[*judge_code(), *code("judges/tagging.py")],
     output:
         "results/grades/tags/{model}/{benchmark}.jsonl",
     log:
@@ -202,6 +201,7 @@ rule tag_items:
     resources:
         **MODEL_JOB,
     params:
+        code=code_of("tag-items"),
         python='"$SERVE"',
         tasks=pooled_tasks,
         settings=tag_json,
@@ -224,7 +224,6 @@ use rule tag_items as tag_items_locally with:
     input:
         cases=pooled_items,
         rubrics=tag_rubrics,
-        code=[*judge_code(), *code("judges/tagging.py")],
     wildcard_constraints:
         model=one_of(HOSTED_TAGGERS),
     localrule: True
@@ -233,5 +232,6 @@ use rule tag_items as tag_items_locally with:
     resources:
         mem_mb=lambda wildcards: needs_of(wildcards).mem_mb,
     params:
+        code=code_of("tag-items"),
         python='"$DRIVER"',
         weights="",

@@ -6,7 +6,6 @@ rule make_items:
         source=lambda wildcards: f"results/datasets/{card_of(wildcards).dataset}.source",
         pictures=listed_pictures,
         card=lambda wildcards: str(cards.card_path(wildcards.benchmark, wildcards.task)),
-        code=loader_code,
     output:
         "results/items/{benchmark}/{task}.jsonl",
     log:
@@ -18,6 +17,7 @@ rule make_items:
         mem_mb=2000,
         runtime=30,
     params:
+        code=lambda wildcards: code_of("make-items", loader_used(wildcards)),
         form=lambda wildcards: checked.datasets[card_of(wildcards).dataset].form_of(checked.edition),
         pictures=lambda wildcards, input: f"--pictures {input.pictures}" if input.pictures else "",
         limit=f"--limit {checked.run.limit}" if checked.run.limit else "",

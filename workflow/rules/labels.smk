@@ -7,14 +7,6 @@ rule make_labels:
             f"results/datasets/{dataset}.source"
             for dataset in judging.label_datasets(checked, wildcards.release)
         ],
-        code=code(
-            "conversations.py",
-            "datasets/kmp.py",
-            "datasets/mr_gsm8k.py",
-            "datasets/mrbench.py",
-            "datasets/text.py",
-            "judges/labels.py",
-        ),
     output:
         cases="results/labels/{release}/items.jsonl",
         replies="results/labels/{release}/replies.jsonl",
@@ -29,6 +21,7 @@ rule make_labels:
         mem_mb=2000,
         runtime=30,
     params:
+        code=code_of("make-labels"),
         forms=lambda wildcards: [
             checked.datasets[dataset].form_of(checked.edition)
             for dataset in judging.label_datasets(checked, wildcards.release)

@@ -6,7 +6,6 @@ rule make_pairs:
         sources=lambda wildcards: [
             f"results/datasets/{name}.source" for name in PAIR_SOURCES[wildcards.source].datasets
         ],
-        code=pairs_code,
     output:
         pairs="results/preferences/{source}/pairs.jsonl",
         counts="results/preferences/{source}/counts.json",
@@ -19,6 +18,7 @@ rule make_pairs:
         mem_mb=4000,
         runtime=30,
     params:
+        code=lambda wildcards: code_of("make-pairs", pairs_used(wildcards)),
         edition=checked.edition,
         forms=lambda wildcards: [
             checked.datasets[name].format for name in PAIR_SOURCES[wildcards.source].datasets
@@ -33,7 +33,6 @@ rule find_overlap:
     input:
         cases=reward_items,
         pairs="results/preferences/{source}/pairs.jsonl",
-        code=code("conversations.py", "rewards/overlap.py"),
     output:
         "results/preferences/{source}/overlap/{benchmark}.json",
     log:
@@ -45,6 +44,7 @@ rule find_overlap:
         mem_mb=2000,
         runtime=30,
     params:
+        code=code_of("find-overlap"),
         tasks=reward_tasks,
     shell:
         '"$DRIVER" -m maieutic find-overlap --items results/items/{wildcards.benchmark} --tasks {params.tasks}'

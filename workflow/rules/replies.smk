@@ -7,7 +7,6 @@ rule generate_replies:
         cases=items_of,
         cards=tutor_card_files,
         weights="results/weights/{model}/manifest.json",
-        code=tutor_code,
     output:
         replies="results/replies/{benchmark}/{model}.jsonl",
         prompts="results/replies/{benchmark}/prompts/{model}.jsonl",
@@ -23,6 +22,7 @@ rule generate_replies:
     resources:
         **MODEL_JOB,
     params:
+        code=code_of("generate-replies", SERVED_TUTORS),
         python='"$SERVE"',
         tasks=tasks_of,
         settings=model_json,
@@ -46,7 +46,6 @@ use rule generate_replies as generate_replies_locally with:
     input:
         cases=items_of,
         cards=tutor_card_files,
-        code=tutor_code,
     wildcard_constraints:
         model=one_of(UNSERVED),
     localrule: True
@@ -55,5 +54,6 @@ use rule generate_replies as generate_replies_locally with:
     resources:
         mem_mb=lambda wildcards: needs_of(wildcards).mem_mb,
     params:
+        code=lambda wildcards: code_of("generate-replies", tutor_used(wildcards)),
         python='"$DRIVER"',
         weights="",

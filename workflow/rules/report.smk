@@ -11,6 +11,7 @@ rule save_config:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("save-config"),
         settings=lambda wildcards: run_config().model_dump_json(),
         provenance=lambda wildcards: run_provenance(),
     shell:
@@ -27,10 +28,6 @@ rule build_report:
         replies=of_tutors("results/replies/{benchmark}/{model}.jsonl"),
         graders=grader_files(),
         rubrics=rubric_report_files(),
-        code=[
-            *verdict_code(),
-            *code("report/*.*", "judges/labels.py", "judges/lights.py", "judges/selection.py"),
-        ],
         printed=[
             path
             for path in Path("resources/reference").glob("*.csv")
@@ -68,6 +65,7 @@ rule build_report:
         mem_mb=8000,
         runtime=30,
     params:
+        code=code_of("build-report", files="report/*.[cjh]*"),
         folder=subpath(output.page, parent=True),
     shell:
         '"$DRIVER" -m maieutic build-report --config {input.config} --provenance {input.provenance}'
@@ -86,6 +84,7 @@ rule check_report:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("check-report"),
         failed="results/.last_check.json",
     shell:
         '"$DRIVER" -m maieutic check-report --problems {input.problems} --out {output}'
@@ -96,7 +95,6 @@ rule check_judges:
     """After the report is written: a run in which a judge's answers could not be read has failed."""
     input:
         page="results/report/index.html",
-        code=code("judges/validation.py"),
         judgements=[
             file
             for name in JUDGES
@@ -111,6 +109,7 @@ rule check_judges:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("check-judges"),
         limits=lambda wildcards: [
             judging.unreadable_limit(checked, name) for name in {**JUDGES, **TAGGERS}
         ],

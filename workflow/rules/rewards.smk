@@ -10,7 +10,6 @@ rule train_reward_model:
         ),
         base=lambda wildcards: f"results/weights/{base_of(wildcards.model)}/manifest.json",
         prompts=reward_prompt,
-        code=code("conversations.py", "rewards/training.py", "rewards/loading.py"),
     output:
         manifest="results/rewards/models/{model}/manifest.json",
         training="results/rewards/models/{model}/training.json",
@@ -26,6 +25,7 @@ rule train_reward_model:
     resources:
         **MODEL_JOB,
     params:
+        code=code_of("train-reward-model"),
         settings=training_json,
         base=subpath(input.base, parent=True),
         folder=subpath(output.manifest, parent=True),
@@ -46,7 +46,6 @@ rule write_model_card:
             "results/preferences/{source}/counts.json",
             source=checks.sources_of(checked.models[wildcards.model]),
         ),
-        code=code("rewards/card.*", "rewards/validation.py", "stats.py"),
     output:
         "results/rewards/models/{model}/README.md",
     log:
@@ -57,6 +56,7 @@ rule write_model_card:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("write-model-card", files="rewards/card.*"),
         resamples=checked.report.resamples,
         seed=checked.run.seed,
     shell:
@@ -72,7 +72,6 @@ rule score_pairs:
         pairs=f"results/preferences/{TEST_SOURCE}/pairs.jsonl",
         labels=labels_of(REWARD_RELEASE),
         prompts=reward_prompt,
-        code=scorer_code(),
     output:
         pairs="results/rewards/pairs/{model}.jsonl",
         labelled="results/rewards/labelled/{model}.jsonl",
@@ -88,6 +87,7 @@ rule score_pairs:
     resources:
         **MODEL_JOB,
     params:
+        code=code_of("score-pairs"),
         settings=scoring_json,
         weights=subpath(input.manifest, parent=True),
         labels=labels_folder,
@@ -109,7 +109,6 @@ rule score_rewards:
             for tutor in reward_batches(wildcards.benchmark)[wildcards.batch]
         ],
         prompts=reward_prompt,
-        code=scorer_code(),
     output:
         "results/rewards/replies/{model}/{benchmark}/{batch}.jsonl",
     log:
@@ -124,6 +123,7 @@ rule score_rewards:
     resources:
         **MODEL_JOB,
     params:
+        code=code_of("score-rewards"),
         settings=scoring_json,
         weights=subpath(input.manifest, parent=True),
         tasks=reward_tasks,
@@ -141,14 +141,6 @@ rule train_criteria:
         base=lambda wildcards: f"results/weights/{base_of(wildcards.model)}/manifest.json",
         labels="results/datasets/mrbench.source",
         pairs=f"results/preferences/{TEST_SOURCE}/pairs.jsonl",
-        code=code(
-            "conversations.py",
-            "datasets/mrbench.py",
-            "rewards/criteria.py",
-            "rewards/training.py",
-            "rewards/loading.py",
-            "rewards/scorer.py",
-        ),
     output:
         heldout="results/rewards/criteria/{model}/heldout.jsonl",
         pairs="results/rewards/criteria/{model}/bridge.jsonl",
@@ -165,6 +157,7 @@ rule train_criteria:
     resources:
         **MODEL_JOB,
     params:
+        code=code_of("train-criteria"),
         settings=training_json,
         form=checked.datasets["mrbench"].format if "mrbench" in checked.datasets else "json",
         base=subpath(input.base, parent=True),

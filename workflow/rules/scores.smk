@@ -11,7 +11,6 @@ rule score_replies:
         cards=lambda wildcards: [
             file for file in tutor_card_files(wildcards) if file.endswith(".yaml")
         ],
-        code=[*verdict_code(), *code("metrics.py", "score.py", "stats.py")],
     output:
         "results/scores/{benchmark}/{model}.json",
     log:
@@ -23,6 +22,7 @@ rule score_replies:
         mem_mb=2000,
         runtime=30,
     params:
+        code=code_of("score-replies"),
         tasks=tasks_of,
         graders=checked.run.reward_models,
         judges=judges_of,
@@ -45,7 +45,6 @@ rule validate_reward_model:
     input:
         pairs=f"results/preferences/{TEST_SOURCE}/pairs.jsonl",
         rewards="results/rewards/pairs/{model}.jsonl",
-        code=code("rewards/validation.py", "stats.py"),
     output:
         "results/scores/bridge_pairs/{model}.json",
     log:
@@ -56,6 +55,7 @@ rule validate_reward_model:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("validate-reward-model"),
         resamples=checked.report.resamples,
         seed=checked.run.seed,
     shell:
@@ -69,7 +69,6 @@ rule validate_criteria:
         pairs=f"results/preferences/{TEST_SOURCE}/pairs.jsonl",
         heldout="results/rewards/criteria/{model}/heldout.jsonl",
         bridge="results/rewards/criteria/{model}/bridge.jsonl",
-        code=code("rewards/validation.py", "stats.py"),
     output:
         "results/scores/bridge_pairs/{model}.json",
     log:
@@ -80,6 +79,7 @@ rule validate_criteria:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("validate-criteria"),
         resamples=checked.report.resamples,
         seed=checked.run.seed,
     shell:
@@ -92,7 +92,6 @@ rule score_labels:
     """What people say of the labelled tutors: DAMR by tutor, dimension and subset."""
     input:
         labels=lambda wildcards: labels_of(wildcards.release),
-        code=code("datasets/mrbench.py", "judges/trust.py", "judges/validation.py", "stats.py"),
     output:
         "results/scores/labels/{release}.json",
     log:
@@ -101,6 +100,7 @@ rule score_labels:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("score-labels"),
         folder=labels_folder,
         resamples=checked.report.resamples,
         seed=checked.run.seed,
@@ -115,7 +115,6 @@ rule validate_judge:
         labels=checked_label_files,
         pairs=judge_pairs,
         judgements="results/grades/labelled/{model}.jsonl",
-        code=trust_code(),
     output:
         trust="results/scores/trust/{model}.json",
         pairs="results/scores/bridge_pairs/{model}.json",
@@ -127,6 +126,7 @@ rule validate_judge:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("validate-judge"),
         labels=checked_label_folders,
         pairs=pairs_argument,
         resamples=checked.report.resamples,
@@ -142,7 +142,6 @@ rule validate_reward_on_labels:
     input:
         labels=labels_of(REWARD_RELEASE),
         rewards="results/rewards/labelled/{model}.jsonl",
-        code=trust_code(),
     output:
         "results/scores/trust/{model}.json",
     log:
@@ -153,6 +152,7 @@ rule validate_reward_on_labels:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("validate-reward-on-labels"),
         labels=labels_folder,
         seen=lambda wildcards: (
             "--seen"
@@ -173,7 +173,6 @@ rule validate_criteria_on_labels:
     input:
         labels=labels_of("mrbench"),
         heldout="results/rewards/criteria/{model}/heldout.jsonl",
-        code=[*trust_code(), *code("rewards/criteria.py")],
     output:
         "results/scores/trust/{model}.json",
     log:
@@ -184,6 +183,7 @@ rule validate_criteria_on_labels:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("validate-criteria-on-labels"),
         labels=labels_folder,
         resamples=checked.report.resamples,
         seed=checked.run.seed,
@@ -197,7 +197,6 @@ rule correct_by_people:
     input:
         people=checked.run.human_labels or [],
         judgements=lambda wildcards: all_judge_files(wildcards.model),
-        code=trust_code(),
     output:
         "results/scores/people/{model}.json",
     log:
@@ -208,6 +207,7 @@ rule correct_by_people:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("correct-by-people"),
         resamples=checked.report.resamples,
         seed=checked.run.seed,
     shell:
@@ -221,7 +221,6 @@ rule align_judge:
         people=checked.run.human_labels or [],
         judgements=lambda wildcards: compared_files(wildcards.model),
         rubrics=lambda wildcards: rubric_files_of([COMPARISONS, *JUDGES[wildcards.model].rubrics]),
-        code=trust_code(),
     output:
         "results/scores/alignment/{model}.json",
     log:
@@ -232,6 +231,7 @@ rule align_judge:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("align-judge"),
         resamples=checked.report.resamples,
         seed=checked.run.seed,
     shell:
@@ -244,7 +244,6 @@ rule vote_tags:
     input:
         cases=pooled_items,
         tags=tag_files,
-        code=code("judges/tagging.py"),
     output:
         "results/scores/tags/{benchmark}.json",
     log:
@@ -253,6 +252,7 @@ rule vote_tags:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("vote-tags"),
         tasks=pooled_tasks,
         taggers=list(TAGGERS),
     shell:
@@ -268,10 +268,6 @@ rule break_down:
         votes=vote_file,
         rubrics=grading_rubrics,
         cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
-        code=[
-            *verdict_code(),
-            *code("breakdown.py", "judges/tagging.py", "judges/trust.py", "score.py", "stats.py"),
-        ],
     output:
         "results/scores/breakdowns/{benchmark}/{model}.json",
     log:
@@ -285,6 +281,7 @@ rule break_down:
         mem_mb=2000,
         runtime=30,
     params:
+        code=code_of("break-down"),
         pooled=pooled_tasks,
         asked=asked_pooled,
         judges=judges_of,
@@ -306,7 +303,6 @@ rule rate_judge:
         people=checked.run.human_labels or [],
         cases=pooled_items,
         judgements=judged_here,
-        code=[*trust_code(), *code("judges/raters.py")],
     output:
         "results/scores/raters/{benchmark}/{model}.json",
     log:
@@ -317,6 +313,7 @@ rule rate_judge:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("rate-judge"),
         tasks=pooled_tasks,
         resamples=checked.report.resamples,
         seed=checked.run.seed,
@@ -336,7 +333,6 @@ rule filter_by_difficulty:
         rubrics=lambda wildcards: rubric_files_of(
             reply_rubrics(judging.leading_judge(checked, wildcards.benchmark), wildcards.benchmark)
         ),
-        code=[*verdict_code(), *code("difficulty.py")],
     output:
         "results/scores/difficulty/{benchmark}.csv",
     log:
@@ -345,6 +341,7 @@ rule filter_by_difficulty:
     container:
         config["containers"]["driver"]
     params:
+        code=code_of("filter-by-difficulty"),
         tasks=pooled_tasks,
         tutors=checked.run.difficulty.tutors,
         below=checked.run.difficulty.below,
@@ -365,7 +362,6 @@ rule write_submission:
             for dataset in judging.label_datasets(checked, wildcards.release)
         ],
         judgements="results/grades/labelled/{model}.jsonl",
-        code=code("datasets/mrbench.py", "judges/submission.py", "judges/trust.py"),
     output:
         predictions="results/scores/predictions/{release}/{model}/predictions.json",
         packed="results/scores/predictions/{release}/{model}/predictions.zip",
@@ -377,6 +373,8 @@ rule write_submission:
     localrule: True
     container:
         config["containers"]["driver"]
+    params:
+        code=code_of("write-submission"),
     shell:
         '"$DRIVER" -m maieutic write-submission --release {wildcards.release} --source {input.source}'
         " --judgements {input.judgements} --out {output.predictions} --packed {output.packed} --log {log}"

@@ -4,7 +4,6 @@
 rule prepare_weights:
     input:
         folder=weight_files,
-        code=code("weights.py"),
     output:
         "results/weights/{model}/manifest.json",
     log:
@@ -16,13 +15,14 @@ rule prepare_weights:
         mem_mb=8000,
         runtime=240,
     params:
+        code=code_of("prepare-weights"),
         weights=lambda wildcards: checked.models[wildcards.model].weights.model_dump_json(),
-        code=lambda wildcards: (
+        with_code=lambda wildcards: (
             "--with-code" if checked.models[wildcards.model].trust_remote_code else ""
         ),
         folder=subpath(output[0], parent=True),
     shell:
-        '"$SERVE" -m maieutic prepare-weights --model {wildcards.model} --weights {params.weights:q} {params.code}'
+        '"$SERVE" -m maieutic prepare-weights --model {wildcards.model} --weights {params.weights:q} {params.with_code}'
         " --out {params.folder} --log {log}"
 
 

@@ -23,13 +23,12 @@ from maieutic.records import Item
 class Loader(NamedTuple):
     """A function from source records and a task's name to items, and the prompt variables that it gives.
 
-    uses: further modules that decide its items, relative to the package; solved: its items' references have a
-    `solution`, which a judge's prompt may use as `reference_solution`; replied: they have a person's reply.
+    solved: its items' references have a `solution`, which a judge's prompt may use as
+    `reference_solution`; replied: they have a person's reply.
     """
 
     load: Callable[[list[Source], str], list[Item]]
     variables: set[str]
-    uses: tuple[str, ...] = ()
     solved: bool = False
     replied: bool = True
 
@@ -38,16 +37,6 @@ class Loader(NamedTuple):
         """The variables that a judge's prompt may use besides the reply."""
         return {*self.variables, *({"reference_solution"} if self.solved else ())}
 
-    @property
-    def file(self) -> str:
-        """The module of the function, relative to the package: a rule's input, since it decides results."""
-        return self.load.__module__.removeprefix("maieutic.").replace(".", "/") + ".py"
-
-
-FORMS = ("forms.py",)
-RUBRIC = ("graders/rubric.py",)
-KMP = ("datasets/kmp.py", *FORMS)
-MATHCHAT = ("datasets/gsm8k.py", "graders/numerals.py", *KMP)
 
 LOADERS = {
     "gsm8k_solving": Loader(gsm8k.solving, gsm8k.VARIABLES),
@@ -57,19 +46,19 @@ LOADERS = {
     "stepverify_correction": Loader(stepverify.correction, stepverify.CHAT_VARIABLES),
     "mathdial_bridge": Loader(mathdial_bridge.next_turn, mathdial_bridge.VARIABLES, solved=True),
     "mrbench": Loader(mrbench.remediation, mrbench.VARIABLES, solved=True),
-    "kmp_fqa": Loader(kmp.follow_up, kmp.FQA_VARIABLES, FORMS),
-    "kmp_ec": Loader(kmp.error_correction, kmp.EC_VARIABLES, FORMS),
-    "kmp_gen_followup": Loader(kmp.gen_follow_up, kmp.GEN_VARIABLES, FORMS),
-    "kmp_gen_similar": Loader(kmp.gen_similar, kmp.GEN_VARIABLES, FORMS),
-    "kmp_dialogue": Loader(kmp.dialogue, kmp.DIALOGUE_VARIABLES, FORMS),
-    "mathchat_fqa": Loader(mathchat.follow_up, kmp.FQA_VARIABLES, MATHCHAT),
-    "mathchat_gen_followup": Loader(mathchat.gen_follow_up, kmp.GEN_VARIABLES, MATHCHAT),
-    "mathchat_gen_similar": Loader(mathchat.gen_similar, kmp.GEN_VARIABLES, MATHCHAT),
-    "stepverify_ec": Loader(stepverify.detection, kmp.EC_VARIABLES, KMP),
-    "processbench_ec": Loader(processbench.detection, kmp.EC_VARIABLES, KMP),
-    "mr_gsm8k_ec": Loader(mr_gsm8k.detection, kmp.EC_VARIABLES, KMP),
-    "tutorbench_text": Loader(tutorbench.text, tutorbench.VARIABLES, RUBRIC, replied=False),
-    "tutorbench_multimodal": Loader(tutorbench.multimodal, tutorbench.VARIABLES, RUBRIC, replied=False),
-    "tutorbench_copied_text": Loader(tutorbench.copied_text, tutorbench.VARIABLES, RUBRIC, replied=False),
-    "mr_gsm8k_ec_twins": Loader(mr_gsm8k.with_twins, kmp.EC_VARIABLES, KMP),
+    "kmp_fqa": Loader(kmp.follow_up, kmp.FQA_VARIABLES),
+    "kmp_ec": Loader(kmp.error_correction, kmp.EC_VARIABLES),
+    "kmp_gen_followup": Loader(kmp.gen_follow_up, kmp.GEN_VARIABLES),
+    "kmp_gen_similar": Loader(kmp.gen_similar, kmp.GEN_VARIABLES),
+    "kmp_dialogue": Loader(kmp.dialogue, kmp.DIALOGUE_VARIABLES),
+    "mathchat_fqa": Loader(mathchat.follow_up, kmp.FQA_VARIABLES),
+    "mathchat_gen_followup": Loader(mathchat.gen_follow_up, kmp.GEN_VARIABLES),
+    "mathchat_gen_similar": Loader(mathchat.gen_similar, kmp.GEN_VARIABLES),
+    "stepverify_ec": Loader(stepverify.detection, kmp.EC_VARIABLES),
+    "processbench_ec": Loader(processbench.detection, kmp.EC_VARIABLES),
+    "mr_gsm8k_ec": Loader(mr_gsm8k.detection, kmp.EC_VARIABLES),
+    "tutorbench_text": Loader(tutorbench.text, tutorbench.VARIABLES, replied=False),
+    "tutorbench_multimodal": Loader(tutorbench.multimodal, tutorbench.VARIABLES, replied=False),
+    "tutorbench_copied_text": Loader(tutorbench.copied_text, tutorbench.VARIABLES, replied=False),
+    "mr_gsm8k_ec_twins": Loader(mr_gsm8k.with_twins, kmp.EC_VARIABLES),
 }

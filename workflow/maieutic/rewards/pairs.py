@@ -34,11 +34,6 @@ class PairSource(NamedTuple):
     test: bool = False
     exact: bool = False  # whether the rule gives the published count
 
-    @property
-    def file(self) -> str:
-        """The module of the function, relative to the package."""
-        return self.load.__module__.removeprefix("maieutic.").replace(".", "/") + ".py"
-
 
 PAIR_SOURCES = {
     "gsm8k_inpainted": PairSource(

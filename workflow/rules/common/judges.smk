@@ -63,50 +63,6 @@ def label_judge_json(wildcards):
     return judge_json(judge, rubrics=label_rubrics(judge) or JUDGES[judge].rubrics, tags=[])
 
 
-def verdict_code():
-    """The modules that make grades of a judge's verdicts."""
-    return code("graders/judges.py", "graders/rubric.py", "judges/cases.py", "judges/rubrics.py")
-
-
-def trust_code():
-    """The modules that decide how a grader's agreement with people is measured."""
-    return code(
-        "datasets/mrbench.py",
-        "datasets/kmp.py",
-        "datasets/mr_gsm8k.py",
-        "graders/judges.py",
-        "graders/numerals.py",
-        "judges/agreement.py",
-        "judges/alignment.py",
-        "judges/cases.py",
-        "judges/floors.py",
-        "judges/labels.py",
-        "judges/pairs.py",
-        "judges/ppi.py",
-        "judges/trust.py",
-        "judges/validation.py",
-        "metrics.py",
-        "stats.py",
-    )
-
-
-def judge_code():
-    """The modules that decide what a judge is asked and how its answer is read."""
-    return code(
-        "judges/answers.py",
-        "judges/cases.py",
-        "judges/fencing.py",
-        "judges/judging.py",
-        "judges/rubrics.py",
-        "judges/work.py",
-        "graders/detection.py",
-        "graders/reading.py",
-        "pictures.py",
-        "prompts.py",
-        "thinking.py",
-    )
-
-
 def judge_tasks(wildcards):
     """The selected tasks of a benchmark whose replies one judge judges."""
     cards_here = judging.judge_cards(checked, wildcards.benchmark, wildcards.model)

@@ -1,28 +1,6 @@
 """Look-ups of preference pairs, reward models and classifiers."""
 
 
-def pairs_code(wildcards):
-    """The module that makes one source's pairs, and what all sources share."""
-    return code(
-        PAIR_SOURCES[wildcards.source].file,
-        "conversations.py",
-        "datasets/mrbench.py",
-        "datasets/text.py",
-        "rewards/pairs.py",
-    )
-
-
-def scorer_code():
-    """The modules that decide what a reward model is given and how it is run."""
-    return code(
-        "conversations.py",
-        "rewards/scorer.py",
-        "rewards/scoring.py",
-        "rewards/sharing.py",
-        "rewards/loading.py",
-    )
-
-
 def reward_tasks(wildcards):
     """The selected tasks of a benchmark whose replies reward models score."""
     return [card.task for card in selection.reward_cards(checked, wildcards.benchmark)]
