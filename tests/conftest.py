@@ -116,3 +116,15 @@ def checkout(tmp_path: Path) -> Path:
 def checkouts(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
     """Makes copies of the workflow that live as long as the session."""
     return lambda: copy_workflow(tmp_path_factory.mktemp("run") / "checkout")
+
+
+@pytest.fixture(scope="session")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Makes copies of a finished run, with its times and Snakemake's records: what is planned there is planned here."""
+
+    def copy(finished: Path) -> Path:
+        folder = tmp_path_factory.mktemp("copy") / "checkout"
+        shutil.copytree(finished, folder, symlinks=True)
+        return folder
+
+    return copy

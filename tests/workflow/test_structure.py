@@ -130,17 +130,26 @@ def test_no_two_models_share_a_file(finished: Path) -> None:
     assert {f"generate_replies_locally benchmark=mathtutorbench, model={name}" for name in names} <= jobs
 
 
-def test_adding_a_task_schedules_its_items_and_that_benchmark(checkouts: Callable[[], Path]) -> None:
-    folder = checkouts()
+def test_adding_a_task_schedules_its_items_and_that_benchmark(solved: Path) -> None:
     tasks = ["mathtutorbench/problem_solving", "mathtutorbench/mistake_location"]
-    fewer = overlay(folder, {"run": {"tutors": ["echo"], "tasks": tasks[:1]}})
-    assert run(folder, fewer).returncode == 0
-    jobs = planned(folder, overlay(folder, {"run": {"tutors": ["echo"], "tasks": tasks}}, "more.yaml"))
+    jobs = planned(solved, overlay(solved, {"run": {"tutors": ["echo"], "tasks": tasks}}, "more.yaml"))
     assert "fetch_dataset dataset=gsm8k" not in jobs, "what was fetched stays"
     assert {job for job in jobs if job.startswith(("make_items", "fetch"))} == {
         "fetch_dataset dataset=stepverify",
         "make_items benchmark=mathtutorbench, task=mistake_location",
     }
+
+
+SOLVING = {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}}
+
+
+@pytest.fixture(scope="module")
+def solved(checkouts: Callable[[], Path]) -> Path:
+    """A finished run of one task, to be copied."""
+    folder = checkouts()
+    done = run(folder, overlay(folder, SOLVING))
+    assert done.returncode == 0, done.stdout
+    return folder
 
 
 EDITS = {
@@ -156,11 +165,11 @@ EDITS = {
 
 @pytest.mark.parametrize(("file", "old", "new", "rerun"), EDITS.values(), ids=EDITS.keys())
 def test_editing_a_file_reruns_exactly_its_users(
-    file: str, old: str, new: str, rerun: set[str], checkouts: Callable[[], Path]
+    file: str, old: str, new: str, rerun: set[str], solved: Path, copied: Callable[[Path], Path]
 ) -> None:
-    folder = checkouts()
-    config = overlay(folder, {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}})
-    assert run(folder, config).returncode == 0
+    folder = copied(solved)
+    config = overlay(folder, SOLVING)
+    assert planned(folder, config) == set(), "a copy of a finished run is finished"
     path = folder / file
     text = path.read_text(encoding="utf-8")
     assert old in text
@@ -168,10 +177,9 @@ def test_editing_a_file_reruns_exactly_its_users(
     assert {job.split()[0] for job in planned(folder, config)} == rerun
 
 
-def test_deleted_replies_are_made_again(checkouts: Callable[[], Path]) -> None:
-    folder = checkouts()
-    config = overlay(folder, {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}})
-    assert run(folder, config).returncode == 0
+def test_deleted_replies_are_made_again(solved: Path, copied: Callable[[Path], Path]) -> None:
+    folder = copied(solved)
+    config = overlay(folder, SOLVING)
     replies = "results/replies/mathtutorbench/echo.jsonl"
     chain = {
         f"{rule} benchmark=mathtutorbench, model=echo"
