@@ -101,9 +101,9 @@ def broken(tmp_path: Path, change: dict | None = None, **files: str) -> Path:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"stops": ["x"]}, "stops: Extra inputs are not permitted"),
-        ({"endpoint": "chats"}, "endpoint: Input should be 'chat' or 'completions'"),
-        ({"turns": []}, "turns: List should have at least 1 item"),
+        ({"stops": ["x"]}, r"stops: is not a known key\. Mend: did you mean 'stop'"),
+        ({"endpoint": "chats"}, "endpoint: input should be 'chat' or 'completions'"),
+        ({"turns": []}, "turns: list should have at least 1 item"),
         ({"turns": ["nothing.jinja"]}, "there is no file nothing.jinja beside the card"),
         ({"turns": ["../../../../etc/passwd"]}, "there is no file"),
         ({"task": "other"}, "task and benchmark say mathtutorbench/other"),

@@ -14,6 +14,7 @@ except ImportError:  # a PyYAML without it
 from pydantic import Field, ValidationError
 
 from maieutic.errors import UserError
+from maieutic.faults import fault_of
 from maieutic.models import Endpoint, Entry
 from maieutic.prompts import variables_of
 
@@ -159,9 +160,7 @@ def parse(place: str, content: Any) -> Card:
     try:
         return Card.model_validate(content)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise UserError(place, f"{key}: {first['msg']}", "see workflow/schemas/card.schema.json") from None
+        raise fault_of(error, Card, place, "workflow/schemas/card.schema.json") from None
 
 
 def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:

@@ -25,6 +25,7 @@ NEUTRAL = {
     "connections": "opens and retries connections; what is sent and read is decided elsewhere",
     "devices": "waits for a free device and names it",
     "errors": "words of errors",
+    "faults": "words of errors",
     "files": "writes files whole or not at all",
     "handover": "passes a server's address from job to job",
     "journal": "keeps finished answers under the keys that it is given",

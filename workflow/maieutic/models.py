@@ -64,16 +64,6 @@ AnyWeights = Annotated[
     Annotated[PackagedWeights, Tag("from-package")] | Annotated[Weights, Tag("from-source")],
     Discriminator(kind_of_weights),
 ]
-ENGINES = {
-    "vllm",
-    "hosted",
-    "baseline",
-    "weights",
-    "reward",
-    "criteria",
-    "judge",
-}  # these two are in the location of a fault
-TAGS = {"from-package", "from-source"}
 
 
 class Needs(Entry):

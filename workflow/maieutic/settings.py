@@ -5,12 +5,11 @@ Everything that can be wrong is found here, before any work starts, as one line 
 
 from __future__ import annotations
 
-import difflib
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from maieutic import cards
 from maieutic.baselines import OF_A_REPLY, TUTORS
@@ -18,35 +17,25 @@ from maieutic.cards import Card, LoadedCard
 from maieutic.datasets import LOADERS
 from maieutic.datasets.sources import Dataset, Edition
 from maieutic.errors import UserError
+from maieutic.faults import fault_of
 from maieutic.graders import CONVERSATION_GRADERS, GRADERS
 from maieutic.graders.rubric import NegativeWeights
 from maieutic.judges.checks import check_judges
 from maieutic.metrics import METRICS
 from maieutic.models import (
-    ENGINES,
-    TAGS,
     BaselineModel,
-    CriteriaModel,
     Entry,
     HostedModel,
-    JudgeModel,
     Model,
     ModelEntry,
     PreferenceTraining,
     RewardModel,
     VllmModel,
-    WeightsOnly,
 )
 from maieutic.names import check_names
 from maieutic.printed import check_papers
 from maieutic.registry import check_entry, unknown
 from maieutic.rewards.checks import check_graders
-
-ENGINE = 2  # place of the engine's name in pydantic's location of a fault in `models`
-WRONG_TYPE = {
-    "missing": "is missing",
-    "extra_forbidden": "is not a known key",
-}
 
 
 class Difficulty(Entry):
@@ -143,7 +132,7 @@ def check_config(raw: dict[str, Any]) -> Config:
     try:
         config = Config.model_validate(raw)
     except ValidationError as error:
-        raise first_fault(error) from None
+        raise fault_of(error, Config, "", "config/README.md") from None
     check_names_of_tutors(config)
     check_papers(config.models)
     if config.data_dir is not None and config.edition == "published" and not Path(config.data_dir).is_dir():
@@ -161,38 +150,6 @@ def check_config(raw: dict[str, Any]) -> Config:
     check_graders(config)
     check_judges(config)
     return config
-
-
-def first_fault(error: ValidationError) -> UserError:
-    """The first fault of a configuration as one line."""
-    fault = error.errors()[0]
-    place = [part for number, part in enumerate(fault["loc"]) if part not in (ENGINES if number == ENGINE else TAGS)]
-    key = ".".join(map(str, place))
-    # A key or a password put where its name belongs must not reach a log.
-    found = "" if place and place[-1] in {"key_env", "base_url"} else f", found {str(fault['input'])[:80]!r}"
-    kind = WRONG_TYPE.get(fault["type"], f"{fault['msg'][0].lower()}{fault['msg'][1:]}{found}")
-    mend = "see config/README.md for every key"
-    if fault["type"] == "extra_forbidden":
-        known = known_keys(fault["loc"])
-        if near := difflib.get_close_matches(str(place[-1]), known, 1):
-            mend = f"did you mean {near[0]!r}? {mend[0].upper()}{mend[1:]}"
-    return UserError(key or "config", kind, mend)
-
-
-def known_keys(location: tuple[int | str, ...]) -> list[str]:
-    """The keys that stand where an unknown one was found."""
-    kinds: dict[str, type[BaseModel]] = {
-        "run": Run,
-        "report": Report,
-        "interpreters": Interpreters,
-        "containers": Containers,
-    }
-    kinds |= {"vllm": VllmModel, "hosted": HostedModel, "baseline": BaselineModel, "datasets": Dataset}
-    kinds |= {"weights": WeightsOnly, "reward": RewardModel, "criteria": CriteriaModel, "judge": JudgeModel}
-    kind: type[BaseModel] = Config
-    for part in location[:-1]:
-        kind = kinds.get(str(part), kind)
-    return list(kind.model_fields)
 
 
 def check_names_of_tutors(config: Config) -> None:

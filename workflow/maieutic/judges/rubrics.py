@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from maieutic.cards import like_of, read_like, read_text
 from maieutic.errors import UserError
+from maieutic.faults import fault_of
 from maieutic.models import Entry
 from maieutic.prompts import variables_of
 
@@ -131,9 +132,7 @@ def read_rubric(name: str) -> LoadedRubric:
     try:
         card = Rubric.model_validate(read_like(path))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "the card"
-        raise UserError(str(path), f"{key}: {first['msg']}", "see workflow/schemas/rubric.schema.json") from None
+        raise fault_of(error, Rubric, str(path), "workflow/schemas/rubric.schema.json") from None
     if card.rubric != path.stem:
         raise UserError(str(path), f"rubric says {card.rubric}", "name the file as the rubric")
     texts = {key: text_of(path, key, getattr(card, key)) for key in ("system", "prompt")}
