@@ -6,7 +6,7 @@ PYTHON := .venv/driver/bin/python
 SNAKEMAKE := .venv/driver/bin/snakemake
 export PYTHONPATH := $(CURDIR)/workflow
 
-.PHONY: help demo test test-scale test-slurm test-containers env driver check format lock recover bench schemas clean
+.PHONY: help demo test test-fast test-scale test-slurm test-containers env driver check format lock recover bench schemas clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
@@ -14,8 +14,12 @@ demo: env  ## set up, then run the demo to results/report/index.html
 	$(SNAKEMAKE) --cores $(CORES)
 	@echo "open results/report/index.html"
 
-test: env  ## set up, then run the tests
-	$(PYTHON) -m pytest
+test-fast: driver  ## the unit tests, within a minute
+	$(PYTHON) -m pytest -n $(CORES) --dist loadfile tests/unit
+
+test: env  ## set up, then run the tests: unit and workflow tests side by side, then the fault drills one by one
+	$(PYTHON) -m pytest -n $(CORES) --dist loadfile tests/unit tests/workflow
+	$(PYTHON) -m pytest tests/faults
 
 test-scale: env  ## the published files and eight scripted tutors to the page, some 200,000 requests (minutes)
 	$(PYTHON) -m pytest tests/scale -s

@@ -21,20 +21,18 @@ HOW = "set MAIEUTIC_DATA to a folder with the published files (config/datasets.y
 sys.path.insert(0, str(Path(__file__).parent))
 
 
-ABSENT: set[str] = set()
-
-
 def absent(what: str, mend: str) -> None:
     """Skip on a user's machine, fail on CI: nothing is skipped there in silence."""
-    ABSENT.add(f"{what} is absent; {mend}")
     if ON_CI:
         pytest.fail(f"{what} is absent; {mend}")
     pytest.skip(f"{what} is absent; {mend}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line for each thing that tests were skipped for want of."""
-    for line in sorted(ABSENT):
+    """One line for each thing that tests were skipped for want of, in whatever process."""
+    skipped = [report.longrepr for report in terminalreporter.stats.get("skipped", [])]
+    reasons = {str(told[2]).removeprefix("Skipped: ") for told in skipped if isinstance(told, tuple)}
+    for line in sorted(reasons):
         terminalreporter.write_line(f"skipped: {line}")
 
 
