@@ -515,7 +515,7 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
     assert abs(theirs["GPT4", "mrbench:ppi_half/Coherence"] - theirs["GPT4", "mrbench:damr/Coherence/all"]) < 0.05
     on_pairs = {one["metric"]: one["value"] for one in json.loads((tmp_path / "on_pairs.json").read_text())}
     assert on_pairs["pair_accuracy/r"] == 1.0 and on_pairs["flip_rate/r"] == 0.0
-    check_unreadable({"j": [tmp_path / "told.jsonl"]}, {"j": 0.0}, tmp_path / "ok.json", tmp_path / "failed")
+    check_unreadable({"j": [tmp_path / "told.jsonl"]}, {"j": 0.0}, tmp_path / "ok.json")
     assert len(read_records(tmp_path / "told.jsonl", Judgement)) == len(told)
     assert set(LABEL_SOURCES) >= {"mrbench", "mrbench_v2", "mrbench_v3"}
     assert corrected_rates("j", {}, {}, "ppi", FEW) == []

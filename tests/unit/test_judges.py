@@ -298,11 +298,9 @@ def test_a_judge_may_answer_anything(tmp_path: Path) -> None:
     assert [one.verdicts[0].value for one in told] == [None, "Yes", None, None, None, "No"]
     assert max(len(one.raw) for one in told) < 25_000 and told[0].raw == "prose"
     with pytest.raises(UserError, match=r"judge \(4 of 6, 5.0% allowed\)"):
-        check_unreadable(
-            {"judge": [tmp_path / "out.jsonl"]}, {"judge": 0.05}, tmp_path / "judges.json", tmp_path / "failed"
-        )
+        check_unreadable({"judge": [tmp_path / "out.jsonl"]}, {"judge": 0.05}, tmp_path / "judges.json")
     assert not (tmp_path / "judges.json").exists()
-    check_unreadable({"judge": [tmp_path / "out.jsonl"]}, {"judge": 0.7}, tmp_path / "judges.json", tmp_path / "failed")
+    check_unreadable({"judge": [tmp_path / "out.jsonl"]}, {"judge": 0.7}, tmp_path / "judges.json")
     assert json.loads((tmp_path / "judges.json").read_text())["judge"]["unreadable"] == 4
 
 

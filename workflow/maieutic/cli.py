@@ -220,7 +220,7 @@ def check_judges(given: Arguments) -> None:
         kind, below = path.parts[path.parts.index("grades") + 1], path.parts[path.parts.index("grades") + 2]
         judge = path.stem if kind == "labelled" else below
         files.setdefault(judge, []).append(path)
-    check_unreadable(files, dict(zip(given.judges, given.limits, strict=True)), given.out, given.failed)
+    check_unreadable(files, dict(zip(given.judges, given.limits, strict=True)), given.out)
 
 
 def pairs(given: Arguments) -> None:
@@ -381,7 +381,7 @@ def report(given: Arguments) -> None:
 def check_report(given: Arguments) -> None:
     from maieutic.report import check_report
 
-    check_report(given.problems, given.out, given.failed)
+    check_report(given.problems, given.out)
 
 
 def shipped(given: Arguments) -> None:
@@ -488,7 +488,7 @@ def parser() -> argparse.ArgumentParser:
          "labels", "predictions", "out",
          missing={"choices": ["wrong", "exclude", "refuse"], "default": "wrong"},
          resamples={"type": int, "default": 2000}, seed={"type": int, "default": 1})  # fmt: skip
-    verb("check-judges", check_judges, "fail where too many verdicts cannot be read", "out", "failed",
+    verb("check-judges", check_judges, "fail where too many verdicts cannot be read", "out",
          judgements=files, judges=tasks, limits={"type": float, "nargs": "+", "required": True})  # fmt: skip
     verb("score-rewards", score_rewards, "score tutors' replies with a reward model",
          "weights", "items", "journal", "out",
@@ -505,7 +505,7 @@ def parser() -> argparse.ArgumentParser:
          "pairs", "heldout", "bridge", "out", model=need, resamples=seed, seed=seed)  # fmt: skip
     verb("save-config", config, "write the effective configuration, and what the run was made of", "out", settings=need,
          provenance={}, provenance_out={"type": Path})  # fmt: skip
-    verb("check-report", check_report, "fail where a part of the page could not be made", "problems", "out", "failed")
+    verb("check-report", check_report, "fail where a part of the page could not be made", "problems", "out")
     verb(
         "build-report",
         report,

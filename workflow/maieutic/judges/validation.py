@@ -238,13 +238,8 @@ def correct_by_people(
     write_scores(people_scores(judge, apart, said, Sampling(resamples, seed)), out)
 
 
-def check_unreadable(
-    judge_files: Mapping[str, Sequence[Path]], limits: Mapping[str, float], out: Path, failed: Path
-) -> None:
-    """Write each judge's share of unreadable verdicts. Raises UserError naming the judges above the limit.
-
-    failed: a file that is left then, by which the run's end knows that its report is whole.
-    """
+def check_unreadable(judge_files: Mapping[str, Sequence[Path]], limits: Mapping[str, float], out: Path) -> None:
+    """Write each judge's share of unreadable verdicts. Raises UserError naming the judges above the limit."""
     shares = {}
     for judge, paths in judge_files.items():
         verdicts = [one for path in paths for said in read_records(path, Judgement) for one in said.verdicts]
@@ -252,7 +247,6 @@ def check_unreadable(
         shares[judge] = {"verdicts": len(verdicts), "unreadable": unread, "share": unread / max(1, len(verdicts))}
     above = {judge: of for judge, of in shares.items() if of["share"] > limits[judge]}
     if above:
-        write_json(failed, above)
         told = ", ".join(
             f"{judge} ({of['unreadable']} of {of['verdicts']}, {limits[judge]:.1%} allowed)"
             for judge, of in above.items()

@@ -53,14 +53,10 @@ def build_report(
         shutil.rmtree(out / PARTIAL, ignore_errors=True)
 
 
-def check_report(problems: Path, out: Path, failed: Path) -> None:
-    """Write `out` for a whole page. Raises UserError naming the parts that could not be made.
-
-    failed: a file that is left then, by which the run's end knows that there is a page all the same.
-    """
+def check_report(problems: Path, out: Path) -> None:
+    """Write `out` for a whole page. Raises UserError naming the parts that could not be made."""
     found = json.loads(problems.read_text(encoding="utf-8"))
     if found:
-        write_json(failed, found)
         told = "; ".join(f"{one['part']} ({one['error']})" for one in found)
         raise UserError(
             str(problems.parent / "index.html"),

@@ -86,7 +86,6 @@ def check_cluster(jobs):
 
 def start_run(jobs):
     """Before the first job: save what this run is, and check that all it needs is there."""
-    Path("results/.last_check.json").unlink(missing_ok=True)
     try:
         if in_containers():
             images.check_images(used_images(jobs))
