@@ -397,9 +397,10 @@ def recover(given: Arguments) -> None:
 
 
 def schemas(given: Arguments) -> None:
-    from maieutic.schemas import export_schemas
+    from maieutic.schemas import export_schemas, write_config_page
 
     export_schemas(given.out)
+    write_config_page()
 
 
 def parser() -> argparse.ArgumentParser:
@@ -521,7 +522,7 @@ def parser() -> argparse.ArgumentParser:
     add_verbs(verb, judge)
     verb("recover", recover, "end drivers that outlived Snakemake", "results")
     verb("export-shipped", shipped, "write the checksums of what this version ships", "datasets", "out")
-    verb("export-schemas", schemas, "write the JSON schemas of config, cards and records", "out")
+    verb("export-schemas", schemas, "write the JSON schemas of config, cards and records, and config/README.md", "out")
     return top
 
 

@@ -2,8 +2,9 @@
 
 A definition is a function, a class or an assignment at the top level of a module. The closure of one is itself and
 every definition of the package that its syntax names, through imports and further modules, and so on. The digest is
-over their syntax trees without comments, docstrings and layout, so that only an edit that can change a result changes
-it. An edit of a definition that a command does not use changes nothing for it, whatever module it stands in.
+over their syntax trees without comments, docstrings, descriptions of fields and layout, so that only an edit that can
+change a result changes it. An edit of a definition that a command does not use changes nothing for it, whatever module
+it stands in.
 
 Only names that can be read from the syntax are followed: the package imports no module by a computed name.
 """
@@ -185,8 +186,10 @@ def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> 
 
 
 def bare(tree: ast.Module) -> ast.Module:
-    """A module's syntax without docstrings."""
+    """A module's syntax without docstrings and without descriptions of fields."""
     for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Field":
+            node.keywords = [one for one in node.keywords if one.arg != "description"]
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
             first = node.body[0]
             if (

@@ -78,44 +78,76 @@ class Needs(Entry):
 class Price(Entry):
     """Price of a hosted model in US dollars per million tokens."""
 
-    input: float = Field(ge=0)
-    output: float = Field(ge=0)
+    input: float = Field(ge=0, description="US dollars per million tokens of prompts")
+    output: float = Field(ge=0, description="US dollars per million tokens of answers")
 
 
 class Model(Entry):
     """What every entry may say."""
 
-    label: str | None = Field(None, description="Name in the report; default: the entry's key")
-    group: str = Field("general", description="Group in the leaderboard")
-    paper: str | dict[str, str] | None = Field(
-        None, description="Name of this model in a paper's table; by benchmark where several print it"
+    label: str | None = Field(
+        None, description="name in the report; changing it recomputes nothing. `null`: the entry's key"
     )
-    notice: str | None = Field(None, description="Caution that stands beside every number of this model")
-    needs: Needs = Needs()
+    group: str = Field("general", description="group in the leaderboard")
+    paper: str | dict[str, str] | None = Field(
+        None,
+        description=(
+            "the model's name in a paper's table, for the comparison; `{BENCHMARK: NAME}` where several "
+            "papers print that name, or print it differently. A name that no table has is refused"
+        ),
+    )
+    notice: str | None = Field(None, description="caution that stands beside every number of this model")
+    needs: Needs = Field(Needs(), description="what one job asks of a machine; never part of a request key")
 
 
 class ServedModel(Model):
     """What served and hosted models share."""
 
-    endpoint: Endpoint | None = Field(None, description="Overrides the card's endpoint")
-    protocol: str | None = Field(None, description="Instead of run.protocol, for this tutor: a row of its own")
+    endpoint: Endpoint | None = Field(None, description="`chat` or `completions`, instead of the card's")
+    protocol: str | None = Field(
+        None, description="instead of `run.protocol`, for this tutor: a row of its own beside the same model without it"
+    )
     prompt_role: Literal["system", "user"] | None = Field(
         None,
-        description="Role of a prompt that stands alone in chat mode. user: for a model that takes no system message; "
-        "null: the card's, else user for hosted models and system for those that we serve",
+        description=(
+            "who says a prompt that stands alone in chat mode: `user` for a model that takes no system "
+            "message; left out: what the card says (MathTutorBench's: `system`, as released), else `user` "
+            "for hosted models, since several endpoints refuse a lone system message, and `system` for those"
+            " that we serve"
+        ),
     )
-    concurrency: int = Field(256, ge=1, description="Requests in flight at once")
-    request_timeout: float = Field(600, gt=0, description="Seconds before one attempt is given up")
-    attempts: int = Field(8, ge=1, description="Attempts at one request before the job fails")
-    max_tokens: int | None = Field(None, ge=1, description="Upper bound on the cards' max_tokens for this model")
-    extra_body: dict[str, object] = Field({}, description="Further fields of every request")
-    structured: bool = Field(False, description="Whether the server decodes by a JSON schema (response_format)")
-    images: bool = Field(False, description="Whether it takes pictures; without, it is not asked about items with some")
+    concurrency: int = Field(256, ge=1, description="requests in flight at once")
+    request_timeout: float = Field(600, gt=0, description="seconds until one try is given up")
+    attempts: int = Field(8, ge=1, description="tries before the job fails")
+    max_tokens: int | None = Field(None, ge=1, description="upper bound on the cards' `max_tokens` for this model")
+    extra_body: dict[str, object] = Field(
+        {}, description="further fields of every request (no secrets: they are saved)"
+    )
+    structured: bool = Field(
+        False,
+        description=(
+            "whether the server decodes by a JSON schema (`response_format`), which judges use where their "
+            "rubric's answer is JSON; our own servers do, a hosted one where you say so"
+        ),
+    )
+    images: bool = Field(
+        False,
+        description="whether it takes pictures; a model that takes none (the default) is not asked items with some",
+    )
     user_last: bool = Field(
-        False, description="It takes no conversation that ends with the assistant's words: the user says them"
+        False,
+        description=(
+            "the server takes no conversation that ends with the assistant's words (Claude with thinking; "
+            "others would go on with them): the student's solution of a text-only TutorBench sample is then "
+            "said by the user, and the page says so"
+        ),
     )
     omit: list[Literal["stop", "temperature", "seed", "max_tokens"]] = Field(
-        [], description="Parameters the server refuses"
+        [],
+        description=(
+            "parameters that the server refuses. A model that thinks aloud needs `omit: [stop]`, or a stop "
+            "string ends its thinking; answers are cut at the stop strings afterwards"
+        ),
     )
 
 
@@ -123,14 +155,16 @@ class VllmModel(ServedModel):
     """Weights that a vLLM server of our own serves."""
 
     engine: Literal["vllm"]
-    weights: AnyWeights
+    weights: AnyWeights = Field(
+        description=("`repo` and `revision`, a 40-digit commit; or `path`; or `package`, `version`, `file`, `sha256`")
+    )
     structured: bool = Field(True, description="Whether the server decodes by a JSON schema (response_format)")
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field("auto", description="of the served weights")
     max_model_len: int | None = Field(None, ge=128, description="Context window in tokens; default: the model's own")
-    engine_args: list[str] = Field([], description="Further arguments of `vllm serve` that can change an answer")
-    runtime_args: list[str] = Field([], description="Further arguments of `vllm serve` that cannot")
+    engine_args: list[str] = Field([], description="further arguments of `vllm serve` that can change an answer")
+    runtime_args: list[str] = Field([], description="further arguments of `vllm serve` that cannot")
     environment: dict[str, str] = Field({}, description="Environment of the server, without secrets")
-    trust_remote_code: bool = Field(False, description="Run code of the pinned commit; needs 'revision'")
+    trust_remote_code: bool = Field(False, description="run the code of the pinned commit")
     start_timeout: float = Field(1800, gt=0, description="Seconds until the server must be ready")
 
     @model_validator(mode="after")
@@ -148,9 +182,11 @@ class HostedModel(ServedModel):
     base_url: str = Field(
         pattern=r"^https?://[^@\s]+$", description="Endpoint, up to and including /v1; no user or password"
     )
-    key_env: str | None = Field(None, pattern=r"^[A-Z_][A-Z0-9_]*$", description="Environment variable of the key")
+    key_env: str | None = Field(
+        None, pattern=r"^[A-Z_][A-Z0-9_]*$", description="the *name* of the environment variable that holds the key"
+    )
     concurrency: int = Field(16, ge=1, description="Requests in flight at once")
-    price: Price | None = None
+    price: Price | None = Field(None, description="for the cost of a run on the page")
     needs: Needs = Needs(cpus=1, mem_mb=2000)
 
 
@@ -158,7 +194,7 @@ class BaselineModel(Model):
     """A trivial tutor that needs no server and gives a metric its floor or ceiling."""
 
     engine: Literal["baseline"]
-    tutor: str = Field(description="Name of the tutor in baselines.py")
+    tutor: str = Field(description="a name in `workflow/maieutic/baselines.py`")
     group: str = "baseline"
     needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
 
@@ -167,24 +203,24 @@ class WeightsOnly(Model):
     """Weights that no tutor uses: the base of reward models and classifiers."""
 
     engine: Literal["weights"]
-    weights: AnyWeights
-    trust_remote_code: Literal[False] = False
+    weights: AnyWeights = Field(description="as of `vllm`")
+    trust_remote_code: Literal[False] = Field(False, description="Never: a base is trained without code of its own")
 
 
 class Training(Entry):
     """How a scalar head is trained on a base. Defaults: MathTutorBench, Appendix C.1 (not TRL's own)."""
 
-    base: str = Field(description="Entry of this registry whose weights are trained")
-    layers: int | None = Field(None, ge=1, description="Keep the base's first layers only; null: all")
+    base: str = Field(description="an entry with weights")
+    layers: int | None = Field(None, ge=1, description="keep the base's first layers only; `null`: all")
     freeze_embeddings: bool = Field(False, description="Leave the token embeddings as they are")
-    learning_rate: float = Field(1e-5, gt=0)
-    epochs: float = Field(1, gt=0)
+    learning_rate: float = Field(1e-5, gt=0, description="the paper's; AdamW")
+    epochs: float = Field(1, gt=0, description="passes over the examples")
     batch_size: int = Field(16, ge=1, description="Examples of one optimiser step")
-    weight_decay: float = Field(0.0, ge=0)
-    max_length: int | None = Field(None, ge=16, description="Tokens of a conversation; null: the base's context")
-    seed: int = 42
-    micro_batch: int = Field(4, ge=1, description="Examples in memory at once; divides batch_size")
-    checkpoint_seconds: float = Field(600, gt=0, description="A killed training loses at most this much")
+    weight_decay: float = Field(0.0, ge=0, description="of AdamW")
+    max_length: int | None = Field(None, ge=16, description="tokens of a conversation; `null`: the base's context")
+    seed: int = Field(42, description="of the order of the examples and of a new head")
+    micro_batch: int = Field(4, ge=1, description="examples in memory at once; divides `batch_size`")
+    checkpoint_seconds: float = Field(600, gt=0, description="a killed training loses at most this much")
 
     @model_validator(mode="after")
     def whole_steps(self) -> Training:
@@ -197,10 +233,16 @@ class PreferenceTraining(Training):
     """A reward model's training on preference pairs by the ranking loss (MathTutorBench, equation 1)."""
 
     overlong: Literal["none", "cut"] = Field(
-        "none", description="A longer conversation: none: left out and counted; cut: loses its oldest tokens"
+        "none", description="a longer conversation: `none`: left out and counted; `cut`: it loses its oldest tokens"
     )
-    mix: dict[str, float] = Field({}, description="Share (0 to 1] of each source of pairs; empty: an untrained head")
-    margin: bool = Field(False, description="The margin in the loss")
+    mix: dict[str, float] = Field(
+        {},
+        description=(
+            "share (0 to 1] of each source of pairs: `gsm8k_inpainted`, `mathdial`, `mrbench`, "
+            "`ultrafeedback`; `{}`: an untrained head"
+        ),
+    )
+    margin: bool = Field(False, description="whether the margin is in the loss")
 
     @model_validator(mode="after")
     def shares(self) -> PreferenceTraining:
@@ -214,19 +256,28 @@ class RewardModel(Model):
     """A sequence classifier with one output: published (`weights`) or trained here (`train`)."""
 
     engine: Literal["reward"]
-    weights: AnyWeights | None = Field(None, description="A published reward model")
-    train: PreferenceTraining | None = Field(None, description="A reward model that this run trains")
+    weights: AnyWeights | None = Field(None, description="a published reward model: either this or `train`")
+    train: PreferenceTraining | None = Field(None, description="a reward model that this run trains")
     trained_on: list[str] = Field(
-        [], description="Sources of pairs that a published one has seen, for the clean win rate"
+        [], description="sources of pairs that a published one has seen, for the clean win rate"
     )
-    prompt: Literal["extended", "simple", "none"] = Field("extended", description="Its instruction: resources/rewards")
+    prompt: Literal["extended", "simple", "none"] = Field(
+        "extended", description="its instruction: `extended` (the paper's Figure 7), `simple` (Figure 6) or `none`"
+    )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="Of scoring; auto: bfloat16 on a GPU, else float32"
+        "auto", description="of scoring; `auto`: bfloat16 on a GPU, else float32"
     )
-    max_length: int | None = Field(None, ge=16, description="Tokens of a conversation; null: the model's context")
-    overlong: Literal["none", "cut"] = Field("none", description="A longer one: none: no score; cut: loses its start")
-    token_budget: int = Field(4096, ge=1, description="Tokens of one forward pass, padding counted")
-    trust_remote_code: bool = Field(False, description="Run code of the pinned commit; needs 'revision'")
+    max_length: int | None = Field(None, ge=16, description="tokens of a conversation; `null`: the model's context")
+    overlong: Literal["none", "cut"] = Field(
+        "none",
+        description="`none`: a longer conversation has no score and is counted; `cut`: it loses its oldest tokens",
+    )
+    token_budget: int = Field(
+        4096,
+        ge=1,
+        description="tokens of one forward pass, padding counted; on a GPU tens of thousands. Recomputes nothing",
+    )
+    trust_remote_code: bool = Field(False, description="run the code of the pinned commit")
     group: str = "reward model"
 
     @model_validator(mode="after")
@@ -241,7 +292,7 @@ class RewardModel(Model):
 class CriteriaTraining(Training):
     """Binary classifiers, one a criterion (MathTutorBench, Appendix D)."""
 
-    epochs: float = Field(3, gt=0)
+    epochs: float = Field(3, gt=0, description="Passes over the examples")
     overlong: Literal["cut"] = Field("cut", description="A longer dialogue loses its oldest tokens, and is counted")
     test_share: float = Field(0.2, gt=0, lt=1, description="Share of the dialogues that are held out")
     criteria: list[str] = Field(
@@ -268,7 +319,7 @@ class CriteriaModel(Model):
     """Classifiers that each find one criterion in a reply; their sum compares two replies."""
 
     engine: Literal["criteria"]
-    train: CriteriaTraining
+    train: CriteriaTraining = Field(description="how they are trained")
     group: str = "criteria classifiers"
 
 
@@ -276,14 +327,33 @@ class JudgeModel(Model):
     """A model of this registry with the rubric cards that it judges by."""
 
     engine: Literal["judge"]
-    model: str = Field(description="Entry of this registry that answers; its `needs` are the judge's")
-    rubrics: list[str] = Field([], description="Rubric cards for replies; a task takes the first that its card names")
-    pairs: list[str] = Field([], description="Rubric cards for the Bridge pairs, each in both orders")
-    tags: list[str] = Field([], description="Rubric cards by which it tags items and criteria (run.taggers)")
-    max_tokens: int | None = Field(None, ge=1, description="Of an answer, instead of the model's own bound")
-    reasons: bool = Field(True, description="Whether a verdict is argued where the server decodes by a schema")
-    label_limit: int | None = Field(None, ge=1, description="Instead of run.label_limit, for this judge")
-    max_unreadable: float | None = Field(None, ge=0, le=1, description="Instead of run.max_unreadable, for this judge")
+    model: str = Field(description="the entry that answers, with its `needs`")
+    rubrics: list[str] = Field(
+        [],
+        description=(
+            "cards of `resources/rubrics` for replies; a task takes the first that its own card names. "
+            "MRBench: `mrbench_critic` (the paper's prompt, one question a dimension), `mrbench_taxonomy` "
+            "(ours, one question for all). KMP-Bench: `kmp_dialogue` (the paper's), `kmp_dialogue_both` (the"
+            " reference in both places), `kmp_similar_problems`, `kmp_followup_problems`, "
+            "`kmp_error_reason`; for small models `kmp_dialogue_short`, `kmp_similar_short`, "
+            "`kmp_followup_short`. TutorBench: `tutorbench` (all criteria of a sample in one question), "
+            "`tutorbench_each` (one each), `tutorbench_short`. None: the judge is measured on pairs, or "
+            "tags, only"
+        ),
+    )
+    pairs: list[str] = Field(
+        [],
+        description="cards for the Bridge pairs, each in both orders: `pairs_simple`, `pairs_extended`, `pairs_json`",
+    )
+    tags: list[str] = Field(
+        [], description="cards by which it tags for `run.taggers`: `tutorbench_bloom`, `tutorbench_criterion`"
+    )
+    max_tokens: int | None = Field(None, ge=1, description="of an answer, instead of the model's own bound")
+    reasons: bool = Field(True, description="`false`: a server that decodes by a schema is asked for bare verdicts")
+    label_limit: int | None = Field(None, ge=1, description="instead of `run.label_limit`, for this judge")
+    max_unreadable: float | None = Field(
+        None, ge=0, le=1, description="instead of `run.max_unreadable`, for this judge"
+    )
     group: str = "judge"
 
     @model_validator(mode="after")

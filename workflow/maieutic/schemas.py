@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,22 @@ from pydantic import BaseModel, TypeAdapter
 
 from maieutic.cards import Card
 from maieutic.datasets.sources import Dataset
+from maieutic.faults import is_model, kinds_of
 from maieutic.files import whole_file
 from maieutic.journal import Entry, Scored
 from maieutic.judges.rubrics import Rubric
-from maieutic.models import ModelEntry
+from maieutic.models import (
+    BaselineModel,
+    CriteriaModel,
+    HostedModel,
+    JudgeModel,
+    Model,
+    ModelEntry,
+    RewardModel,
+    ServedModel,
+    VllmModel,
+    WeightsOnly,
+)
 from maieutic.records import (
     Grade,
     Item,
@@ -75,3 +88,84 @@ def export_schemas(out: Path) -> None:
     for name, text in all_schemas().items():
         with whole_file(out / name) as handle:
             handle.write(text)
+
+
+def write_config_page() -> None:
+    """Write the tables of config/README.md anew."""
+    page = config_page()
+    with whole_file(CONFIG_PAGE) as handle:
+        handle.write(page)
+
+
+# config/README.md -----------------------------------------------------------------------------------------------------
+
+CONFIG_PAGE = Path("config/README.md")
+BEGIN, END = "<!-- keys: make schemas writes what follows -->", "<!-- end of keys -->"
+ENGINES: dict[str, tuple[type[BaseModel], str]] = {
+    "vllm": (VllmModel, "a tutor whose weights we serve"),
+    "hosted": (HostedModel, "a tutor behind somebody else's endpoint"),
+    "baseline": (BaselineModel, "a trivial tutor"),
+    "weights": (WeightsOnly, "a base for training that is no tutor"),
+    "reward": (RewardModel, "a sequence classifier with one output: `weights` or `train`"),
+    "criteria": (CriteriaModel, "binary classifiers on MRBench's labels"),
+    "judge": (JudgeModel, "a model that answers, and rubric cards"),
+}
+
+
+def config_keys() -> str:
+    """The tables of config/README.md: every key, what it means, and what it is where it is left out."""
+    common, served = set(Model.model_fields), set(ServedModel.model_fields)
+    told: set[type[BaseModel]] = set()
+    parts = [
+        "## config.yaml",
+        *table(Config, {"models", "datasets"}, told),
+        "## models.yaml: one entry a model",
+        f"`engine` says what an entry is: {'; '.join(f'`{name}`, {what}' for name, (_, what) in ENGINES.items())}.",
+        "Every entry may have:",
+        *table(Model, set(), told),
+        "Engines `vllm` and `hosted` besides:",
+        *table(ServedModel, common, told),
+    ]
+    for name, (kind, what) in ENGINES.items():
+        known = common | (served if issubclass(kind, ServedModel) else set())
+        parts += [f"Engine `{name}`, {what}:", *table(kind, known, told)]
+    return "\n\n".join([*parts, "## datasets.yaml: one entry a source file", *table(Dataset, set(), told)])
+
+
+def table(model: type[BaseModel], without: set[str], told: set[type[BaseModel]]) -> list[str]:
+    """The keys of a model as a Markdown table, those of models within it by their whole path.
+
+    told: models whose keys stand in an earlier table; those of this one join them.
+    """
+    rows = [
+        f"| `{name}` | {words[0].upper()}{words[1:]} | {default} |".replace("  |", " |")
+        for name, words, default in keys_of(model, "", without, told)
+    ]
+    return ["\n".join(["| key | meaning | default |", "| --- | --- | --- |", *rows])]
+
+
+def keys_of(
+    model: type[BaseModel], prefix: str, without: set[str], told: set[type[BaseModel]]
+) -> Iterable[tuple[str, str, str]]:
+    """Each key with its meaning and its default as YAML writes it."""
+    for name, field in model.model_fields.items():
+        if name in without or name == "engine":
+            continue
+        default = field.get_default(call_default_factory=True, validated_data={})
+        if field.description:
+            plain = field.is_required() or isinstance(default, BaseModel)
+            yield f"{prefix}{name}", field.description, "" if plain else f"`{json.dumps(default)}`"
+        within = [kind.type for kind in kinds_of(field.annotation) if is_model(kind)]
+        shared: set[str] = set()
+        for one in within:
+            if one not in told:
+                told.add(one)
+                yield from keys_of(one, f"{prefix}{name}.", shared, told)
+            shared = shared | set(one.model_fields)
+
+
+def config_page() -> str:
+    """config/README.md with its tables made anew."""
+    text = CONFIG_PAGE.read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n\n{config_keys()}\n\n{END}{rest.split(END)[1]}"

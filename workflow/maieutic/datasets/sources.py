@@ -63,11 +63,11 @@ class Copy(Entry):
 class Dataset(Entry):
     """One source file of a benchmark, in its publisher's own format."""
 
-    title: str
-    licence: str
+    title: str = Field(description="name in the report")
+    licence: str = Field(description="of the data")
     format: Form = Field(description="json: one list; jsonl: one record a line; csv: with a head line; parquet")
     fields: list[str] = Field(description="Fields that every record must have")
-    published: Copy
+    published: Copy = Field(description="the benchmark's own file")
     demo: Copy | None = Field(None, description="Small file, written for this project")
     demo_format: Form | None = Field(None, description="Of the demo's file, where it is another")
     pictures: Pictures | None = Field(None, description="Where the records' pictures are; null: they have none")
