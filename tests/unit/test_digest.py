@@ -197,6 +197,16 @@ def test_each_module_decides_the_commands_that_use_it_and_no_other(module: str, 
     assert digests(**{module: commented}) == now
 
 
+def test_the_table_of_what_reruns_is_true() -> None:
+    page = Path("docs/architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z0-9_/]+)\.py` \| (.*) \|$", page, re.MULTILINE)
+    assert len(rows) >= 8
+    for path, told in rows:
+        module = path.replace("/", ".")
+        users = {name for name in commands() if any(one.module == module for one in closure_of(name))}
+        assert set(told.split(", ")) == users, path
+
+
 def test_a_silenced_parser_rereads_replies_and_asks_nobody(now: dict[str, str]) -> None:
     text = str(read_source("commands"))
     silent = text.replace('        return [Reading(None, None, "", refused)]\n', "        return []\n", 1)

@@ -158,6 +158,8 @@ EDITS = {
     "metric": ("workflow/maieutic/metrics.py", "\nMETRICS", "\nMETRICS: dict[str, Metric] = {}\nMETRICS", {"score_replies", *REPORT}),
     "style": ("workflow/maieutic/report/page.css", "}", "} /* changed */", REPORT),
     "prompt": ("resources/benchmarks/mathtutorbench/problem_solving.jinja", "", "Well: ", {"generate_replies_locally", "parse_replies", "score_replies", *SUMMARIES}),
+    "baseline tutors": ("workflow/maieutic/baselines.py", "SENTENCE_END.split(said)", "SENTENCE_END.split(said + '.')", {"generate_replies_locally", "parse_replies", "score_replies", *REPORT}),
+    "what served tutors alone use": ("workflow/maieutic/generate.py", "        return await converse_all", "        await asyncio.sleep(0)\n        return await converse_all", set()),
     "comment": ("workflow/maieutic/commands.py", "    refused = f", "    # so it was\n    refused = f", set()),
     "loader of another task": ("workflow/maieutic/datasets/tutorbench.py", "LEFT_OUT = ", "LEFT_OUT = None or ", REPORT),
 }  # fmt: skip
