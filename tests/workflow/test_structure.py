@@ -65,6 +65,19 @@ def test_commands_do_not_know_snakemake_and_heavy_libraries_load_late() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
+@pytest.mark.parametrize(
+    "module", ["settings", "judges.checks", "preflight", "uses", "records", "cli", "judges.judging"]
+)
+def test_what_only_checks_or_moves_records_loads_no_statistics(module: str) -> None:
+    """A second and more of CPU at every start of Snakemake, and of every job on a cluster."""
+    code = (
+        f"import sys, maieutic.{module}\n"
+        "print([name for name in ('sklearn', 'scipy', 'pandas', 'statsmodels', 'altair') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": "workflow"})
+    assert done.stdout == "[]\n", done.stdout + done.stderr
+
+
 def test_modules_that_the_serving_environment_runs_load_there() -> None:
     """What one environment's lock forgot must not be found by accident on a developer's machine."""
     serve = Path(".venv/serve/bin/python")

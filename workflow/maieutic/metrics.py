@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef, precision_score, recall_score
 
 Counts = npt.NDArray[np.float64]
 
@@ -37,6 +36,13 @@ class Metric(NamedTuple):
     value: Callable[[list[Graded]], float]
     counts: Callable[[list[Graded]], Counts]
     of_sums: Callable[[Counts], Counts]
+
+
+def scikit() -> Any:
+    """scikit-learn's metrics: a second to import, which commands that only name a metric need not pay."""
+    from sklearn import metrics
+
+    return metrics
 
 
 def share(part: Counts, whole: Counts) -> Counts:
@@ -101,7 +107,7 @@ def macro(sums: Counts) -> Counts:
 def macro_value(items: list[Graded]) -> float:
     """Macro F1 by scikit-learn over the true labels."""
     gold, said = coded_labels(items)
-    return float(f1_score(gold, said, labels=sorted(set(gold)), average="macro", zero_division=0))
+    return float(scikit().f1_score(gold, said, labels=sorted(set(gold)), average="macro", zero_division=0))
 
 
 def weighted(sums: Counts) -> Counts:
@@ -123,7 +129,9 @@ def number(item: Graded) -> float:
 def averaged_f1(average: str, of_sums: Callable[[Counts], Counts]) -> Metric:
     """F1 over several classes, averaged as scikit-learn names it."""
     return Metric(
-        lambda items: float(f1_score(*coded_labels(items), average=average, zero_division=0)), class_counts, of_sums
+        lambda items: float(scikit().f1_score(*coded_labels(items), average=average, zero_division=0)),
+        class_counts,
+        of_sums,
     )
 
 
@@ -246,26 +254,26 @@ def overall_of(general: Counts, principles: Counts) -> Counts:
 
 METRICS: dict[str, Metric] = {
     "accuracy": mean_of(right)._replace(
-        value=lambda items: float(accuracy_score([True] * len(items), [bool(item.correct) for item in items]))
+        value=lambda items: float(scikit().accuracy_score([True] * len(items), [bool(item.correct) for item in items]))
     ),
     "f1": Metric(
-        lambda items: float(f1_score(*labels(items), zero_division=0)),
+        lambda items: float(scikit().f1_score(*labels(items), zero_division=0)),
         binary_counts,
         lambda sums: share(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2]),
     ),
     "precision": Metric(
-        lambda items: float(precision_score(*labels(items), zero_division=0)),
+        lambda items: float(scikit().precision_score(*labels(items), zero_division=0)),
         binary_counts,
         lambda sums: share(sums[..., 0], sums[..., 0] + sums[..., 1]),
     ),
     "recall": Metric(
-        lambda items: float(recall_score(*labels(items), zero_division=0)),
+        lambda items: float(scikit().recall_score(*labels(items), zero_division=0)),
         binary_counts,
         lambda sums: share(sums[..., 0], sums[..., 0] + sums[..., 2]),
     ),
     # With one label an item, micro F1 is the share of right labels.
     "micro_f1": mean_of(right)._replace(
-        value=lambda items: float(f1_score(*coded_labels(items), average="micro", zero_division=0))
+        value=lambda items: float(scikit().f1_score(*coded_labels(items), average="micro", zero_division=0))
     ),
     "macro_f1": Metric(macro_value, class_counts, macro),
     "weighted_f1": averaged_f1("weighted", weighted),
@@ -274,7 +282,7 @@ METRICS: dict[str, Metric] = {
     "mean": mean_of(number),
     "mcc": Metric(
         lambda items: float(
-            matthews_corrcoef([bool(item.gold) for item in items], [bool(item.value) for item in items])
+            scikit().matthews_corrcoef([bool(item.gold) for item in items], [bool(item.value) for item in items])
         ),
         binary_counts,
         mcc,

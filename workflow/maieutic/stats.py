@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import bootstrap, norm
 
 Array = npt.NDArray[np.float64]
 LEVEL = 0.95
@@ -30,6 +29,8 @@ def normal_half_width(values: Sequence[float]) -> float | None:
     """
     if len(values) < 2:
         return None
+    from scipy.stats import norm
+
     return float(norm.ppf(0.5 + LEVEL / 2) * np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
@@ -78,6 +79,8 @@ def resampled(counts: Array, of_sums: Callable[[Array], Array], clusters: list[s
         places = flat + problems * np.arange(len(flat))[:, None]
         times = np.bincount(places.ravel(), minlength=problems * len(flat)).reshape(len(flat), problems)
         return of_sums((times @ sums).reshape(*drawn.shape[:-1], sums.shape[-1]))
+
+    from scipy.stats import bootstrap
 
     return bootstrap(
         (np.arange(len(sums)),),

@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import pearsonr, spearmanr
-from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score
 
 from maieutic.stats import LEVEL, Interval, clustered_draws
 
@@ -129,6 +127,8 @@ def pearson_value(said_codes: Sequence[float]) -> Callable[[list[int], list[int]
 
     def value(gold: list[int], said: list[int], labels: int) -> float:
         x, y = [PEOPLE[one] for one in gold], [said_codes[one] for one in said]
+        from scipy.stats import pearsonr
+
         return math.nan if constant(x) or constant(y) else float(pearsonr(x, y).statistic)
 
     return value
@@ -136,6 +136,8 @@ def pearson_value(said_codes: Sequence[float]) -> Callable[[list[int], list[int]
 
 def spearman_value(gold: list[int], said: list[int], labels: int) -> float:
     """Spearman's correlation by scipy. Places run from the best label, on both sides alike."""
+    from scipy.stats import spearmanr
+
     return math.nan if constant(gold) or constant(said) else float(spearmanr(gold, said).statistic)
 
 
@@ -145,6 +147,8 @@ def kappa_value(weights: str | None) -> Callable[[list[int], list[int], int], fl
     def value(gold: list[int], said: list[int], labels: int) -> float:
         if len({*gold, *said}) < 2:
             return math.nan
+        from sklearn.metrics import cohen_kappa_score
+
         return float(cohen_kappa_score(gold, said, labels=range(labels), weights=weights))
 
     return value
@@ -152,11 +156,15 @@ def kappa_value(weights: str | None) -> Callable[[list[int], list[int], int], fl
 
 def macro_f1_value(gold: list[int], said: list[int], labels: int) -> float:
     """Macro F1 by scikit-learn over all labels of the protocol; the place `labels` stands for what cannot be read."""
+    from sklearn.metrics import f1_score
+
     return float(f1_score(gold, said, labels=range(labels), average="macro", zero_division=0))
 
 
 def accuracy_value(gold: list[int], said: list[int], labels: int) -> float:
     """Accuracy by scikit-learn."""
+    from sklearn.metrics import accuracy_score
+
     return float(accuracy_score(gold, said))
 
 
@@ -258,6 +266,8 @@ def cohen(first: Sequence[object], second: Sequence[object]) -> float | None:
     """Cohen's kappa of two lists of labels; None where both know one label only."""
     if len({*first, *second}) < 2:
         return None
+    from sklearn.metrics import cohen_kappa_score
+
     return float(cohen_kappa_score(list(first), list(second)))
 
 

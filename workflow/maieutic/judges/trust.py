@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from maieutic.datasets.mrbench import DESIRED
 from maieutic.judges.agreement import MEASURES, Measured, Pairing, finite_interval, kappa_of, measure, tables_of
@@ -120,6 +119,8 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float |
     """Spearman's correlation, None where one side does not vary."""
     if len(set(first)) < 2 or len(set(second)) < 2:
         return None
+    from scipy.stats import spearmanr
+
     return float(spearmanr(first, second).statistic)
 
 
