@@ -125,13 +125,13 @@ def refusal(folder: Path, images: dict[str, str]) -> str:
     done = run(folder, configure(folder, images), "--sdm", "apptainer", **CAPABILITIES)
     assert done.returncode != 0 and "Traceback" not in done.stdout, done.stdout
     assert not (folder / "results/items").exists()
-    (line,) = [line for line in done.stdout.splitlines() if "Mend: " in line]
+    (line,) = [line for line in done.stdout.splitlines() if "Fix: " in line]
     return line
 
 
 def test_an_image_that_is_not_there(images: dict[str, str], bare: Path) -> None:
     line = refusal(bare, {**images, "driver": "containers/driver.sif"})
-    assert line == "containers.driver: containers/driver.sif is not there. Mend: containers/build driver"
+    assert line == "containers.driver: containers/driver.sif is not there. Fix: containers/build driver"
 
 
 def test_an_image_from_another_lock(images: dict[str, str], bare: Path) -> None:
@@ -139,7 +139,7 @@ def test_an_image_from_another_lock(images: dict[str, str], bare: Path) -> None:
     lock.write_text(lock.read_text(encoding="utf-8") + "# one more\n", encoding="utf-8")
     line = refusal(bare, images)
     assert f"{images['driver']} was built from lock " in line and "this checkout has " in line
-    assert line.endswith("Mend: containers/build driver")
+    assert line.endswith("Fix: containers/build driver")
 
 
 def test_a_file_that_is_no_image(images: dict[str, str], bare: Path) -> None:

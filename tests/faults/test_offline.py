@@ -86,4 +86,4 @@ def test_without_fetch_the_missing_network_is_one_clear_line(checkouts: Callable
     )
     log = (folder / "results/logs/fetch_dataset/gsm8k.log").read_text(encoding="utf-8")
     assert done.returncode != 0
-    assert "http://data.example/x.jsonl" in log and "Mend: " in log and "Traceback" not in log
+    assert "http://data.example/x.jsonl" in log and "Fix: " in log and "Traceback" not in log

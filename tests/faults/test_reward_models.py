@@ -247,7 +247,7 @@ def test_odd_models_are_refused_by_one_line(trained: Path, tiny: Path, preferenc
         "labels": preferences / "labels", "labels_out": tmp_path / "labelled.jsonl",
     }  # fmt: skip
     done = serve("score-pairs", weights=two, **given)
-    assert done.returncode == 2 and "models.m.weights: a reward model has one output, found 2. Mend:" in done.stdout
+    assert done.returncode == 2 and "models.m.weights: a reward model has one output, found 2. Fix:" in done.stdout
     pickle = tmp_path / "pickle"
     pickle.mkdir()
     (pickle / "pytorch_model.bin").write_bytes(b"\x80\x04never loaded")

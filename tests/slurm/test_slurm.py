@@ -146,10 +146,10 @@ def node_of(job: str) -> str:
 
 
 REFUSED = {
-    "unknown partition": (("--set-resources", "generate_replies:slurm_partition=gpus"), {}, "slurm_partition: 'gpus' is not a partition of this cluster. Mend: did you mean 'gpu'?"),
-    "longer than the partition allows": ((), {"needs": {**NEEDS, "runtime": 1500}}, f"models.{NAME}.needs.runtime: 1500 minutes, partition gpu ends jobs after 1440. Mend: "),
-    "more GPUs than a node has": ((), {"needs": {**NEEDS, "gpus": 2}}, f"models.{NAME}.needs.gpus: 2 needed on one node, the nodes of partition gpu have at most 1. Mend: "),
-    "no accounting database": (("--slurm-status-command", "sacct"), {}, "slurm-status-command: sacct, but this cluster keeps no accounting database. Mend: give --slurm-status-command squeue"),
+    "unknown partition": (("--set-resources", "generate_replies:slurm_partition=gpus"), {}, "slurm_partition: 'gpus' is not a partition of this cluster. Fix: did you mean 'gpu'?"),
+    "longer than the partition allows": ((), {"needs": {**NEEDS, "runtime": 1500}}, f"models.{NAME}.needs.runtime: 1500 minutes, partition gpu ends jobs after 1440. Fix: "),
+    "more GPUs than a node has": ((), {"needs": {**NEEDS, "gpus": 2}}, f"models.{NAME}.needs.gpus: 2 needed on one node, the nodes of partition gpu have at most 1. Fix: "),
+    "no accounting database": (("--slurm-status-command", "sacct"), {}, "slurm-status-command: sacct, but this cluster keeps no accounting database. Fix: give --slurm-status-command squeue"),
 }  # fmt: skip
 
 
@@ -167,7 +167,7 @@ def test_what_cannot_be_had_is_refused_before_anything_is_submitted(
 ) -> None:
     done = run(checkout, configure(checkout, smollm2, **model), *SITE, *flags)
     assert done.returncode != 0 and "Traceback" not in done.stdout
-    (line,) = [line for line in done.stdout.splitlines() if "Mend: " in line]
+    (line,) = [line for line in done.stdout.splitlines() if "Fix: " in line]
     assert expected in line
     assert not (checkout / "results/items").exists() and not SUBMITTED.findall(done.stdout)
 

@@ -101,7 +101,7 @@ def broken(tmp_path: Path, change: dict | None = None, **files: str) -> Path:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"stops": ["x"]}, r"stops: is not a known key\. Mend: did you mean 'stop'"),
+        ({"stops": ["x"]}, r"stops: is not a known key\. Fix: did you mean 'stop'"),
         ({"endpoint": "chats"}, "endpoint: input should be 'chat' or 'completions'"),
         ({"turns": []}, "turns: list should have at least 1 item"),
         ({"turns": ["nothing.jinja"]}, "there is no file nothing.jinja beside the card"),
@@ -121,9 +121,7 @@ def test_a_broken_card_is_refused_by_file_and_key(change: dict, expected: str, t
 
 def test_an_undefined_prompt_variable_is_refused_with_what_there_is(tmp_path: Path) -> None:
     path = broken(tmp_path, problem_solving__jinja="{{ shots }} {{ qestion }}")
-    with pytest.raises(
-        UserError, match=r"undefined prompt variable qestion. Mend: loader gsm8k_solving gives question"
-    ):
+    with pytest.raises(UserError, match=r"undefined prompt variable qestion. Fix: loader gsm8k_solving gives question"):
         check_variables(path, read_card(path), LOADERS["gsm8k_solving"].variables)
 
 

@@ -317,7 +317,7 @@ def test_a_failing_job_keeps_what_was_answered(key: None, tmp_path: Path) -> Non
 
     handler = scripted(script)
     with serving(handler) as address:
-        with pytest.raises(UserError, match=r"1 of 10 items stayed unanswered. Mend: run again: only these are asked"):
+        with pytest.raises(UserError, match=r"1 of 10 items stayed unanswered. Fix: run again: only these are asked"):
             drive(address, tmp_path, 10)
         assert not (tmp_path / "out.jsonl").exists()
         asked, broken = len(handler.requests), False

@@ -51,18 +51,18 @@ def test_what_can_be_had(job: Asked) -> None:
 
 
 REFUSED = [
-    (Asked("m", 0, 1, "gpus"), "slurm_partition: 'gpus' is not a partition of this cluster. Mend: did you mean 'gpu'?"),
+    (Asked("m", 0, 1, "gpus"), "slurm_partition: 'gpus' is not a partition of this cluster. Fix: did you mean 'gpu'?"),
     (
         Asked("m", 0, 1, "$(id)"),
         r"slurm_partition: '\$\(id\)' is not a partition.*known: 2024, cpu, gpu, mixed, shards",
     ),
     (
         Asked("m", 8, 1, "gpu"),
-        "models.m.needs.gpus: 8 needed on one node, the nodes of partition gpu have at most 4. Mend",
+        "models.m.needs.gpus: 8 needed on one node, the nodes of partition gpu have at most 4. Fix",
     ),
     (
         Asked("m", 1, 720, "gpu"),
-        "models.m.needs.runtime: 720 minutes, partition gpu ends jobs after 480. Mend: lower it",
+        "models.m.needs.runtime: 720 minutes, partition gpu ends jobs after 480. Fix: lower it",
     ),
 ]
 

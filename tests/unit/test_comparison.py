@@ -80,7 +80,7 @@ def test_every_key_of_the_shipped_registry_has_its_row() -> None:
 
 
 REFUSED = [
-    ({"paper": "GPT-4oo"}, r"models\.m\.paper: 'GPT-4oo' is not in any paper's table. Mend: did you mean 'GPT-4o"),
+    ({"paper": "GPT-4oo"}, r"models\.m\.paper: 'GPT-4oo' is not in any paper's table. Fix: did you mean 'GPT-4o"),
     ({"paper": "GPT-4o"}, r"models\.m\.paper: 'GPT-4o' is in the tables of .*say which one: paper: \{mathtutorbench: GPT-4o\}"),
     ({"paper": {"tutorbench": "GPT-5 (study)"}}, r"models\.m\.paper\.tutorbench: .*did you mean 'GPT-5 study mode'"),
     ({"paper": {"tutorbnch": "GPT-5"}}, r"models\.m\.paper\.tutorbnch: .*did you mean 'tutorbench'"),

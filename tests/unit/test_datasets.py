@@ -130,7 +130,7 @@ def test_a_damaged_source_is_refused_by_name(damage: object, expected: str, tmp_
     dataset = REGISTRY["gsm8k"]
     with pytest.raises(UserError, match=expected) as refusal:
         check_source(path, dataset, dataset.copy_of("gsm8k", "demo"), "test.jsonl")
-    assert "\n" not in str(refusal.value) and "Mend:" in str(refusal.value)
+    assert "\n" not in str(refusal.value) and "Fix:" in str(refusal.value)
 
 
 def test_a_truncated_json_list_and_bad_bytes_are_refused(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_truncated_json_list_and_bad_bytes_are_refused(tmp_path: Path) -> None
 def test_an_unpinned_dataset_refuses_to_run() -> None:
     entry = REGISTRY["gsm8k"].model_dump()
     entry["published"]["sha256"] = None
-    with pytest.raises(UserError, match=r"datasets.gsm8k.published: sha256 or records is null.*Mend: set both"):
+    with pytest.raises(UserError, match=r"datasets.gsm8k.published: sha256 or records is null.*Fix: set both"):
         Dataset.model_validate(entry).copy_of("gsm8k", "published")
 
 

@@ -132,8 +132,8 @@ def test_without_a_variable_they_are_all_of_this_machines(monkeypatch: pytest.Mo
 
 
 FEWER = {
-    "a machine without": ({}, "1 needed, this machine offers 0. Mend: lower needs.gpus, run it where"),
-    "a scheduler capped it": ({"CUDA_VISIBLE_DEVICES": "", "SLURM_JOB_ID": "7"}, "1 needed, SLURM job 7 was granted 0. Mend: raise"),
+    "a machine without": ({}, "1 needed, this machine offers 0. Fix: lower needs.gpus, run it where"),
+    "a scheduler capped it": ({"CUDA_VISIBLE_DEVICES": "", "SLURM_JOB_ID": "7"}, "1 needed, SLURM job 7 was granted 0. Fix: raise"),
 }  # fmt: skip
 
 

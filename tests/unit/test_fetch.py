@@ -57,7 +57,7 @@ def test_a_broken_download_goes_on_where_it_stopped(files: str, tmp_path: Path) 
 
 def test_what_an_earlier_run_left_is_continued(files: str, tmp_path: Path) -> None:
     out = tmp_path / "gsm8k.source"
-    with pytest.raises(UserError, match=r"no progress in 5 tries .*; 10 bytes are kept.*Mend: run again"):
+    with pytest.raises(UserError, match=r"no progress in 5 tries .*; 10 bytes are kept.*Fix: run again"):
         get(f"{files}/always-breaks", out)
     assert not out.exists()
     [part] = leftovers(out)
@@ -111,7 +111,7 @@ def test_files_that_are_already_there_take_the_same_way(tmp_path: Path) -> None:
     out = tmp_path / "gsm8k.source"
     fetch_dataset("gsm8k", dataset(None), "published", DEMO, DEMO, out)
     assert out.read_bytes() == BODY
-    with pytest.raises(UserError, match=r"nowhere/gsm8k/test.jsonl: the file is not there. Mend: mend data_dir"):
+    with pytest.raises(UserError, match=r"nowhere/gsm8k/test.jsonl: the file is not there. Fix: mend data_dir"):
         fetch_dataset("gsm8k", dataset(None), "published", Path("nowhere"), DEMO, tmp_path / "other")
     with pytest.raises(UserError, match=r"datasets.gsm8k.published.url: no address is known"):
         fetch_dataset("gsm8k", dataset(None), "published", None, DEMO, tmp_path / "other")

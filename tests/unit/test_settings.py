@@ -50,33 +50,33 @@ def test_the_shipped_configuration_is_right_and_adds_the_baselines() -> None:
 
 
 BAD = [
-    ("unknown key", "run/tutor", ["echo"], r"^run\.tutor: is not a known key\. Mend: did you mean 'tutors'\?"),
-    ("unknown top key", "edtion", "demo", r"^edtion: is not a known key\. Mend: did you mean 'edition'\?"),
+    ("unknown key", "run/tutor", ["echo"], r"^run\.tutor: is not a known key\. Fix: did you mean 'tutors'\?"),
+    ("unknown top key", "edtion", "demo", r"^edtion: is not a known key\. Fix: did you mean 'edition'\?"),
     ("missing key", "run/tutors", "-", r"^run\.tutors: is missing"),
     ("wrong type", "run/limit", "many", r"^run\.limit: input should be a valid integer.*found 'many'"),
     ("limit of zero", "run/limit", 0, r"^run\.limit: input should be greater than or equal to 1, found"),
-    ("unknown model", "run/tutors", ["smollm"], r"^run\.tutors\[0\]: 'smollm' is not in config/models\.yaml\. Mend: did you"),
+    ("unknown model", "run/tutors", ["smollm"], r"^run\.tutors\[0\]: 'smollm' is not in config/models\.yaml\. Fix: did you"),
     ("model twice", "run/tutors", ["echo", "echo"], r"^run\.tutors\[1\]: 'echo' is listed twice"),
     ("no model", "run/tutors", [], r"^run\.tutors: list should have at least 1 item"),
     ("unknown task", "run/tasks", ["mathtutorbench/mistake_locaton"], r"^run\.tasks\[0\].*did you mean 'mathtutorbench/mistake_location'"),
     ("unknown benchmark", "run/tasks", ["mathtutor"], r"^run\.tasks\[0\]: 'mathtutor' is not in resources/benchmarks"),
     ("path as task", "run/tasks", ["../../etc"], r"^run\.tasks\[0\]: '\.\./\.\./etc' is not in resources/benchmarks"),
     ("unknown protocol", "run/protocol", "papers", r"^run\.protocol: 'papers' is not in .*did you mean 'paper'"),
-    ("unpinned model", "run/tutors", ["llama-3.1-8b"], r"^models\.llama-3\.1-8b\.weights\.revision: .* no pinned commit\. Mend: look up"),
+    ("unpinned model", "run/tutors", ["llama-3.1-8b"], r"^models\.llama-3\.1-8b\.weights\.revision: .* no pinned commit\. Fix: look up"),
     ("unknown engine", "models/m", {"engine": "vlm"}, r"^models\.m: .*'vllm', 'hosted', 'baseline'"),
     ("unknown model key", "models/m", {**VLLM, "gpu": 1}, r"^models\.m\.gpu: is not a known key"),
-    ("unknown key of needs", "models/m", {**VLLM, "needs": {"gpu": 1}}, r"^models\.m\.needs\.gpu: is not a known key\. Mend: did you mean 'gpus'\?"),
+    ("unknown key of needs", "models/m", {**VLLM, "needs": {"gpu": 1}}, r"^models\.m\.needs\.gpu: is not a known key\. Fix: did you mean 'gpus'\?"),
     ("unknown key of weights", "models/m", {**VLLM, "weights": {"repo": "o/n", "revison": "c" * 40}}, r"^models\.m\.weights\.revison: .*did you mean 'revision'\?"),
     ("unknown key of packaged weights", "models/m", {**VLLM, "weights": {"package": "p", "fil": "f"}}, r"^models\.m\.weights\.(fil: .*did you mean 'file'|version: is missing|file: is missing)"),
     ("unknown key of training", "models/demo-reward-model/train/epoch", 2, r"^models\.demo-reward-model\.train\.epoch: .*did you mean 'epochs'\?"),
     ("unknown key of a filter", "run/difficulty", {"belw": 0.5}, r"^run\.difficulty\.belw: .*did you mean 'below'\?"),
     ("unknown key of a file", "datasets/gsm8k/published/sha265", "0", r"^datasets\.gsm8k\.published\.sha265: .*did you mean 'sha256'\?"),
     ("unknown key of the hub", "datasets/tutorbench/published/hub/revison", "0", r"^datasets\.tutorbench\.published\.hub\.revison: .*did you mean 'revision'\?"),
-    ("two unknown keys", "run", {"tutor": [], "tasks": ["mrbench"], "tutors": ["echo"], "limits": 3}, r"^run\.tutor: is not a known key \(so is run\.limits\)\. Mend: did you mean 'tutors'\? did you mean 'limit'\?"),
-    ("nothing near", "run/zzz", 1, r"^run\.zzz: is not a known key\. Mend: known: .*tutors"),
-    ("misspelt engine", "models/m", {"engin": "vllm"}, r"^models\.m: does not say its engine\. Mend: did you mean 'engine' by 'engin'\? Set engine to one of baseline, .*vllm"),
-    ("no engine", "models/m", {"weights": {"path": "x"}}, r"^models\.m: does not say its engine\. Mend: Set engine to one of"),
-    ("unquoted yes", "models/m", {**VLLM, "label": True}, r"^models\.m\.label: .*found 'True'\. Mend: put it in quotes: unquoted, YAML reads yes, on or true as true"),
+    ("two unknown keys", "run", {"tutor": [], "tasks": ["mrbench"], "tutors": ["echo"], "limits": 3}, r"^run\.tutor: is not a known key \(so is run\.limits\)\. Fix: did you mean 'tutors'\? did you mean 'limit'\?"),
+    ("nothing near", "run/zzz", 1, r"^run\.zzz: is not a known key\. Fix: known: .*tutors"),
+    ("misspelt engine", "models/m", {"engin": "vllm"}, r"^models\.m: does not say its engine\. Fix: did you mean 'engine' by 'engin'\? Set engine to one of baseline, .*vllm"),
+    ("no engine", "models/m", {"weights": {"path": "x"}}, r"^models\.m: does not say its engine\. Fix: Set engine to one of"),
+    ("unquoted yes", "models/m", {**VLLM, "label": True}, r"^models\.m\.label: .*found 'True'\. Fix: put it in quotes: unquoted, YAML reads yes, on or true as true"),
     ("branch as revision", "models/m", {**VLLM, "weights": {"repo": "o/n", "revision": "main"}}, r"^models\.m\.weights\.revision: string should match pattern"),
     ("two sources", "models/m", {**VLLM, "weights": {"repo": "o/n", "path": "x"}}, r"^models\.m\.weights: .*either 'repo' with 'revision', or 'path'"),
     ("code without a commit", "models/m", {**VLLM, "weights": {"path": "x"}, "trust_remote_code": True}, r"only a pinned commit may run code"),
@@ -94,7 +94,7 @@ BAD = [
     ("unpinned reward model", "run/reward_models", ["pedagogical-rm-1.5b"], r"^models\.pedagogical-rm-1\.5b\.weights\.revision: .* has no pinned commit"),
     ("unpinned base", "models/demo-reward-model/train/base", "llama-3.2-3b", r"^models\.llama-3\.2-3b\.weights\.revision: .* has no pinned commit"),
     ("hosted base", "models/demo-reward-model/train/base", "gpt-4o-mini", r"^models\.demo-reward-model\.train\.base: 'gpt-4o-mini' is no base"),
-    ("unknown source", "models/demo-reward-model/train/mix", {"mrbanch": 1}, r"'mrbanch' is not in rewards/pairs\.py\. Mend: did you mean 'mrbench'"),
+    ("unknown source", "models/demo-reward-model/train/mix", {"mrbanch": 1}, r"'mrbanch' is not in rewards/pairs\.py\. Fix: did you mean 'mrbench'"),
     ("test pairs to learn from", "models/demo-reward-model/train/mix", {"bridge": 1}, r"^models\.demo-reward-model: bridge holds the test pairs"),
     ("more than all", "models/demo-reward-model/train/mix", {"mrbench": 1.5}, r"^models\.demo-reward-model\.train: .*mix\.mrbench is a share"),
     ("odd batch", "models/demo-reward-model/train/micro_batch", 3, r"^models\.demo-reward-model\.train: .*micro_batch must divide batch_size"),
@@ -140,7 +140,7 @@ def test_a_fault_is_one_clear_line(path: str, value: Any, expected: str) -> None
         config["run"]["tasks"] = ["tutorbench/text", "tutorbench/multimodal"]
     with pytest.raises(UserError, match=expected) as fault:
         check_config(config)
-    assert "\n" not in str(fault.value) and ". Mend: " in str(fault.value)
+    assert "\n" not in str(fault.value) and ". Fix: " in str(fault.value)
 
 
 def test_a_tutor_that_sees_nothing_is_in_no_batch_of_tasks_with_pictures() -> None:

@@ -76,7 +76,7 @@ def test_a_profile_of_the_users_own_beside_ours(checkout: Path, tmp_path: Path) 
 def refusal(said: str) -> str:
     """The one line that says what is wrong and what to do."""
     assert "Traceback" not in said
-    (line,) = [line for line in said.splitlines() if "Mend: " in line]
+    (line,) = [line for line in said.splitlines() if "Fix: " in line]
     return line
 
 
@@ -84,7 +84,7 @@ def refusal(said: str) -> str:
 def test_more_gpus_than_the_profile_has(name: str, checkout: Path) -> None:
     done = run(checkout, big(checkout), "--resources", f"{name}=2")
     assert done.returncode != 0
-    assert refusal(done.stdout).startswith("models.big.needs.gpus: 4 needed, the profile's total is 2. Mend: raise")
+    assert refusal(done.stdout).startswith("models.big.needs.gpus: 4 needed, the profile's total is 2. Fix: raise")
     assert not (checkout / "results/items").exists()
 
 
@@ -97,7 +97,7 @@ def test_no_sbatch_on_the_path(checkout: Path, tmp_path: Path) -> None:
     path = os.pathsep.join([str(programs), str(SNAKEMAKE.parent)])
     done = run(checkout, big(checkout, 1), "--profile", "slurm", PATH=path)
     assert done.returncode != 0
-    assert refusal(done.stdout).startswith("executor: slurm: there is no sbatch on the PATH. Mend: run it on the")
+    assert refusal(done.stdout).startswith("executor: slurm: there is no sbatch on the PATH. Fix: run it on the")
     assert not (checkout / "results/items").exists()
 
 
@@ -108,5 +108,5 @@ def test_fewer_gpus_than_needed_ends_the_job_before_its_server(checkout: Path) -
     done = run(checkout, config, CUDA_VISIBLE_DEVICES="0", SLURM_JOB_ID="77")
     assert done.returncode != 0
     log = (checkout / "results/logs/generate_replies/mathtutorbench/big.log").read_text(encoding="utf-8")
-    assert "models.big.needs.gpus: 4 needed, SLURM job 77 was granted 1. Mend: " in log
+    assert "models.big.needs.gpus: 4 needed, SLURM job 77 was granted 1. Fix: " in log
     assert not (checkout / "results/logs/serve").exists()

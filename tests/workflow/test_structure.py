@@ -208,8 +208,8 @@ def test_deleted_replies_are_made_again(solved: Path, copied: Callable[[Path], P
 
 
 FAULTS = {
-    "unknown key": ({"run": {"tutor": ["echo"]}}, "run.tutor: is not a known key. Mend: did you mean 'tutors'?"),
-    "unknown model": ({"run": {"tutors": ["ech"]}}, "run.tutors[0]: 'ech' is not in config/models.yaml. Mend: did you mean 'echo'?"),
+    "unknown key": ({"run": {"tutor": ["echo"]}}, "run.tutor: is not a known key. Fix: did you mean 'tutors'?"),
+    "unknown model": ({"run": {"tutors": ["ech"]}}, "run.tutors[0]: 'ech' is not in config/models.yaml. Fix: did you mean 'echo'?"),
     "command as name": ({"models": {"$(touch pwned)": {"engine": "baseline", "tutor": "echo"}}}, "models.'$(touch pwned)': a name has"),
     "path as name": ({"models": {"../up": {"engine": "baseline", "tutor": "echo"}}}, "models.'../up': a name has"),
     "unpinned": ({"run": {"tutors": ["llama-3.1-8b"]}}, "models.llama-3.1-8b.weights.revision: meta-llama/Llama-3.1-8B-Instruct has no pinned commit"),
@@ -220,15 +220,15 @@ FAULTS = {
 def test_a_fault_stops_the_run_before_any_work(config: dict, expected: str, checkout: Path) -> None:
     done = run(checkout, overlay(checkout, config))
     assert done.returncode != 0
-    lines = [line for line in done.stdout.splitlines() if ": " in line and "Mend: " in line]
+    lines = [line for line in done.stdout.splitlines() if ": " in line and "Fix: " in line]
     assert len(lines) == 1 and expected in lines[0], done.stdout
     assert "Traceback" not in done.stdout
     assert not (checkout / "results").exists() and not (checkout / "pwned").exists()
 
 
 HOSTED_FAULTS = {
-    "key not set": ({"key_env": "MISSING_KEY"}, "models.far.key_env: the environment variable MISSING_KEY is not set. Mend: export"),
-    "endpoint down": ({}, "models.far.base_url: http://127.0.0.1:9/v1 does not answer (ConnectError). Mend: start the server"),
+    "key not set": ({"key_env": "MISSING_KEY"}, "models.far.key_env: the environment variable MISSING_KEY is not set. Fix: export"),
+    "endpoint down": ({}, "models.far.base_url: http://127.0.0.1:9/v1 does not answer (ConnectError). Fix: start the server"),
 }  # fmt: skip
 
 
@@ -246,7 +246,7 @@ def test_an_endpoint_that_cannot_be_asked_stops_the_run_before_any_work(
 def test_a_missing_serving_environment_stops_the_run_before_any_work(checkout: Path) -> None:
     done = run(checkout, overlay(checkout, {"interpreters": {"serve": "nowhere/python"}}))
     assert done.returncode != 0
-    assert "interpreters.serve: nowhere/python is not there, and smollm2-135m needs it. Mend: make env" in done.stdout
+    assert "interpreters.serve: nowhere/python is not there, and smollm2-135m needs it. Fix: make env" in done.stdout
     assert not any((checkout / "results").glob("[!.]*")), "nothing was fetched"
 
 
@@ -255,7 +255,7 @@ def test_a_broken_card_stops_the_run_with_the_prompts_name(checkout: Path) -> No
     done = run(checkout)
     assert done.returncode != 0 and not (checkout / "results").exists()
     assert (
-        "problem_solving.jinja: undefined prompt variable qestion. Mend: loader gsm8k_solving gives question"
+        "problem_solving.jinja: undefined prompt variable qestion. Fix: loader gsm8k_solving gives question"
         in done.stdout
     )
 

@@ -85,8 +85,8 @@ def told(numbered: list[tuple[int, Item]]) -> list[Item]:
     ]
     if found:
         log.warning(
-            "%s: %d criteria have a weight that contradicts their severity, the first %s: the weight is obeyed. Mend "
-            "the record's RUBRICS if the severity is right",
+            "%s: %d criteria have a weight that contradicts their severity, the first %s: the weight is obeyed. Fix: "
+            "mend the record's RUBRICS if the severity is right",
             *(items[0].task, len(found), found[0]),
         )
     return items
