@@ -231,6 +231,8 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_one_changed_word_of_a_prompt_marks_its_task_and_no_other(edited: Path) -> None:
     tasks = ["mathtutorbench/problem_solving", "mathtutorbench/socratic_questioning"]
     before = record(configuration(tasks=tasks), Code(commit=None))
+    assert before.versions["resources/benchmarks/mathtutorbench/problem_solving.yaml"] >= 1
+    assert set(before.versions) < set(before.files)
     assert before.differs == {} and before.files["resources/benchmarks/mathtutorbench/problem_solving.yaml"]
     config = configuration(tasks=tasks)
     card = next(loaded for path, loaded in config.cards.items() if path.stem == "problem_solving")

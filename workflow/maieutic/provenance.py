@@ -56,14 +56,15 @@ class Code(BaseModel):
 class Provenance(BaseModel):
     """What a run was made of.
 
-    files: SHA-256 by path; data: SHA-256 or the hub's commit of each source file, by dataset; differs: those of both
-    that are not as shipped, each with what is different about it.
+    files: SHA-256 by path; versions: of cards and rubrics by path; data: SHA-256 or the hub's commit of each source
+    file, by dataset; differs: those of files and data that are not as shipped, each with what is different about it.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     code: Code
     files: dict[str, str]
+    versions: dict[str, int] = {}
     data: dict[str, str]
     differs: dict[str, str]
 
@@ -178,7 +179,16 @@ def record(config: Config, code: Code) -> Provenance:
         kept = known["data"].get(data_name(name, config.edition))
         if kept != pin:
             differs[data_name(name, config.edition)] = "another file" if kept else "not shipped"
-    return Provenance(code=code, files=files, data=data, differs=differs)
+    return Provenance(code=code, files=files, versions=versions_of(config), data=data, differs=differs)
+
+
+def versions_of(config: Config) -> dict[str, int]:
+    """The versions of a run's cards and rubrics, by their files: raised whenever results change their meaning."""
+    found = {str(path): loaded.card.version for path, loaded in config.cards.items()}
+    named = dict.fromkeys(
+        rubric for name in (*config.run.judges, *config.run.taggers) for rubric in rubrics_of(config, name)
+    )
+    return found | {str(rubrics.rubric_path(name)): rubrics.read_rubric(name).rubric.version for name in named}
 
 
 def copy_of(dataset: Dataset, edition: Edition) -> Copy | None:

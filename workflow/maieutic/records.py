@@ -266,6 +266,7 @@ class Score(Record):
     and there is no reply to grade; unreadable: of n, those whose reply cannot be read and counts as wrong. `grader`
     names the reward model or judge that the number rests on; None: a parser. `normal` is half the width of the normal
     95 % interval, 1.96 sd / sqrt(n), as some papers print it.
+    version: of the task's card; None for a number of several tasks, or of a grader.
     floor, ceiling, paper and changed are filled in by the report; changed: a card, prompt, rubric or source file behind
     the number is not as shipped.
     """
@@ -283,6 +284,7 @@ class Score(Record):
     missing: int
     clusters: int
     unreadable: int = 0
+    version: int | None = None
     normal: float | None = None
     floor: float | None = None
     ceiling: float | None = None

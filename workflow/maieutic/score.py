@@ -233,6 +233,7 @@ def score_metric(
         n=found.counted - found.missing,
         missing=found.missing,
         unreadable=found.unreadable,
+        version=card.version,
         clusters=len(set(clusters)),
     )
 

@@ -21,7 +21,7 @@ from maieutic.score import all_metrics
 from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, protocol_of, tutors_of, tutors_on
 
 DIGITS = 6
-OF_THE_REPORT = {"headline", "floor", "ceiling", "paper", "changed"}  # which a number of a grader has not
+OF_THE_REPORT = {"headline", "version", "floor", "ceiling", "paper", "changed"}  # which a number of a grader has not
 NUMBERS = (
     "value",
     "low",
@@ -198,7 +198,7 @@ def score_table(config: Config, scores: dict[str, list[Score]]) -> pd.DataFrame:
     first = ["benchmark", "task", "model", "label", "group", "baseline"]
     columns = [*first, *(name for name in Score.model_fields if name not in first)]
     columns.insert(columns.index("unreadable") + 1, "readable")
-    table = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(NUMBERS, float))
+    table = pd.DataFrame(rows, columns=columns).astype({**dict.fromkeys(NUMBERS, float), "version": "Int64"})
     return table.round(DIGITS).map(safe_cell)
 
 
