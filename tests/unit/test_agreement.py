@@ -29,7 +29,7 @@ from maieutic.judges.trust import (
     pairings_of,
     said_by,
 )
-from maieutic.judges.validation import check_unreadable, correct_by_people, validate_judge
+from maieutic.judges.validation import CheckJudges, check_judges, correct_by_people, validate_judge
 from maieutic.records import Judgement, Label, Pair, Score, Verdict, read_records, write_records
 from maieutic.report.mrbench import attainable, cell_notes, printed_tables
 from scipy.stats import pearsonr, spearmanr
@@ -515,7 +515,11 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
     assert abs(theirs["GPT4", "mrbench:ppi_half/Coherence"] - theirs["GPT4", "mrbench:damr/Coherence/all"]) < 0.05
     on_pairs = {one["metric"]: one["value"] for one in json.loads((tmp_path / "on_pairs.json").read_text())}
     assert on_pairs["pair_accuracy/r"] == 1.0 and on_pairs["flip_rate/r"] == 0.0
-    check_unreadable({"j": [tmp_path / "told.jsonl"]}, {"j": 0.0}, tmp_path / "ok.json")
+    check_judges(
+        job=CheckJudges(judges=["j"], limits={"j": 0.0}),
+        judgements=[tmp_path / "told.jsonl"],
+        out=tmp_path / "ok.json",
+    )
     assert len(read_records(tmp_path / "told.jsonl", Judgement)) == len(told)
     assert set(LABEL_SOURCES) >= {"mrbench", "mrbench_v2", "mrbench_v3"}
     assert corrected_rates("j", {}, {}, "ppi", FEW) == []

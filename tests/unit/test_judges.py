@@ -20,7 +20,7 @@ from maieutic.judges.cases import Case, consistent, messages_of, questions_of
 from maieutic.judges.fencing import fenced, visible
 from maieutic.judges.judging import Panel, run_judge
 from maieutic.judges.rubrics import RUBRICS, Criterion, LoadedRubric, Rubric, check_rubric_variables, read_rubric
-from maieutic.judges.validation import check_unreadable
+from maieutic.judges.validation import CheckJudges, check_judges
 from maieutic.models import HostedModel, JudgeModel
 from maieutic.records import Judgement, Verdict, read_records, write_records
 
@@ -297,10 +297,11 @@ def test_a_judge_may_answer_anything(tmp_path: Path) -> None:
         told = judge(tmp_path, address, work)
     assert [one.verdicts[0].value for one in told] == [None, "Yes", None, None, None, "No"]
     assert max(len(one.raw) for one in told) < 25_000 and told[0].raw == "prose"
+    strict, loose = (CheckJudges(judges=["judge"], limits={"judge": limit}) for limit in (0.05, 0.7))
     with pytest.raises(UserError, match=r"judge \(4 of 6, 5.0% allowed\)"):
-        check_unreadable({"judge": [tmp_path / "out.jsonl"]}, {"judge": 0.05}, tmp_path / "judges.json")
+        check_judges(job=strict, judgements=[tmp_path / "out.jsonl"], out=tmp_path / "judges.json")
     assert not (tmp_path / "judges.json").exists()
-    check_unreadable({"judge": [tmp_path / "out.jsonl"]}, {"judge": 0.7}, tmp_path / "judges.json")
+    check_judges(job=loose, judgements=[tmp_path / "out.jsonl"], out=tmp_path / "judges.json")
     assert json.loads((tmp_path / "judges.json").read_text())["judge"]["unreadable"] == 4
 
 
@@ -400,7 +401,7 @@ def test_nothing_is_asked_twice_and_a_schema_is_sent_where_it_is_offered(tmp_pat
     schema = sent[0]["response_format"]["json_schema"]["schema"]
     assert schema == schema_of(loaded.rubric, loaded.rubric.criteria)
     assert set(schema["required"]) == set(LABELS) and "response_format" not in sent[-1]
-    grades = {(one.id, one.criterion): one for one in grades_by_judge(first, "tutor") if one.grader == "judge/robust"}
+    grades = {(one.id, one.criterion): one for one in grades_by_judge("j", first, "tutor") if one.scoring == "robust"}
     share = 7 / 8  # every first label is the desired one but that of revealing
     assert grades["3", DESIRED_SHARE].value == share and grades["3", "Revealing_of_the_Answer"].correct is False
 
@@ -429,7 +430,7 @@ def test_a_refused_question_has_no_verdict_and_a_grade_says_so(tmp_path: Path) -
         told = judge(tmp_path, address, [(loaded, case("x" * 50_000))])
     assert {one.value for one in told[0].verdicts} == {None}
     assert "refused: 400" in (told[0].verdicts[0].why_none or "")
-    assert {grade.value for grade in grades_by_judge(told, "tutor")} == {None}
+    assert {grade.value for grade in grades_by_judge("j", told, "tutor")} == {None}
 
 
 def test_a_judge_that_is_asked_again_has_its_later_answer(tmp_path: Path) -> None:
@@ -439,5 +440,5 @@ def test_a_judge_that_is_asked_again_has_its_later_answer(tmp_path: Path) -> Non
         Judgement(**common, verdicts=[Verdict(criterion="Coherence", value=None, why_none="left out")]),
     ]
     write_records(tmp_path / "x.jsonl", said)
-    grades = {one.criterion: one.value for one in grades_by_judge(said, "m")}
+    grades = {one.criterion: one.value for one in grades_by_judge("j", said, "m")}
     assert grades == {DESIRED_SHARE: None, "Actionability": "Yes", "Coherence": None}

@@ -40,7 +40,7 @@ from maieutic.metrics import METRICS, Graded, mr_of, overall_of
 from maieutic.models import HostedModel, JudgeModel
 from maieutic.records import Item, Judgement, Reply, Turn, Verdict, read_records, write_records
 from maieutic.report.kmpbench import DELTA, DETECTION, DIALOGUE, SKILLS, paper_rows, printed_tables
-from maieutic.score import score_task
+from maieutic.score import index_of, score_task
 from sklearn.metrics import matthews_corrcoef
 
 FOLDER = CARDS / "kmpbench"
@@ -184,7 +184,7 @@ def reply(item: Item, *texts: str, model: str = "m", key: str = "k") -> Reply:
 def test_what_cannot_be_read_is_missing_or_wrong_by_scoring() -> None:
     said = reply(ec_item(), "Hm.", "The answer is \\boxed{2}.")
     found = {
-        (one.grader, one.criterion): one
+        (f"{one.kind}/{one.scoring}", one.criterion): one
         for name in ("error_detection", "correction")
         for one in grades_of(name, ec_item(), said)
     }
@@ -197,15 +197,11 @@ def test_what_cannot_be_read_is_missing_or_wrong_by_scoring() -> None:
 def test_a_false_alarm_is_wrong_even_without_a_place() -> None:
     said = reply(ec_item(0), "<correctness>no</correctness><error_step_num>several</error_step_num>", "2")
     found = {
-        one.criterion: one.correct
-        for one in grades_of("error_detection", ec_item(0), said)
-        if one.grader.endswith("robust")
+        one.criterion: one.correct for one in grades_of("error_detection", ec_item(0), said) if one.scoring == "robust"
     }
     assert found == {"verdict": False, "step": False}
     vague = {
-        one.criterion: one.correct
-        for one in grades_of("error_detection", ec_item(2), said)
-        if one.grader.endswith("robust")
+        one.criterion: one.correct for one in grades_of("error_detection", ec_item(2), said) if one.scoring == "robust"
     }
     assert vague == {"verdict": True, "step": None}
 
@@ -215,13 +211,13 @@ def test_what_was_said_before_a_refusal_counts() -> None:
     item = kmp.asked("i", "fqa", seed, [kmp.Posed("q", "s", "2"), kmp.Posed("r", "s", "3")])
     said = reply(item, "\\boxed{1}", "\\boxed{2}", "").model_copy(update={"error": "400: too long"})
     for scoring in ("robust", "paper_compat"):
-        found = {one.criterion: one for one in grades_of("round_answers", item, said) if one.grader.endswith(scoring)}
+        found = {one.criterion: one for one in grades_of("round_answers", item, said) if one.scoring == scoring}
         assert [found[f"round_{n}"].correct for n in (1, 2, 3)] == [True, True, None]
         assert found["round_3"].why_none == "refused: 400: too long"
     card = read_card(FOLDER / "fqa.yaml").card
     scores = {
         one.metric: one
-        for one in score_task(card, "m", [item], grades_of("round_answers", item, said), {}, 100, 1)
+        for one in score_task(card, "m", [item], index_of(grades_of("round_answers", item, said)), 100, 1)
         if one.scoring == "robust"
     }
     last = scores["final_round"]
@@ -485,10 +481,10 @@ def test_both_places_of_the_reference_make_a_tie_of_a_judge_that_sees_the_place(
     assert [verdict.criterion for verdict in fixed.verdicts] == [
         *(f"Universal_{n}" for n in range(1, 5)), *(f"Questioning_{n}" for n in range(1, 4)), "overall",
     ]  # fmt: skip
-    found = {grade.criterion: grade for grade in grades_by_judge(both, "m") if grade.grader == "judge/robust"}
+    found = {grade.criterion: grade for grade in grades_by_judge("j", both, "m") if grade.scoring == "robust"}
     assert found["overall"].value == "tie" and found["overall"].correct is False
     assert found["general"].value == 0 and found["questioning"].value == 0 and found[SAME_IN_BOTH].value == 0
-    alone = {grade.criterion: grade for grade in grades_by_judge(one, "m") if grade.grader == "judge/robust"}
+    alone = {grade.criterion: grade for grade in grades_by_judge("j", one, "m") if grade.scoring == "robust"}
     assert alone["general"].value == 1 and alone["questioning"].value == 1 and alone[DESIRED_SHARE].value == 1
     assert "challenge" not in alone, "a principle that is not targeted is not judged"
 
@@ -504,7 +500,7 @@ def test_a_lost_reply_is_asked_about_again_in_the_same_job(tmp_path: Path) -> No
         said = judged(tmp_path, address, "kmp_dialogue", item, reply(item, "Well."))
     assert [one.rubric for one in said] == ["kmp_dialogue", "kmp_error_types"]
     assert said[1].verdicts[0].value == "Factual Error" and said[1].model == "m"
-    grades = grades_by_judge(said, "m")
+    grades = grades_by_judge("j", said, "m")
     assert any(one.criterion == "error_type" and one.value == "Factual Error" and one.correct is None for one in grades)
     assert sum(one.criterion == DESIRED_SHARE for one in grades) == 2, "a type is no share of desired verdicts"
 
@@ -575,7 +571,7 @@ def test_a_checklist_fails_by_default_and_its_rounds_are_apart(tmp_path: Path) -
         said = judged(tmp_path, address, "kmp_similar_problems", GEN, reply(GEN, GOOD, GOOD))
     prompt = prompt_of(handler.requests[0][2])
     assert prompt.index("First Similar Problem and Solution") < prompt.index("Second Similar Problem and Solution")
-    found = {grade.criterion: grade.value for grade in grades_by_judge(said, "m") if grade.grader == "judge/robust"}
+    found = {grade.criterion: grade.value for grade in grades_by_judge("j", said, "m") if grade.scoring == "robust"}
     assert (found["first"], found["second"], found["first_similarity"]) == (0, 0.5, False)
 
 
@@ -617,8 +613,8 @@ def test_scores_join_parsers_and_judge() -> None:
             Verdict(criterion="error_reason", value="correct" if item.reference["step"] == 1 else "incorrect")])
         for item in items if item.reference["incorrect"]
     ]  # fmt: skip
-    graded = {"judge": {"j": grades_by_judge(reasons, "m")}}
-    found = {one.metric: one for one in score_task(card, "m", items, parsed, graded, 100, 1) if one.scoring == "robust"}
+    index = index_of([*parsed, *grades_by_judge("j", reasons, "m")])
+    found = {one.metric: one for one in score_task(card, "m", items, index, 100, 1) if one.scoring == "robust"}
     assert found["mr_score"].value == pytest.approx(0.2 + 0.3 + 0.5 / 2) and found["mr_score"].headline
     assert (found["task1_mcc"].value, found["task2_step"].value, found["task3_reason"].value) == (1, 1, 0.5)
     assert found["mr_score"].grader == "j" and found["f1"].grader is None and found["f1"].value == 1
@@ -626,17 +622,17 @@ def test_scores_join_parsers_and_judge() -> None:
         one.model_copy(update={"verdicts": [Verdict(criterion="error_reason", value=None, why_none="cut")]})
         for one in reasons[:1]
     ]
-    again = score_task(
-        card, "m", items, parsed, {"judge": {"j": grades_by_judge([*broken, *reasons[1:]], "m")}}, 100, 1
-    )
+    index_again = index_of([*parsed, *grades_by_judge("j", [*broken, *reasons[1:]], "m")])
+    again = score_task(card, "m", items, index_again, 100, 1)
     score = next(one for one in again if one.metric == "mr_score" and one.scoring == "robust")
     assert (score.n, score.missing) == (5, 1), "an unreadable reason is missing, never wrong"
     assert score.value == pytest.approx(0.2 + 0.3 + 0.5 * 1 / 3), "the others stand for it"
     silent = [one.model_copy(update={"verdicts": broken[0].verdicts}) for one in reasons]
-    again = score_task(card, "m", items, parsed, {"judge": {"j": grades_by_judge(silent, "m")}}, 100, 1)
+    again = score_task(card, "m", items, index_of([*parsed, *grades_by_judge("j", silent, "m")]), 100, 1)
     assert next(one for one in again if one.metric == "mr_score" and one.scoring == "robust").value is None
-    graded = {"judge": {"of dialogues": [], "j": grades_by_judge(reasons, "m")}}
-    heads = [one for one in score_task(card, "m", items, parsed, graded, 100, 1, ["j"]) if one.metric == "mr_score"]
+    elsewhere = [one.model_copy(update={"task": "dialogue"}) for one in grades_by_judge("of dialogues", reasons, "m")]
+    index = index_of([*elsewhere, *parsed, *grades_by_judge("j", reasons, "m")])
+    heads = [one for one in score_task(card, "m", items, index, 100, 1, ["j"]) if one.metric == "mr_score"]
     assert {(one.grader, one.headline) for one in heads} == {("j", True)}, "a judge of other tasks says nothing of this"
 
 

@@ -14,7 +14,7 @@ from maieutic.datasets import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.metrics import METRICS, Graded
 from maieutic.records import Item, Reply, Score, Turn
-from maieutic.score import score_task
+from maieutic.score import index_of, score_task
 from maieutic.stats import clustered_interval
 
 RNG = np.random.default_rng(7)
@@ -92,7 +92,7 @@ def scores_of(task: str, tutor: str, data: Path) -> dict[tuple[str, str], Score]
         for grader in card.graders
         for grade in grades_of(grader, item, reply(item, LATE.get(tutor) or TUTORS[tutor]))
     ]
-    found = score_task(card, tutor, items, grades, {}, resamples=100, seed=1)
+    found = score_task(card, tutor, items, index_of(grades), resamples=100, seed=1)
     return {(score.metric, score.scoring): score for score in found}
 
 
@@ -142,7 +142,7 @@ def test_a_refused_reply_is_wrong_as_an_unreadable_one_is_and_the_released_code_
     grades = [grade for item, one in zip(items, replies, strict=True) for grade in grades_of("answer", item, one)]
     found = {
         (one.metric, one.scoring): (one.value, one.n, one.missing, one.unreadable, one.readable)
-        for one in score_task(card, "m", items, grades, {}, 100, 1)
+        for one in score_task(card, "m", items, index_of(grades), 100, 1)
     }
     assert found == {
         ("accuracy", "paper_compat"): (pytest.approx(1 / 3), 3, 1, 1, 0.5),

@@ -154,7 +154,7 @@ def test_a_step_of_many_digits_is_what_python_reads() -> None:
     [crash] = GRADERS["step"](item(step=2), "1" * 5000, "paper_compat")
     assert crash.value is None and "the released code fails" in str(crash.why_none)
     assert robust_step("1" * 5000) is None
-    huge = Grade(id="i", task="t", grader="step/paper_compat", value=10**40, correct=False, raw="")
+    huge = Grade(id="i", task="t", kind="step", scoring="paper_compat", value=10**40, correct=False, raw="")
     assert Grade.model_validate_json(huge.model_dump_json()).value == 10**40
     graded = [Graded(10**40, False, 2), Graded(2, True, 2), Graded(0, True, 0)]
     for name, metric in {**METRICS, **RELEASED}.items():

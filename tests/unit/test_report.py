@@ -19,7 +19,7 @@ from maieutic.records import Item, Prompt, Reply, Turn, read_records, write_reco
 from maieutic.report import build_report
 from maieutic.report.browser import embedded
 from maieutic.report.tables import safe_cell
-from maieutic.score import score_replies
+from maieutic.score import ScoreReplies, score_replies
 from maieutic.settings import check_config
 from running import NO_GRADERS
 
@@ -60,15 +60,18 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         source = Path("resources/demo") / dataset.demo.path
         make_items(benchmark, card.task, dataset.format, source, items_dir / f"{card.task}.jsonl", None, 1)
     items = [item for task in TASKS for item in read_records(items_dir / f"{task}.jsonl", Item)]
-    cards = [loaded.card for loaded in loadeds]
     for name in settings.tutors_of(config):
         replies = folder / "replies" / benchmark / f"{name}.jsonl"
         write_records(replies, [said(config, name, item) for item in items])
         prompt = Prompt(messages="sha256:p", content=[{"role": "user", "content": HOSTILE}])
         write_records(folder / "replies" / benchmark / "prompts" / f"{name}.jsonl", [prompt])
-        grades = folder / "grades/parsed" / benchmark / f"{name}.jsonl"
+        grades = folder / "grades" / benchmark / "_parsers" / f"{name}.jsonl"
         parse_replies(benchmark, TASKS, items_dir, replies, grades)
-        score_replies(cards, name, items_dir, grades, {}, {}, folder / "scores" / benchmark / f"{name}.json", 100, 1)
+        job = ScoreReplies(
+            benchmark=benchmark, tutor=name, tasks=TASKS, absent=["reward", "judge"], resamples=100, seed=1
+        )
+        out = folder / "scores" / benchmark / f"{name}.json"
+        score_replies(job=job, items=items_dir, grades=[grades], out=out)
     save_config(config.model_dump_json(), folder / "report/config.yaml")
     build_report(folder / "report/config.yaml", folder, folder / "report", missing_ok=False)
     assert json.loads((folder / "report/problems.json").read_text()) == [], "every part of the page was made"

@@ -15,7 +15,7 @@ from maieutic.records import Grade, Item, Labelling, Pair, PairReward, Reply, Re
 from maieutic.rewards.scorer import Passes, batches, common, group_batches, groups_of, score_all
 from maieutic.rewards.scoring import texts_of
 from maieutic.rewards.validation import ensemble, heldout_scores, pair_scores
-from maieutic.score import score_task
+from maieutic.score import index_of, score_task
 
 CARD = read_card(card_path("mathtutorbench", "scaffolding_generation")).card
 
@@ -44,9 +44,9 @@ def test_a_win_is_strictly_above_the_human(
     text: str, mine: float | None, human: float | None, expected: dict[str, bool | None]
 ) -> None:
     grades = grades_of_reply(
-        item("a"), text, reward("a", "m", mine), reward("a", "reference", human), leaked=False, known=False
+        "first", item("a"), text, reward("a", "m", mine), reward("a", "reference", human), leaked=False, known=False
     )
-    wins = {grade.grader.partition("/")[2]: grade for grade in grades if grade.criterion == "win"}
+    wins = {grade.scoring: grade for grade in grades if grade.criterion == "win"}
     assert {scoring: grade.value for scoring, grade in wins.items()} == expected
     assert all((grade.value is None) == bool(grade.why_none) for grade in grades)
 
@@ -56,14 +56,17 @@ def graded(values: Sequence[tuple[float | None, bool]]) -> tuple[list[Item], lis
     grades = [
         grade
         for case, (score, leaked) in zip(items, values, strict=True)
-        for grade in grades_of_reply(case, "x", reward(case.id, "m", score), reward(case.id, "r", 0.0), leaked, False)
+        for grade in grades_of_reply(
+            "first", case, "x", reward(case.id, "m", score), reward(case.id, "r", 0.0), leaked, False
+        )
     ]
     return items, grades
 
 
 def scores_by(values: Sequence[tuple[float | None, bool]]) -> dict[tuple[str, str | None], Score]:
     items, grades = graded(values)
-    found = score_task(CARD, "m", items, [], {"reward": {"first": grades, "second": grades}}, resamples=100, seed=1)
+    second = [one.model_copy(update={"by": "second"}) for one in grades]
+    found = score_task(CARD, "m", items, index_of([*grades, *second]), resamples=100, seed=1)
     return {(one.metric, one.grader): one for one in found if one.scoring == "robust"}
 
 
@@ -82,11 +85,13 @@ def test_the_second_clean_subset_leaves_out_known_problems_too() -> None:
     grades = [
         grade
         for case, (leaked, known) in zip(items, flags, strict=True)
-        for grade in grades_of_reply(case, "x", reward(case.id, "m", 1.0), reward(case.id, "r", 0.0), leaked, known)
+        for grade in grades_of_reply(
+            "first", case, "x", reward(case.id, "m", 1.0), reward(case.id, "r", 0.0), leaked, known
+        )
     ]
     found = {
         one.metric: one
-        for one in score_task(CARD, "m", items, [], {"reward": {"first": grades}}, resamples=100, seed=1)
+        for one in score_task(CARD, "m", items, index_of(grades), resamples=100, seed=1)
         if one.scoring == "robust"
     }
     assert [found[name].n for name in ("win_rate", "win_rate_clean", "win_rate_clean_problems")] == [3, 2, 1]
@@ -94,10 +99,10 @@ def test_the_second_clean_subset_leaves_out_known_problems_too() -> None:
 
 def test_a_refused_reply_never_wins() -> None:
     refused = reward("a", "m", None).model_copy(update={"refused": True, "why_none": "refused: 400"})
-    grades = grades_of_reply(item("a"), "", refused, reward("a", "reference", 0.5), leaked=False, known=False)
-    wins = {one.grader: one for one in grades if one.criterion == "win"}
-    assert (wins["reward/robust"].value, wins["reward/robust"].why_none) == (False, "refused: 400")
-    assert wins["reward/paper_compat"].value is None, "the released code has no such reply"
+    grades = grades_of_reply("first", item("a"), "", refused, reward("a", "reference", 0.5), leaked=False, known=False)
+    wins = {one.scoring: one for one in grades if one.criterion == "win"}
+    assert (wins["robust"].value, wins["robust"].why_none) == (False, "refused: 400")
+    assert wins["paper_compat"].value is None, "the released code has no such reply"
     assert all(one.value is None for one in grades if one.criterion == "score")
 
 
@@ -105,11 +110,11 @@ def test_paper_compat_compares_the_texts_that_the_released_scorer_takes() -> Non
     """Blanks around a human reply move its reward: the released scorer leaves them there."""
     unstripped = Scalar(key="reference, unstripped", score=1.5)
     human = reward("a", "reference", 0.5).model_copy(update={"released": unstripped})
-    grades = grades_of_reply(item("a"), "Why?", reward("a", "m", 1.0), human, leaked=False, known=False)
-    wins = {one.grader: one.value for one in grades if one.criterion == "win"}
-    assert wins == {"reward/robust": True, "reward/paper_compat": False}
-    shown = {one.grader: one.value for one in grades if one.criterion == "reference_score"}
-    assert shown == {"reward/robust": 0.5, "reward/paper_compat": 1.5}
+    grades = grades_of_reply("first", item("a"), "Why?", reward("a", "m", 1.0), human, leaked=False, known=False)
+    wins = {one.scoring: one.value for one in grades if one.criterion == "win"}
+    assert wins == {"robust": True, "paper_compat": False}
+    shown = {one.scoring: one.value for one in grades if one.criterion == "reference_score"}
+    assert shown == {"robust": 0.5, "paper_compat": 1.5}
 
 
 def test_a_text_is_scored_twice_only_where_the_released_scorer_takes_another() -> None:

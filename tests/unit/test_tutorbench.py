@@ -17,15 +17,25 @@ import pytest
 import yaml
 from gullible import obeyed
 from httpserver import chat, scripted, serving
-from maieutic.breakdown import ANSWERED, OVERALL, both_modalities, break_down
+from maieutic.breakdown import ANSWERED, OVERALL, BreakDown, both_modalities, break_down
 from maieutic.cards import CARDS, read_card
 from maieutic.datasets import LOADERS, tutorbench
 from maieutic.datasets.sources import read_source
-from maieutic.difficulty import filter_by_difficulty, hardness
+from maieutic.difficulty import FilterByDifficulty, filter_by_difficulty, hardness
 from maieutic.errors import UserError
 from maieutic.generate import first_messages
-from maieutic.graders.judges import ARR_W, Weighing, grades_by_judge
-from maieutic.graders.rubric import READINGS, Weighed, arr_w, clipped, good, prohibits, unclear
+from maieutic.graders.judges import GradeVerdicts, Weighing, grade_verdicts, grades_by_judge
+from maieutic.graders.rubric import (
+    ARR_W,
+    READINGS,
+    NegativeWeights,
+    Weighed,
+    arr_w,
+    clipped,
+    good,
+    prohibits,
+    unclear,
+)
 from maieutic.judges.answers import schema_of
 from maieutic.judges.cases import messages_of, questions_of
 from maieutic.judges.judging import Panel, run_judge
@@ -39,7 +49,7 @@ from maieutic.provenance import card_paths
 from maieutic.records import Item, Judgement, Reply, Score, Turn, Verdict, write_records
 from maieutic.report.tutorbench import paper_rows, printed_numbers
 from maieutic.report.tutorbench_figures import counts_of
-from maieutic.score import score_task
+from maieutic.score import index_of, score_task
 from maieutic.settings import cards_for, check_config, entry_json, protocol_of
 from maieutic.stats import normal_half_width
 from running import NO_GRADERS
@@ -484,12 +494,14 @@ SAID = [
 
 def test_the_grades_of_an_item_and_what_is_missing() -> None:
     weighing = Weighing({(item.task, item.id): item for item in ITEMS}, "by_phrasing")
-    grades = {(one.id, one.criterion): one for one in grades_by_judge(SAID, "m", weighing) if "robust" in one.grader}
+    grades = {
+        (one.id, one.criterion): one for one in grades_by_judge("j", SAID, "m", weighing) if one.scoring == "robust"
+    }
     assert grades["a", ARR_W].value == 1 and grades["b", ARR_W].value == 0
     assert grades["c", ARR_W].value is None and grades["c", ARR_W].why_none == "1 of 3 criteria have no verdict"
     assert grades["d", ARR_W].value == pytest.approx(-4 / 6) and grades["d", f"{ARR_W}_clipped"].value == 0
-    assert grades["b", f"{ARR_W}/satisfied"].value == pytest.approx(5 / 6)
-    assert grades["a", f"{ARR_W}/satisfied"].value == pytest.approx(1 / 6)
+    assert grades["b", f"{ARR_W}_satisfied"].value == pytest.approx(5 / 6)
+    assert grades["a", f"{ARR_W}_satisfied"].value == pytest.approx(1 / 6)
     assert grades["b", "c03"].reason == "of c03"
 
 
@@ -527,6 +539,14 @@ def test_no_reply_gives_an_order_outside_its_fence(rubric: str) -> None:
             assert obeyed(prompts(text), known) is None and "<<<DATA-" in prompts(text)
 
 
+def graded(folder: Path, tutor: str, reading: NegativeWeights = "by_phrasing") -> Path:
+    """The grades of a tutor by the verdicts and items of a folder."""
+    job = GradeVerdicts(judge="j", tutor=tutor, weighted=["text", "multimodal"], negative_weights=reading)
+    out = folder / f"{tutor}.jsonl"
+    grade_verdicts(job=job, verdicts=folder / "said.jsonl", items=folder, out=out)
+    return out
+
+
 def broken_down(
     tmp_path: Path, said: Sequence[Judgement], answered: Sequence[str], votes: dict[str, str] | None = None
 ) -> dict[str, Score]:
@@ -535,9 +555,12 @@ def broken_down(
     write_records(tmp_path / "said.jsonl", said)
     path = tmp_path / "votes.json"
     path.write_text(json.dumps({"bloom": votes or {}}), encoding="utf-8")
-    cards = [read_card(FOLDER / f"{task}.yaml").card for task in ("text", "multimodal")]
-    out, of = tmp_path / "out.json", {"j": tmp_path / "said.jsonl"}
-    break_down(cards, answered, "m", tmp_path, of, path, "by_phrasing", out, 200, 1)
+    out, grades = tmp_path / "out.json", graded(tmp_path, "m")
+    tasks = ["text", "multimodal"]
+    job = BreakDown(
+        benchmark="tutorbench", tutor="m", tasks=tasks, asked=list(answered), judges=["j"], resamples=200, seed=1
+    )
+    break_down(job=job, items=tmp_path, grades=[grades], votes=path, out=out)
     scores = [Score.model_validate(one) for one in json.loads(out.read_text(encoding="utf-8"))]
     assert {(one.task, one.grader) for one in scores} == {("release", "j")}
     return {one.metric: one for one in scores}
@@ -578,8 +601,7 @@ def test_a_tutor_whose_every_reply_was_refused_is_missing_everywhere(tmp_path: P
     found = broken_down(tmp_path, other, ["text", "multimodal"])
     assert (found[OVERALL].n, found[OVERALL].missing, found[OVERALL].value) == (0, 4, None)
     card = read_card(FOLDER / "text.yaml").card
-    graded = {"judge": {"j": grades_by_judge(other, "m"), "elsewhere": []}}
-    scores = score_task(card, "m", ITEMS[:3], [], graded, 100, 1, ["j"])
+    scores = score_task(card, "m", ITEMS[:3], index_of(grades_by_judge("j", other, "m")), 100, 1, ["j"])
     [head] = [one for one in scores if one.headline and one.scoring == "robust"]
     assert (head.metric, head.grader, head.n, head.missing, head.value) == ("arr_w", "j", 0, 3, None)
 
@@ -596,7 +618,9 @@ def test_a_fault_that_is_there_speaks_against_the_reply() -> None:
     fault = case("a")
     fault.reference["criterion_tags"]["c03"]["prohibits"] = False
     weighing = Weighing({("text", "a"): fault}, "by_phrasing")
-    grades = {one.criterion: one for one in grades_by_judge([judged("a", all_of(True, True, True))], "m", weighing)}
+    grades = {
+        one.criterion: one for one in grades_by_judge("j", [judged("a", all_of(True, True, True))], "m", weighing)
+    }
     assert grades["c03"].value is True and grades["c03"].correct is False
     assert grades["desired_share"].value == pytest.approx(2 / 3)
 
@@ -670,7 +694,11 @@ def test_the_difficulty_filter(scores: list[float | None], below: int, hard: boo
 def test_the_difficulty_filter_writes_every_item(tmp_path: Path) -> None:
     said = tmp_path / "said.jsonl"
     write_records(said, [*SAID, *(one.model_copy(update={"model": "n"}) for one in SAID[:1])])
-    filter_by_difficulty(ITEMS, [said], ["m", "n"], "by_phrasing", 0.5, 1, tmp_path / "hard.csv")
+    for task in ("text", "multimodal"):
+        write_records(tmp_path / f"{task}.jsonl", [item for item in ITEMS if item.task == task])
+    job = FilterByDifficulty(tasks=["text", "multimodal"], tutors=["m", "n"], below=0.5, at_least=1)
+    grades = [graded(tmp_path, tutor) for tutor in job.tutors]
+    filter_by_difficulty(job=job, items=tmp_path, grades=grades, out=tmp_path / "hard.csv")
     with open(tmp_path / "hard.csv", encoding="utf-8", newline="") as handle:
         rows = {row["item"]: row for row in csv.DictReader(handle)}
     assert {name: row["hard"] for name, row in rows.items()} == {"a": "no", "b": "yes", "c": "unknown", "d": "yes"}

@@ -110,6 +110,10 @@ def test_a_second_run_asks_nothing_and_a_second_judge_runs_its_own_jobs(
         "judge_labelled_locally model=second", "validate_judge model=second",
         "grade_replies_locally model=second, benchmark=mrbench, batch=_baselines",
         *(f"score_replies benchmark=mrbench, model={name}" for name in ("always-ask", "reference", "reveal")),
+        *(
+            f"grade_verdicts benchmark=mrbench, judge=second, model={name}"
+            for name in ("always-ask", "reference", "reveal")
+        ),
     }  # fmt: skip
     forced = run(
         finished, configure(finished, address), "--forcerun", "judge_labelled_locally", "grade_replies_locally"
@@ -127,6 +131,7 @@ def test_a_tutor_more_is_judged_alone(finished: Path, judge_server: tuple[str, A
         "save_config", "build_report", "check_report", "check_judges",
         *(f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")),
         "grade_replies_locally model=strict, benchmark=mrbench, batch=added",
+        "grade_verdicts benchmark=mrbench, judge=strict, model=added",
     }  # fmt: skip
 
 
@@ -173,7 +178,7 @@ def test_labels_by_people_correct_the_judge(finished: Path, judge_server: tuple[
 
 REMOVED = {
     "validation failed": ["scores/trust", "scores/bridge_pairs"],
-    "judging failed": ["grades/judges", "grades/labelled", "scores/trust", "scores/mrbench"],
+    "judging failed": ["verdicts", "grades/mrbench/strict", "scores/trust", "scores/mrbench"],
     "labels failed": ["labels", "scores/labels", "scores/trust"],
 }
 

@@ -101,7 +101,7 @@ def test_the_page_shows_the_papers_tables_and_why_replies_lose(finished: Path) -
 def test_each_judge_has_jobs_for_its_own_tasks_only(finished: Path, judge_server: tuple[str, Any]) -> None:
     rubrics = {}
     for name in ("checker", "comparer"):
-        path = finished / f"results/grades/judges/{name}/kmpbench/_baselines.jsonl"
+        path = finished / f"results/verdicts/{name}/kmpbench/_baselines.jsonl"
         rubrics[name] = {json.loads(line)["rubric"] for line in path.read_text(encoding="utf-8").splitlines()}
     assert rubrics["comparer"] == {"kmp_dialogue_short", "kmp_error_types"}
     assert rubrics["checker"] == {"kmp_similar_short", "kmp_followup_short", "kmp_error_reason"}

@@ -102,7 +102,7 @@ def test_a_second_run_does_nothing_and_a_tutor_more_runs_its_own_jobs(finished: 
         "save_config", "build_report", "check_report",
         *(f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")),
         "score_rewards model=tiny-rm, benchmark=mathtutorbench, batch=added",
-        "grade_by_rewards reward=tiny-rm, benchmark=mathtutorbench, model=added",
+        "grade_by_rewards benchmark=mathtutorbench, reward=tiny-rm, model=added",
     }  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def test_a_run_killed_while_it_scores_ends_the_same(finished: Path, checkouts: C
 
 REMOVED = {
     "training failed": ["scores/bridge_pairs/tiny-rm.json", "rewards/pairs/tiny-rm.jsonl", "rewards/models/tiny-rm"],
-    "scoring failed": ["rewards/replies", "grades/rewards", "scores/mathtutorbench/echo.json"],
+    "scoring failed": ["rewards/replies", "grades/mathtutorbench/tiny-rm", "scores/mathtutorbench/echo.json"],
     "a tutor failed": ["replies/mathtutorbench/echo.jsonl"],
     "pairs failed": ["preferences/bridge", "preferences/mrbench", "scores/bridge_pairs"],
     "classifiers failed": ["rewards/criteria", "scores/bridge_pairs/tiny-criteria.json"],

@@ -14,7 +14,19 @@ import yaml
 from running import overlay, planned, run
 
 RULES = Path("workflow/rules")
-ORDER = ["datasets", "weights", "items", "labels", "preferences", "replies", "rewards", "grades", "scores", "report"]
+ORDER = [
+    "datasets",
+    "weights",
+    "items",
+    "labels",
+    "preferences",
+    "replies",
+    "rewards",
+    "verdicts",
+    "grades",
+    "scores",
+    "report",
+]
 SIDE = {"logs", "benchmarks", "journal"}
 BASELINES = {"models": {}, "run": {"tutors": ["echo"]}}
 
@@ -205,6 +217,27 @@ def test_deleted_replies_are_made_again(solved: Path, copied: Callable[[Path], P
     style = folder / "workflow/maieutic/report/page.css"
     style.write_text(style.read_text(encoding="utf-8") + "\n/* changed */\n", encoding="utf-8")
     assert planned(folder, config) == chain | REPORT, "the report reads the replies, so it needs them"
+
+
+def commands_of(folder: Path, config: Path) -> set[str]:
+    """Every command of a run from its beginning."""
+    done = run(folder, config, "-n", "-p", "--forceall")
+    assert done.returncode == 0, done.stdout
+    return {line.strip() for line in done.stdout.splitlines() if " -m maieutic " in line}
+
+
+def test_the_reading_of_negative_weights_concerns_tutorbench_alone(checkout: Path) -> None:
+    """All four benchmarks are in the run; only where criteria have weights does their reading decide a grade."""
+    keys = yaml.safe_load((checkout / "config/config.yaml").read_text(encoding="utf-8"))["run"]
+    before, after = (
+        commands_of(checkout, overlay(checkout, {"run": {**keys, "negative_weights": reading}}))
+        for reading in ("by_phrasing", "violated")
+    )
+    assert {"mathtutorbench", "kmpbench", "mrbench", "tutorbench"} <= {
+        place for line in before for place in re.findall(r"results/scores/([a-z]+)/", line)
+    }
+    changed = {line for line in after - before if "save-config" not in line}
+    assert changed and all(" grade-verdicts " in line and "results/items/tutorbench " in line for line in changed)
 
 
 FAULTS = {

@@ -144,7 +144,7 @@ def test_a_tutor_that_takes_no_pictures_is_not_asked_and_has_no_zero(finished: P
 
 
 def test_what_the_judge_left_out_was_asked_again_and_its_reasons_are_kept(finished: Path) -> None:
-    path = finished / "results/grades/judges/ruler/tutorbench/seer.jsonl"
+    path = finished / "results/verdicts/ruler/tutorbench/seer.jsonl"
     told = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     mine = items(finished)
     verdicts: dict[tuple[str, str], dict[str, Any]] = {}
@@ -251,6 +251,6 @@ def test_another_reading_asks_nobody(finished: Path, server: tuple[str, Any]) ->
     config = configure(finished, server[0], "reading.yaml", negative_weights="violated")
     jobs = {job.split()[0] for job in planned(finished, config)}
     assert jobs == {
-        *("score_replies", "break_down", "filter_by_difficulty"),
+        *("grade_verdicts", "score_replies", "break_down", "filter_by_difficulty"),
         *("save_config", "build_report", "check_report", "check_judges"),
     }

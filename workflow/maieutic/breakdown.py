@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from maieutic.cards import Card
-from maieutic.graders.judges import ARR_W, Weighing, grades_by_judge
-from maieutic.graders.rubric import READINGS, NegativeWeights
+from maieutic.cards import card_path, read_card
+from maieutic.graders.rubric import ARR_W, ARR_W_CLIPPED, ARR_W_READINGS, ITEM_SCORES, READINGS
+from maieutic.jobs import Job
 from maieutic.judges.tagging import BLOOM, read_votes
 from maieutic.judges.trust import Sampling, share_of
-from maieutic.records import Grade, Item, Judgement, Score, read_records
+from maieutic.records import Grade, Item, Score, read_records
 from maieutic.score import write_scores
 from maieutic.stats import normal_half_width
 
@@ -47,15 +47,13 @@ class Rated(NamedTuple):
     good: Mapping[str, bool]
 
 
-def rated_items(items: Iterable[Item], grades: Sequence[Grade]) -> list[Rated]:
+def rated_items(items: Iterable[Item], grades: Iterable[Grade]) -> list[Rated]:
     """Every item with what a judge says: nothing of a reply that its server refused."""
     scores: dict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
     good: dict[tuple[str, str], dict[str, bool]] = defaultdict(dict)
     for grade in grades:
         key, name = (grade.task, grade.id), str(grade.criterion)
-        if not grade.grader.endswith("/robust"):
-            continue
-        if name.startswith(ARR_W):
+        if name in ITEM_SCORES:
             scores[key][name] = None if grade.value is None else float(grade.value)
         elif grade.correct is not None:
             good[key][name] = grade.correct
@@ -98,8 +96,8 @@ def criterion_slices(rated: Sequence[Rated]) -> Slices:
 
 def reading_slices(rated: Sequence[Rated]) -> Slices:
     """All items that the tutor was asked, clipped too, and under every reading of the negative weight."""
-    names = {ANSWERED: ARR_W, f"{ANSWERED}_clipped": f"{ARR_W}_clipped"}
-    names |= {f"{ANSWERED}_{each}": f"{ARR_W}/{each}" for each in READINGS}
+    names = {ANSWERED: ARR_W, f"{ANSWERED}_clipped": ARR_W_CLIPPED}
+    names |= {f"{ANSWERED}_{each}": ARR_W_READINGS[each] for each in READINGS}
     return {shown: [Value(one.scores.get(name), one.item.cluster) for one in rated] for shown, name in names.items()}
 
 
@@ -130,35 +128,43 @@ def both_modalities(items: Iterable[Item]) -> bool:
     return len({item.tags["modality"] for item in items}) > 1
 
 
-def break_down(
-    cards: Sequence[Card],
-    answered: Sequence[str],
-    model: str,
-    items_dir: Path,
-    judgements: Mapping[str, Path],
-    votes_path: Path | None,
-    reading: NegativeWeights,
-    out: Path,
-    resamples: int,
-    seed: int,
-) -> None:
-    """Write every score of one tutor by slice, for each judge and each pool of the cards.
+class BreakDown(Job):
+    """The scores of one tutor by slice, for each judge and each pool of tasks.
 
-    answered: the tasks that the tutor was asked. The overall score is of text and pictures: a tutor that was not asked
-    everything has none, as a model without pictures in Table 1, and so has a run of one of both.
+    tasks: those of all pools; asked: of them, those that the tutor was asked.
+    """
+
+    benchmark: str
+    tutor: str
+    tasks: list[str]
+    asked: list[str]
+    judges: list[str]
+    resamples: int
+    seed: int
+
+
+def break_down(*, job: BreakDown, items: Path, grades: list[Path], votes: Path | None = None, out: Path) -> None:
+    """Write every score of one tutor by slice.
+
+    The overall score is of text and pictures: a tutor that was not asked everything has none, as a model without
+    pictures in Table 1, and so has a run of one of both.
+
+    items: the folder of the benchmark's items; grades: one file a judge, in the order of the job's judges; votes: the
+    taggers' votes on the Bloom levels.
     """
     scores: list[Score] = []
-    sampling = Sampling(resamples, seed)
-    votes = read_votes(votes_path) if votes_path else {}
+    sampling = Sampling(job.resamples, job.seed)
+    voted = read_votes(votes) if votes else {}
+    cards = [read_card(card_path(job.benchmark, task)).card for task in job.tasks]
+    said = dict(zip(job.judges, [read_records(path, Grade) for path in grades], strict=True)) if grades else {}
     for pool in dict.fromkeys(card.pool for card in cards if card.pool):
         tasks = [card.task for card in cards if card.pool == pool]
-        mine = [task for task in tasks if task in answered]
-        items = [item for task in mine for item in read_records(items_dir / f"{task}.jsonl", Item)]
-        weighing = Weighing.of(items, reading)
-        for judge, path in judgements.items():
-            rated = rated_items(items, grades_by_judge(read_records(path, Judgement), model, weighing))
+        mine = [task for task in tasks if task in job.asked]
+        cases = [item for task in mine for item in read_records(items / f"{task}.jsonl", Item)]
+        for judge, of_judge in said.items():
+            rated = rated_items(cases, (grade for grade in of_judge if grade.scoring == "robust"))
             of_all = reading_slices(rated)
-            slices = {OVERALL: of_all[ANSWERED] if mine == tasks and both_modalities(items) else [], **of_all}
-            slices |= {**item_slices(rated, votes), **criterion_slices(rated)}
-            scores += [score_slice(pool, model, judge, name, of, sampling) for name, of in slices.items()]
+            slices = {OVERALL: of_all[ANSWERED] if mine == tasks and both_modalities(cases) else [], **of_all}
+            slices |= {**item_slices(rated, voted), **criterion_slices(rated)}
+            scores += [score_slice(pool, job.tutor, judge, name, of, sampling) for name, of in slices.items()]
     write_scores(scores, out)

@@ -212,15 +212,9 @@ def submission(given: Arguments) -> None:
 
 
 def check_judges(given: Arguments) -> None:
-    from maieutic.judges.validation import check_unreadable
+    from maieutic.judges.validation import CheckJudges, check_judges
 
-    files: dict[str, list[Path]] = {}
-    for path in given.judgements:
-        # results/grades/labelled/JUDGE.jsonl, .../judges/JUDGE/BENCHMARK/BATCH.jsonl, .../tags/JUDGE/BENCHMARK.jsonl
-        kind, below = path.parts[path.parts.index("grades") + 1], path.parts[path.parts.index("grades") + 2]
-        judge = path.stem if kind == "labelled" else below
-        files.setdefault(judge, []).append(path)
-    check_unreadable(files, dict(zip(given.judges, given.limits, strict=True)), given.out)
+    check_judges(job=CheckJudges.model_validate_json(given.job), judgements=given.judgements, out=given.out)
 
 
 def pairs(given: Arguments) -> None:
@@ -297,18 +291,23 @@ def score_rewards(given: Arguments) -> None:
 
 
 def grade_rewards(given: Arguments) -> None:
-    from maieutic.graders.rewards import grade_by_rewards
+    from maieutic.graders.rewards import GradeByRewards, grade_by_rewards
 
     grade_by_rewards(
-        given.model,
-        given.ceiling,
-        given.items,
-        given.tasks,
-        given.replies,
-        given.rewards,
-        given.overlaps,
-        given.out,
+        job=GradeByRewards.model_validate_json(given.job),
+        items=given.items,
+        replies=given.replies,
+        rewards=given.rewards,
+        overlaps=given.overlaps,
+        out=given.out,
     )
+
+
+def grade_verdicts(given: Arguments) -> None:
+    from maieutic.graders.judges import GradeVerdicts, grade_verdicts
+
+    job = GradeVerdicts.model_validate_json(given.job)
+    grade_verdicts(job=job, verdicts=given.verdicts, items=given.items, out=given.out)
 
 
 def validate_reward(given: Arguments) -> None:
@@ -339,28 +338,10 @@ def card(given: Arguments) -> None:
 
 
 def score(given: Arguments) -> None:
-    from maieutic.cards import JUDGE, REWARD, without
-    from maieutic.commands import cards_of
-    from maieutic.score import score_replies
+    from maieutic.score import ScoreReplies, score_replies
 
-    absent = [kind for kind, names in ((REWARD, given.graders), (JUDGE, given.judged)) if not names]
-    cards = [without(loaded.card, absent) for loaded in cards_of(given.benchmark, given.tasks, "released")]
-    # A baseline tutor of other tasks has no replies that a reward model scored, or a judge judged.
-    rewards = dict(zip(given.graders, given.rewards, strict=True)) if given.rewards else {}
-    judged = dict(zip(given.judges, given.judgements, strict=True)) if given.judgements else {}
-    score_replies(
-        cards,
-        given.model,
-        given.items,
-        given.grades,
-        rewards,
-        judged,
-        given.out,
-        given.resamples,
-        given.seed,
-        json.loads(given.judging),
-        given.negative_weights,
-    )
+    job = ScoreReplies.model_validate_json(given.job)
+    score_replies(job=job, items=given.items, grades=given.grades, out=given.out)
 
 
 def config(given: Arguments) -> None:
@@ -490,16 +471,15 @@ def parser() -> argparse.ArgumentParser:
          missing={"choices": ["wrong", "exclude", "refuse"], "default": "wrong"},
          resamples={"type": int, "default": 2000}, seed={"type": int, "default": 1})  # fmt: skip
     verb("check-judges", check_judges, "fail where too many verdicts cannot be read", "out",
-         judgements=files, judges=tasks, limits={"type": float, "nargs": "+", "required": True})  # fmt: skip
+         judgements=some, job=need)  # fmt: skip
     verb("score-rewards", score_rewards, "score tutors' replies with a reward model",
          "weights", "items", "journal", "out",
          model=need, settings=need, tasks=tasks, replies=files, **machine)  # fmt: skip
     verb("grade-by-rewards", grade_rewards, "a tutor's rewards against the human ones", "items", "replies", "out",
-         model=need, ceiling=need, tasks=tasks, rewards=files, overlaps=some)  # fmt: skip
-    verb("score-replies", score, "grades to scores with intervals", "items", "grades", "out",
-         benchmark=need, tasks=tasks, model=need, rewards=some, graders={"nargs": "*", "default": []},
-         judgements=some, judges={"nargs": "*", "default": []}, judged={"action": "store_true"},
-         judging={"default": "{}"}, negative_weights={"default": "by_phrasing"}, resamples=seed, seed=seed)  # fmt: skip
+         job=need, rewards=files, overlaps=some)  # fmt: skip
+    verb("grade-verdicts", grade_verdicts, "a judge's verdicts to grades of one tutor", "verdicts", "items", "out",
+         job=need)  # fmt: skip
+    verb("score-replies", score, "grades to scores with intervals", "items", "out", job=need, grades=files)
     verb("validate-reward-model", validate_reward, "a reward model on the test pairs", "pairs", "rewards", "out",
          model=need, resamples=seed, seed=seed)  # fmt: skip
     verb("validate-criteria", validate_criteria, "criteria classifiers on labels and pairs",

@@ -36,21 +36,10 @@ def vote(given: Arguments) -> None:
 
 
 def breakdown(given: Arguments) -> None:
-    from maieutic.breakdown import break_down
-    from maieutic.commands import cards_of
+    from maieutic.breakdown import BreakDown, break_down
 
-    break_down(
-        [loaded.card for loaded in cards_of(given.benchmark, given.pooled, "released")],
-        given.tasks,
-        given.model,
-        given.items,
-        dict(zip(given.judges, given.judgements, strict=True)) if given.judgements else {},
-        given.votes,
-        given.negative_weights,
-        given.out,
-        given.resamples,
-        given.seed,
-    )
+    job = BreakDown.model_validate_json(given.job)
+    break_down(job=job, items=given.items, grades=given.grades, votes=given.votes, out=given.out)
 
 
 def rate(given: Arguments) -> None:
@@ -61,17 +50,10 @@ def rate(given: Arguments) -> None:
 
 
 def difficulty(given: Arguments) -> None:
-    from maieutic.difficulty import filter_by_difficulty
+    from maieutic.difficulty import FilterByDifficulty, filter_by_difficulty
 
-    filter_by_difficulty(
-        items_of(given),
-        given.judgements,
-        given.tutors,
-        given.negative_weights,
-        given.below,
-        given.at_least,
-        given.out,
-    )
+    job = FilterByDifficulty.model_validate_json(given.job)
+    filter_by_difficulty(job=job, items=given.items, grades=given.grades, out=given.out)
 
 
 def add_verbs(verb: Callable[..., None], judge: dict[str, dict[str, object]]) -> None:
@@ -87,10 +69,8 @@ def add_verbs(verb: Callable[..., None], judge: dict[str, dict[str, object]]) ->
     verb("vote-tags", vote, "Bloom levels by vote of several taggers", "items", "out",
          tasks=names, taggers=names, tags=files)  # fmt: skip
     verb("break-down", breakdown, "scores by the tags of items and criteria", "items", "out",
-         benchmark=need, pooled=names, tasks=names, model=need, judges=none, judgements={**none, "type": Path},
-         votes={"type": Path}, negative_weights=need, **drawn)  # fmt: skip
+         job=need, grades={**none, "type": Path}, votes={"type": Path})  # fmt: skip
     verb("rate-judge", rate, "a judge and people against each other, criterion by criterion", "people", "items", "out",
          judge=need, tasks=names, judgements=files, **drawn)  # fmt: skip
     verb("filter-by-difficulty", difficulty, "which items most of some tutors fail", "items", "out",
-         tasks=names, judgements=files, tutors=names, negative_weights=need,
-         below={"type": float, "required": True}, at_least=number)  # fmt: skip
+         job=need, grades={**none, "type": Path})  # fmt: skip

@@ -17,7 +17,7 @@ from maieutic.datasets.sampling import select
 from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
 from maieutic.generate import Limits, generate_replies
-from maieutic.graders import CONVERSATION_GRADERS, GRADERS
+from maieutic.graders import CONVERSATION_GRADERS, GOLD_FIELD, GRADERS
 from maieutic.graders.reading import Reading
 from maieutic.models import Tutor
 from maieutic.records import SCORINGS, Grade, Item, Reply, Scoring, read_records, write_records
@@ -127,8 +127,9 @@ def parse_replies(benchmark: str, tasks: list[str], items_dir: Path, replies: Pa
 
 def grades_of(grader: str, item: Item, reply: Reply) -> list[Grade]:
     """One grader's reading of one reply, under both scorings. What hangs on a turn that was refused has no reading."""
+    gold = item.reference[GOLD_FIELD[grader]] if grader in GOLD_FIELD else None
     return [
-        Grade(id=item.id, task=item.task, grader=f"{grader}/{scoring}", **one._asdict())
+        Grade(id=item.id, task=item.task, kind=grader, scoring=scoring, gold=gold, **one._asdict())
         for scoring in SCORINGS
         for one in readings_of(grader, item, reply, scoring)
     ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from maieutic.files import safe_cell, whole_file
-from maieutic.graders.judges import ARR_W, Weighing, grades_by_judge
-from maieutic.graders.rubric import NegativeWeights
-from maieutic.records import Item, Judgement, read_records
+from maieutic.graders.rubric import ARR_W
+from maieutic.jobs import Job
+from maieutic.records import Grade, Item, read_records
 
 COLUMNS = ("task", "item", "subject", "below", "scored", "hard")
 
@@ -32,30 +32,33 @@ def hardness(item: Item, scores: Mapping[str, float | None], below: float, at_le
     return Hardness(item, dict(scores), low, hard)
 
 
-def filter_by_difficulty(
-    items: Sequence[Item],
-    judgements: Sequence[Path],
-    tutors: Sequence[str],
-    reading: NegativeWeights,
-    below: float,
-    at_least: int,
-    out: Path,
-) -> None:
-    """Write a CSV: one row an item, with every tutor's score and whether the item is kept as hard."""
-    said = [one for path in judgements for one in read_records(path, Judgement)]
-    weighing = Weighing.of(items, reading)
-    scores: dict[tuple[str, str], dict[str, float | None]] = {(item.task, item.id): {} for item in items}
-    for tutor in tutors:
-        for grade in grades_by_judge(said, tutor, weighing):
+class FilterByDifficulty(Job):
+    """Which items are hard: those with a score under `below` by at least `at_least` of the tutors."""
+
+    tasks: list[str]
+    tutors: list[str]
+    below: float
+    at_least: int
+
+
+def filter_by_difficulty(*, job: FilterByDifficulty, items: Path, grades: list[Path], out: Path) -> None:
+    """Write a CSV: one row an item, with every tutor's score and whether the item is kept as hard.
+
+    items: the folder of the benchmark's items; grades: the leading judge's, one file a tutor in the job's order.
+    """
+    cases = [item for task in job.tasks for item in read_records(items / f"{task}.jsonl", Item)]
+    scores: dict[tuple[str, str], dict[str, float | None]] = {(item.task, item.id): {} for item in cases}
+    for tutor, path in zip(job.tutors, grades, strict=True):
+        for grade in read_records(path, Grade):
             if grade.criterion == ARR_W and (grade.task, grade.id) in scores:
                 scores[grade.task, grade.id][tutor] = None if grade.value is None else float(grade.value)
     with whole_file(out) as handle:
         writer = csv.writer(handle, lineterminator="\n")
-        writer.writerow([*COLUMNS, *tutors])
-        for item in items:
+        writer.writerow([*COLUMNS, *job.tutors])
+        for item in cases:
             # A tutor that takes no pictures has not been asked: its score is missing.
-            mine = {tutor: scores[item.task, item.id].get(tutor) for tutor in tutors}
-            writer.writerow([safe_cell(cell) for cell in row_of(hardness(item, mine, below, at_least))])
+            mine = {tutor: scores[item.task, item.id].get(tutor) for tutor in job.tutors}
+            writer.writerow([safe_cell(cell) for cell in row_of(hardness(item, mine, job.below, job.at_least))])
 
 
 def row_of(one: Hardness) -> list[object]:

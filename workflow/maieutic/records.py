@@ -246,14 +246,22 @@ class Judgement(Record):
 
 
 class Grade(Record):
-    """What one grader said of one reply, a judge with its reason. `value` is None where nothing could be read."""
+    """One value of one tutor's reply by one grader under one scoring: all that scoring reads.
+
+    kind: the parser's name, `reward` or `judge`; by: the reward model or judge, None for a parser; value: None where
+    nothing could be read, and `why_none` says why; correct: whether it is right, where there is a right and a wrong;
+    gold: what it was held against; raw: the passage that was read; reason: a judge's.
+    """
 
     id: str
     task: str
-    grader: str
+    kind: str
+    by: str | None = None
+    scoring: Scoring
     criterion: str | None = None
     value: float | int | str | bool | None
     correct: bool | None
+    gold: float | int | str | bool | None = None
     raw: str
     why_none: str | None = None
     reason: str | None = None

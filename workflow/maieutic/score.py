@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from maieutic.cards import JUDGE, MODEL_GRADERS, REWARD, Card, Metric
+from maieutic.cards import JUDGE, MODEL_GRADERS, Card, Metric, card_path, read_card, without
 from maieutic.files import whole_file
-from maieutic.graders import GOLD_FIELD, OBJECTIVE
-from maieutic.graders.judges import Weighing, grades_by_judge
-from maieutic.graders.rubric import NegativeWeights
+from maieutic.graders import OBJECTIVE
+from maieutic.jobs import Job
 from maieutic.metrics import METRICS, RELEASED, Graded
 from maieutic.metrics import Metric as Function
-from maieutic.records import SCORINGS, Grade, Item, Judgement, Score, Scoring, read_records
+from maieutic.records import SCORINGS, Grade, Item, Score, Scoring, read_records
 from maieutic.stats import Interval, clustered_interval
 
-Given = dict[tuple[str, str | None], dict[str, Grade]]
+
+class Reading(NamedTuple):
+    """What one grade is of: the grader's kind, the scoring, the criterion."""
+
+    kind: str
+    scoring: Scoring
+    criterion: str | None
+
+
+Given = dict[Reading, dict[str, Grade]]  # by reading, the grades of items by their id
+Index = dict[tuple[str, str | None], Given]  # by task and grader (None: parsers)
 READABLE = "_readable"
 NO_LABEL = -1  # a step that no solution has, for a reply that names none
 
@@ -38,46 +47,47 @@ def all_metrics(card: Card) -> dict[str, Metric]:
     return found
 
 
-def by_criterion(task: str, grades: list[Grade]) -> Given:
-    """The grades of one task by grader and criterion."""
-    given: Given = defaultdict(dict)
+def index_of(grades: Iterable[Grade]) -> Index:
+    """Grades by task, grader and reading."""
+    found: Index = defaultdict(lambda: defaultdict(dict))
     for grade in grades:
-        if grade.task == task:
-            given[grade.grader, grade.criterion][grade.id] = grade
-    return given
+        reading = Reading(grade.kind, grade.scoring, grade.criterion)
+        found[grade.task, grade.by].setdefault(reading, {})[grade.id] = grade
+    return found
+
+
+def sources_of(kind: str, card: Card, index: Index, judges: Sequence[str] | None) -> dict[str | None, Given]:
+    """The grades of one task by each grader of a kind, in the order of the run; None: parsers."""
+    if kind not in MODEL_GRADERS:
+        return {None: index.get((card.task, None), {})}
+    known = list(dict.fromkeys(by for (_, by), given in index.items() if any(one.kind == kind for one in given)))
+    names = judges if kind == JUDGE and judges is not None else known
+    return {name: index.get((card.task, name), {}) for name in names}
 
 
 def score_task(
     card: Card,
-    model: str,
+    tutor: str,
     items: list[Item],
-    grades: list[Grade],
-    graded: dict[str, dict[str, list[Grade]]],
+    index: Index,
     resamples: int,
     seed: int,
     judges: Sequence[str] | None = None,
 ) -> list[Score]:
-    """Every score of one model on one task.
+    """Every score of one tutor on one task.
 
     A tutor's reply that a parser cannot read is wrong, and counted as unreadable; what a model grader (a judge, a
-    reward model) leaves open is missing.
+    reward model) leaves open is missing. Of several judges or reward models the first one's headline metric is the
+    task's headline.
 
-    graded: by kind (reward models, judges) the grades of each; the first one's headline metric is the task's headline.
     judges: those that judge this task; None: all that there are.
     """
-    parsed = by_criterion(card.task, grades)
+    parsed = index.get((card.task, None), {})
     scores = []
     for name, metric in all_metrics(card).items():
         kind = metric.grader or card.graders[0]
-        sources: dict[str | None, Given] = {None: parsed}
-        if kind in MODEL_GRADERS:
-            sources = {
-                grader: by_criterion(card.task, given)
-                for grader, given in graded.get(kind, {}).items()
-                if kind != JUDGE or judges is None or grader in judges
-            }
         leader = None
-        for grader, source in sources.items():
+        for grader, source in sources_of(kind, card, index, judges).items():
             # It judges the task, and every reply was refused: what it says nothing of is missing.
             silent = kind == JUDGE and judges is not None and not source and not metric.parts and not metric.subset
             for scoring in SCORINGS[1:] if metric.readable else SCORINGS:  # the released rules leave nothing open
@@ -86,12 +96,12 @@ def score_task(
                 elif metric.parts:
                     found = joined(metric, scoring, items, {**parsed, **source})
                 else:
-                    grades_of = source.get((f"{kind}/{scoring}", metric.criterion), {})
+                    grades_of = source.get(Reading(kind, scoring, metric.criterion), {})
                     found = graded_items(metric, kind, scoring, items, grades_of)
                 if found is not None:
                     leader = leader or grader  # a judge without a rubric for this task has said nothing of it
                     shown = metric if grader == leader else metric.model_copy(update={"headline": False})
-                    score = score_metric(card, name, shown, scoring, model, found, resamples, seed)
+                    score = score_metric(card, name, shown, scoring, tutor, found, resamples, seed)
                     scores.append(score.model_copy(update={"grader": grader}))
     return scores
 
@@ -126,7 +136,7 @@ def graded_items(
         return None
     counted = counted_items(metric, items)
     counted = [item for item in counted if item.id in grades] if metric.subset else counted
-    known = [(item, seen(metric, kind, scoring, item, grades.get(item.id))) for item in counted]
+    known = [(item, seen(metric, kind, scoring, grades.get(item.id))) for item in counted]
     found = [(item, one) for item, one in known if one is not None]
     if metric.value is not None:
         found = [(item, one._replace(correct=one.value == metric.value)) for item, one in found]
@@ -149,18 +159,17 @@ def no_answer(kind: str, grade: Grade | None) -> bool:
     return kind in OBJECTIVE and grade is not None and grade.value is None and grade.why_none is not None
 
 
-def seen(metric: Metric, kind: str, scoring: Scoring, item: Item, grade: Grade | None) -> Graded | None:
+def seen(metric: Metric, kind: str, scoring: Scoring, grade: Grade | None) -> Graded | None:
     """What a metric sees of one item's grade; None where there is none, or where it says nothing.
 
     robust: an answer that cannot be read is a wrong one, unless the metric is over readable answers.
     """
     if grade is None or (metric.readable and no_answer(kind, grade)):
         return None
-    gold = item.reference[GOLD_FIELD[kind]] if kind in GOLD_FIELD else None
     if not unread(grade):
-        return Graded(grade.value, grade.correct, gold)
+        return Graded(grade.value, grade.correct, grade.gold)
     if scoring == "robust" and no_answer(kind, grade):
-        return Graded(wrong_label(gold), False, gold)
+        return Graded(wrong_label(grade.gold), False, grade.gold)
     return None
 
 
@@ -177,14 +186,14 @@ def joined(metric: Metric, scoring: Scoring, items: list[Item], given: Given) ->
     What a judge said and could not be read leaves the item in, since a judge is not asked of every item: the metric
     knows what it has. Such an item counts as missing too.
     """
-    sources = [(part.grader, given.get((f"{part.grader}/{scoring}", part.criterion), {})) for part in metric.parts]
+    sources = [(part.grader, given.get(Reading(part.grader, scoring, part.criterion), {})) for part in metric.parts]
     if not any(grades for _, grades in sources):
         return None
     counted = counted_items(metric, items)
     found, missing, unreadable = [], 0, 0
     for item in counted:
         grades = [(kind, grades.get(item.id)) for kind, grades in sources]
-        parts = tuple(part_of(metric, scoring, item, kind, grade) for kind, grade in grades)
+        parts = tuple(part_of(metric, scoring, kind, grade) for kind, grade in grades)
         by_parser = [kind for kind, grade in grades if kind not in MODEL_GRADERS and unread(grade)]
         open_ = any(part is None and kind in by_parser for part, (kind, _) in zip(parts, grades, strict=True))
         missing += open_ or OPEN in parts or not any(grade for _, grade in grades)
@@ -194,11 +203,11 @@ def joined(metric: Metric, scoring: Scoring, items: list[Item], given: Given) ->
     return Found(found, missing, len(counted), unreadable)
 
 
-def part_of(metric: Metric, scoring: Scoring, item: Item, kind: str, grade: Grade | None) -> Graded | None:
+def part_of(metric: Metric, scoring: Scoring, kind: str, grade: Grade | None) -> Graded | None:
     """One of the grades that a metric is made of; None where nobody was asked."""
     if kind in MODEL_GRADERS and unread(grade):
         return OPEN
-    return seen(metric, kind, scoring, item, grade)
+    return seen(metric, kind, scoring, grade)
 
 
 def score_metric(
@@ -238,38 +247,34 @@ def score_metric(
     )
 
 
-def score_replies(
-    cards: list[Card],
-    model: str,
-    items_dir: Path,
-    grades: Path,
-    rewards: dict[str, Path],
-    judgements: dict[str, Path],
-    out: Path,
-    resamples: int,
-    seed: int,
-    judging: Mapping[str, Sequence[str]] | None = None,
-    reading: NegativeWeights = "by_phrasing",
-) -> None:
-    """Write every score of one model on one benchmark, as a JSON list.
+class ScoreReplies(Job):
+    """The scores of one tutor on some tasks of one benchmark.
 
-    rewards: grades by each reward model; judgements: what each judge said of a batch of tutors, this one among them;
-    judging: by task the judges that have a rubric for it; None: all that there are; reading: of negative weights.
+    judging: by task the judges that have a rubric for it; a task that is not named is judged by all that there are;
+    absent: the kinds of grader (`reward`, `judge`) that the run does without, so that the cards' stand-ins lead;
+    resamples: of the bootstrap.
     """
-    parsed = read_records(grades, Grade)
-    items = {card.task: read_records(items_dir / f"{card.task}.jsonl", Item) for card in cards}
-    weighing = Weighing.of((item for of in items.values() for item in of), reading)
-    graded = {
-        REWARD: {name: read_records(path, Grade) for name, path in rewards.items()},
-        JUDGE: {
-            name: grades_by_judge(read_records(path, Judgement), model, weighing) for name, path in judgements.items()
-        },
-    }
+
+    benchmark: str
+    tutor: str
+    tasks: list[str]
+    judging: dict[str, list[str]] = {}
+    absent: list[str] = []
+    resamples: int
+    seed: int
+
+
+def score_replies(*, job: ScoreReplies, items: Path, grades: list[Path], out: Path) -> None:
+    """Write every score of one tutor on one benchmark, as a JSON list.
+
+    items: the folder of the benchmark's items; grades: one file a grader, in the order of the run.
+    """
+    index = index_of(grade for path in grades for grade in read_records(path, Grade))
     scores = []
-    for card in cards:
-        scores += score_task(
-            card, model, items[card.task], parsed, graded, resamples, seed, (judging or {}).get(card.task)
-        )
+    for task in job.tasks:
+        card = without(read_card(card_path(job.benchmark, task)).card, job.absent)
+        cases = read_records(items / f"{task}.jsonl", Item)
+        scores += score_task(card, job.tutor, cases, index, job.resamples, job.seed, job.judging.get(task))
     write_scores(scores, out)
 
 

@@ -5,14 +5,31 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 
-from maieutic import cards, cluster, commands, digest, images, preflight, provenance, settings, uses
+from maieutic import (
+    breakdown,
+    cards,
+    cluster,
+    commands,
+    difficulty,
+    digest,
+    images,
+    preflight,
+    provenance,
+    score,
+    settings,
+    uses,
+)
 from maieutic.errors import UserError
+from maieutic.graders import judges as grading
+from maieutic.graders import rewards as reward_grading
 from maieutic.judges import checks as judge_checks
 from maieutic.judges import rubrics
 from maieutic.judges import selection as judging
+from maieutic.judges import validation as judge_validation
 from maieutic.judges import work as judge_work
 from maieutic.judges.judging import STOP_ABOVE
 from maieutic.judges.labels import LABEL_SOURCES
@@ -88,6 +105,7 @@ wildcard_constraints:
     task="[a-z][a-z0-9_]*",
     source=one_of(PAIR_SOURCES),
     reward=one_of(checked.run.reward_models),
+    judge=one_of(JUDGES),
     release=one_of(LABEL_SOURCES),
     batch="[A-Za-z0-9_][A-Za-z0-9._+-]*",
 

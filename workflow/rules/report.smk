@@ -24,7 +24,13 @@ rule build_report:
         config="results/report/config.yaml",
         provenance="results/report/provenance.json",
         scores=of_tutors("results/scores/{benchmark}/{model}.json"),
-        grades=of_tutors("results/grades/parsed/{benchmark}/{model}.jsonl"),
+        grades=of_tutors("results/grades/{benchmark}/_parsers/{model}.jsonl"),
+        model_grades=[
+            file
+            for benchmark in CARDS
+            for tutor in settings.tutors_on(checked, benchmark)
+            for file in graded_by_models(benchmark, tutor)
+        ],
         replies=of_tutors("results/replies/{benchmark}/{model}.jsonl"),
         graders=grader_files(),
         rubrics=rubric_report_files(),
@@ -94,12 +100,7 @@ rule check_judges:
     """After the report is written: a run in which a judge's answers could not be read has failed."""
     input:
         page="results/report/index.html",
-        judgements=[
-            file
-            for name in JUDGES
-            for file in [f"results/grades/labelled/{name}.jsonl", *all_judge_files(name)]
-        ]
-        + tagger_files(),
+        judgements=[file for files in told_files().values() for file in files],
     output:
         "results/report/judges.json",
     log:
@@ -109,12 +110,9 @@ rule check_judges:
         config["containers"]["driver"]
     params:
         code=code_of("check-judges"),
-        limits=lambda wildcards: [
-            judging.unreadable_limit(checked, name) for name in {**JUDGES, **TAGGERS}
-        ],
-        judges=list({**JUDGES, **TAGGERS}),
+        job=judge_check_job(),
     shell:
-        '"$DRIVER" -m maieutic check-judges --judgements {input.judgements} --judges {params.judges} --limits {params.limits}'
+        '"$DRIVER" -m maieutic check-judges --job {params.job:q} --judgements {input.judgements}'
         " --out {output} --log {log}"
 
 

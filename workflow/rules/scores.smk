@@ -4,10 +4,9 @@
 rule score_replies:
     input:
         cases=items_of,
-        grades="results/grades/parsed/{benchmark}/{model}.jsonl",
+        grades="results/grades/{benchmark}/_parsers/{model}.jsonl",
         rewards=reward_grades,
-        judgements=judge_grades,
-        rubrics=grading_rubrics,
+        judged=judge_grades,
         cards=lambda wildcards: [
             file for file in tutor_card_files(wildcards) if file.endswith(".yaml")
         ],
@@ -23,21 +22,10 @@ rule score_replies:
         runtime=30,
     params:
         code=code_of("score-replies"),
-        tasks=tasks_of,
-        graders=checked.run.reward_models,
-        judges=judges_of,
-        judged=judged_flag,
-        judging=judging_json,
-        negative=checked.run.negative_weights,
-        resamples=checked.report.resamples,
-        seed=checked.run.seed,
+        job=scoring_job,
     shell:
-        '"$DRIVER" -m maieutic score-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}'
-        " --model {wildcards.model} --items results/items/{wildcards.benchmark} --grades {input.grades}"
-        " --rewards {input.rewards} --graders {params.graders}"
-        " --judgements {input.judgements} --judges {params.judges} {params.judged} --judging {params.judging:q}"
-        " --negative-weights {params.negative}"
-        " --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"
+        '"$DRIVER" -m maieutic score-replies --job {params.job:q} --items results/items/{wildcards.benchmark}'
+        " --grades {input.grades} {input.rewards} {input.judged} --out {output} --log {log}"
 
 
 rule validate_reward_model:
@@ -114,7 +102,7 @@ rule validate_judge:
     input:
         labels=checked_label_files,
         pairs=judge_pairs,
-        judgements="results/grades/labelled/{model}.jsonl",
+        judgements="results/verdicts/{model}/labelled.jsonl",
     output:
         trust="results/scores/trust/{model}.json",
         pairs="results/scores/bridge_pairs/{model}.json",
@@ -264,9 +252,8 @@ rule break_down:
     """A tutor's scores over pooled tasks, by the tags of items and criteria."""
     input:
         cases=pooled_items,
-        judgements=judge_grades,
+        grades=judge_grades,
         votes=vote_file,
-        rubrics=grading_rubrics,
         cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
     output:
         "results/scores/breakdowns/{benchmark}/{model}.json",
@@ -282,19 +269,11 @@ rule break_down:
         runtime=30,
     params:
         code=code_of("break-down"),
-        pooled=pooled_tasks,
-        asked=asked_pooled,
-        judges=judges_of,
+        job=breakdown_job,
         votes=lambda wildcards, input: f"--votes {input.votes}" if input.votes else "",
-        negative=checked.run.negative_weights,
-        resamples=checked.report.resamples,
-        seed=checked.run.seed,
     shell:
-        '"$DRIVER" -m maieutic break-down --benchmark {wildcards.benchmark} --pooled {params.pooled}'
-        " --tasks {params.asked} --model {wildcards.model} --items results/items/{wildcards.benchmark}"
-        " --judges {params.judges} --judgements {input.judgements} {params.votes}"
-        " --negative-weights {params.negative} --resamples {params.resamples} --seed {params.seed}"
-        " --out {output} --log {log}"
+        '"$DRIVER" -m maieutic break-down --job {params.job:q} --items results/items/{wildcards.benchmark}'
+        " --grades {input.grades} {params.votes} --out {output} --log {log}"
 
 
 rule rate_judge:
@@ -327,12 +306,7 @@ rule filter_by_difficulty:
     """Which items most of some tutors fail (TutorBench, appendix A.1)."""
     input:
         cases=pooled_items,
-        judgements=lambda wildcards: judge_batch_files(
-            judging.leading_judge(checked, wildcards.benchmark), wildcards.benchmark
-        ),
-        rubrics=lambda wildcards: rubric_files_of(
-            reply_rubrics(judging.leading_judge(checked, wildcards.benchmark), wildcards.benchmark)
-        ),
+        grades=difficulty_grades,
     output:
         "results/scores/difficulty/{benchmark}.csv",
     log:
@@ -342,16 +316,10 @@ rule filter_by_difficulty:
         config["containers"]["driver"]
     params:
         code=code_of("filter-by-difficulty"),
-        tasks=pooled_tasks,
-        tutors=checked.run.difficulty.tutors,
-        below=checked.run.difficulty.below,
-        at_least=checked.run.difficulty.at_least,
-        negative=checked.run.negative_weights,
+        job=difficulty_job,
     shell:
-        '"$DRIVER" -m maieutic filter-by-difficulty --tasks {params.tasks} --tutors {params.tutors}'
-        " --items results/items/{wildcards.benchmark} --judgements {input.judgements}"
-        " --negative-weights {params.negative} --below {params.below} --at-least {params.at_least}"
-        " --out {output} --log {log}"
+        '"$DRIVER" -m maieutic filter-by-difficulty --job {params.job:q}'
+        " --items results/items/{wildcards.benchmark} --grades {input.grades} --out {output} --log {log}"
 
 
 rule write_submission:
@@ -361,7 +329,7 @@ rule write_submission:
             f"results/datasets/{dataset}.source"
             for dataset in judging.label_datasets(checked, wildcards.release)
         ],
-        judgements="results/grades/labelled/{model}.jsonl",
+        judgements="results/verdicts/{model}/labelled.jsonl",
     output:
         predictions="results/scores/predictions/{release}/{model}/predictions.json",
         packed="results/scores/predictions/{release}/{model}/predictions.zip",

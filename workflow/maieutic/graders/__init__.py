@@ -19,6 +19,7 @@ from maieutic.records import Item, Scoring
 Grader = Callable[[Item, str, Scoring], list[Reading]]
 ConversationGrader = Callable[[Item, Sequence[str], Scoring], list[Reading]]
 
+PARSERS = "_parsers"  # the folder of the grades that no model gives: no name in the registry begins so
 GRADERS: dict[str, Grader] = {
     "answer": answer,
     "corrected_answer": corrected_answer,

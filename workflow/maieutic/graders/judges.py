@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from maieutic.cards import JUDGE
 from maieutic.graders.reading import KEPT
-from maieutic.graders.rubric import READINGS, NegativeWeights, Weighed, arr_w, clipped, good
+from maieutic.graders.rubric import (
+    ARR_W,
+    ARR_W_CLIPPED,
+    ARR_W_READINGS,
+    READINGS,
+    NegativeWeights,
+    Weighed,
+    arr_w,
+    clipped,
+    good,
+)
+from maieutic.jobs import Job
 from maieutic.judges.cases import by_order, merged
 from maieutic.judges.rubrics import Rubric, desired_of, read_rubric
-from maieutic.records import SCORINGS, Grade, Item, Judgement, Scoring
+from maieutic.records import SCORINGS, Grade, Item, Judgement, Scoring, read_records, write_records
 
 DESIRED_SHARE = "desired_share"
-ARR_W = "arr_w"
 SAME_IN_BOTH = "same_in_both_orders"
+Common = dict[str, Any]  # what all grades of one reply by one judge share
 
 
 class Weighing(NamedTuple):
@@ -30,22 +42,55 @@ class Weighing(NamedTuple):
         return cls({(item.task, item.id): item for item in items}, reading)
 
 
-def grades_by_judge(judgements: Sequence[Judgement], model: str, weighing: Weighing | None = None) -> list[Grade]:
+class GradeVerdicts(Job):
+    """The grades of one tutor's replies by one judge.
+
+    weighted: the tasks whose items bring weighted criteria of their own; negative_weights: how a negative weight of
+    theirs is read, None where no task has any.
+    """
+
+    judge: str
+    tutor: str
+    weighted: list[str] = []
+    negative_weights: NegativeWeights | None = None
+
+
+def grade_verdicts(*, job: GradeVerdicts, verdicts: Path, items: Path, out: Path) -> None:
+    """Write the grades of one tutor's replies by one judge.
+
+    verdicts: what the judge said of a batch of tutors, the tutor among them; items: the folder of the benchmark's
+    items.
+    """
+    weighing = None
+    if job.negative_weights:
+        of_tasks = (item for task in job.weighted for item in read_records(items / f"{task}.jsonl", Item))
+        weighing = Weighing.of(of_tasks, job.negative_weights)
+    write_records(out, grades_by_judge(job.judge, read_records(verdicts, Judgement), job.tutor, weighing))
+
+
+def grades_by_judge(
+    judge: str, judgements: Sequence[Judgement], tutor: str, weighing: Weighing | None = None
+) -> list[Grade]:
     """The grades of one tutor by one judge. A verdict is read one way: both scorings show it."""
     by_reply: dict[tuple[str, str, str], list[Judgement]] = defaultdict(list)
     for one in judgements:
-        if one.model == model:
+        if one.model == tutor:
             by_reply[one.task, one.id, one.rubric].append(one)
     return [
-        grade for of in by_reply.values() for scoring in SCORINGS for grade in grades_of_reply(of, scoring, weighing)
+        grade
+        for of in by_reply.values()
+        for scoring in SCORINGS
+        for grade in grades_of_reply(judge, of, scoring, weighing)
     ]
 
 
-def grades_of_reply(judgements: Sequence[Judgement], scoring: Scoring, weighing: Weighing | None = None) -> list[Grade]:
+def grades_of_reply(
+    judge: str, judgements: Sequence[Judgement], scoring: Scoring, weighing: Weighing | None = None
+) -> list[Grade]:
     """What one rubric says of one reply: every criterion's label, right where it is the desired one, and the shares."""
     first = judgements[0]
     rubric = read_rubric(first.rubric).rubric
-    common = {"id": first.id, "task": first.task, "grader": f"{JUDGE}/{scoring}"}
+    common: Common = {"id": first.id, "task": first.task, "kind": JUDGE, "by": judge, "scoring": scoring}
     item = weighing.items.get((first.task, first.id)) if weighing and rubric.kind == "weighted" else None
     own = weighed_criteria(item) if item else {}
     grades = []
@@ -78,7 +123,7 @@ def weighed_criteria(item: Item) -> dict[str, Weighed]:
 
 
 def item_scores(
-    criteria: Mapping[str, Weighed], grades: Sequence[Grade], reading: NegativeWeights, common: dict[str, str]
+    criteria: Mapping[str, Weighed], grades: Sequence[Grade], reading: NegativeWeights, common: Common
 ) -> list[Grade]:
     """ARR_w of one reply by the run's reading and by each; clipped by the run's. None where a verdict is missing."""
     passed = {str(one.criterion): bool(one.value) for one in grades if one.value is not None}
@@ -87,8 +132,8 @@ def item_scores(
     chosen = values[reading]
     named = {
         ARR_W: chosen,
-        f"{ARR_W}_clipped": None if chosen is None else clipped(chosen),
-        **{f"{ARR_W}/{each}": value for each, value in values.items()},
+        ARR_W_CLIPPED: None if chosen is None else clipped(chosen),
+        **{ARR_W_READINGS[each]: value for each, value in values.items()},
     }
     why = None if whole else f"{len(criteria.keys() - passed.keys())} of {len(criteria)} criteria have no verdict"
     return [
@@ -97,7 +142,7 @@ def item_scores(
     ]
 
 
-def shares(rubric: Rubric, grades: Sequence[Grade], common: dict[str, str]) -> list[Grade]:
+def shares(rubric: Rubric, grades: Sequence[Grade], common: Common) -> list[Grade]:
     """The share of desired verdicts of all criteria and of each group. None where one of them could not be read."""
     groups: dict[str, list[Grade]] = defaultdict(list)
     for grade in grades:
@@ -116,7 +161,7 @@ def shares(rubric: Rubric, grades: Sequence[Grade], common: dict[str, str]) -> l
     return found
 
 
-def same_in_both(judgements: Sequence[Judgement], common: dict[str, str]) -> Grade:
+def same_in_both(judgements: Sequence[Judgement], common: Common) -> Grade:
     """The share of criteria whose verdict is the same wherever the reply stands."""
     pairs = [[verdict.value for verdict, _ in of.values()] for of in by_order(judgements).values() if len(of) == 2]
     read = [one == other for one, other in pairs if None not in (one, other)]

@@ -13,6 +13,11 @@ from typing import Literal, NamedTuple, get_args
 
 NegativeWeights = Literal["by_phrasing", "violated", "satisfied"]
 READINGS: tuple[NegativeWeights, ...] = get_args(NegativeWeights)
+# The criteria under which an item's scores are graded: by the run's reading, clipped, and by every reading.
+ARR_W = "arr_w"
+ARR_W_CLIPPED = f"{ARR_W}_clipped"
+ARR_W_READINGS: dict[NegativeWeights, str] = {reading: f"{ARR_W}_{reading}" for reading in READINGS}
+ITEM_SCORES = frozenset({ARR_W, ARR_W_CLIPPED, *ARR_W_READINGS.values()})
 MODAL = r"(?:must|should|shall|may|can|will|would|ought to|needs? to)"
 # An order at the head of the sentence. "The response reveals the answer, which it should not" is a fault.
 PROHIBITS = re.compile(

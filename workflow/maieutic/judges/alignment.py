@@ -40,7 +40,7 @@ def criteria_of_comparisons() -> dict[str, str | None]:
     return {name: one.group for name, one in read_rubric(COMPARISONS).rubric.criteria.items()}
 
 
-def judged_verdicts(judgements: Iterable[Judgement]) -> Verdicts:
+def judged_verdicts(judge: str, judgements: Iterable[Judgement]) -> Verdicts:
     """What a judge says of every reply that it compared with the reference."""
     by_reply: dict[tuple[Reply, str], list[Judgement]] = defaultdict(list)
     for one in judgements:
@@ -48,7 +48,7 @@ def judged_verdicts(judgements: Iterable[Judgement]) -> Verdicts:
             by_reply[(one.task, one.id, one.model), one.rubric].append(one)
     found: Verdicts = {}
     for (reply, _), of in by_reply.items():
-        grades = [grade for grade in grades_of_reply(of, "robust") if grade.value in VERDICTS]
+        grades = [grade for grade in grades_of_reply(judge, of, "robust") if grade.value in VERDICTS]
         found.setdefault(reply, {}).update({str(grade.criterion): str(grade.value) for grade in grades})
     return found
 
@@ -149,7 +149,7 @@ def pooled_kappa(judge: Verdicts, people: Verdicts, sampling: Sampling) -> Score
 
 def align_judge(judge: str, judgements: Sequence[Path], people: Path, out: Path, resamples: int, seed: int) -> None:
     """Write a judge's alignment with people. Raises UserError for labels of replies that it has not compared."""
-    said = judged_verdicts(one for path in judgements for one in read_records(path, Judgement))
+    said = judged_verdicts(judge, (one for path in judgements for one in read_records(path, Judgement)))
     compared = {task for task, _, _ in said}
     labels = [one for one in read_people(people) if one.label in VERDICTS and one.task in compared]
     for label in labels:

@@ -92,7 +92,7 @@ def check_known(path: Path, labels: Sequence[Label], said: Mapping[Key, bool | N
             raise UserError(
                 str(path),
                 f"this run has judged no {label.criterion} of {label.model}'s reply to {label.task}/{label.id}",
-                "item, tutor and criterion are named as in results/grades/judges",
+                "item, tutor and criterion are named as in results/verdicts",
             )
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
 from maieutic.datasets.mrbench import DESIRED
 from maieutic.errors import UserError
 from maieutic.files import write_json
+from maieutic.jobs import Job
 from maieutic.judges.agreement import Measured, Pairing
 from maieutic.judges.floors import floor_verdicts
 from maieutic.judges.labels import LABEL_SOURCES, Labels, read_labels
@@ -151,6 +152,8 @@ def validate_reward_on_labels(
         plain(reward, "unreadable", 1 - len(read) / len(desired), len(desired), 0),
         plain(reward, "seen_in_training", float(seen), len(desired), 0),
     ]
+    from sklearn.metrics import roc_auc_score  # a second to import, which those who only name a job need not pay
+
     for criterion in DESIRED:
         marks = [
             (scores.get((one.id, one.model)), one.label == DESIRED[criterion])
@@ -238,10 +241,23 @@ def correct_by_people(
     write_scores(people_scores(judge, apart, said, Sampling(resamples, seed)), out)
 
 
-def check_unreadable(judge_files: Mapping[str, Sequence[Path]], limits: Mapping[str, float], out: Path) -> None:
-    """Write each judge's share of unreadable verdicts. Raises UserError naming the judges above the limit."""
-    shares = {}
-    for judge, paths in judge_files.items():
+class CheckJudges(Job):
+    """Whose verdicts each file holds, and by judge the share of them that may be unreadable."""
+
+    judges: list[str]
+    limits: dict[str, float]
+
+
+def check_judges(*, job: CheckJudges, judgements: list[Path], out: Path) -> None:
+    """Write each judge's share of unreadable verdicts. Raises UserError naming the judges above the limit.
+
+    judgements: files of verdicts, one for each of the job's judges, which may be named several times.
+    """
+    shares, limits = {}, job.limits
+    files: dict[str, list[Path]] = defaultdict(list)
+    for judge, path in zip(job.judges, judgements, strict=True):
+        files[judge].append(path)
+    for judge, paths in files.items():
         verdicts = [one for path in paths for said in read_records(path, Judgement) for one in said.verdicts]
         unread = sum(one.value is None for one in verdicts)
         shares[judge] = {"verdicts": len(verdicts), "unreadable": unread, "share": unread / max(1, len(verdicts))}

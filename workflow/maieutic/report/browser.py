@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from maieutic.datasets.pictures import on_white
 from maieutic.datasets.sampling import select
-from maieutic.graders.judges import Weighing, grades_by_judge
-from maieutic.judges.selection import judge_batches, judge_cards
+from maieutic.graders import PARSERS
+from maieutic.judges.selection import judge_cards
 from maieutic.models import BaselineModel
 from maieutic.pictures import text_of
-from maieutic.records import Grade, Item, Judgement, Prompt, Reply, read_records
+from maieutic.records import Grade, Item, Prompt, Reply, read_records
 from maieutic.report.tables import read_items
 from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
 
@@ -40,7 +40,7 @@ def outcome(grade: Grade) -> str:
 def reading(grade: Grade) -> dict[str, Any]:
     """What the page shows of a grade."""
     value = round(grade.value, 4) if isinstance(grade.value, float) else grade.value
-    name = f"{grade.grader}{f' {grade.criterion}' if grade.criterion else ''}"
+    name = f"{grade.kind}/{grade.scoring}{f' {grade.criterion}' if grade.criterion else ''}"
     return {"by": name, "value": value, "outcome": outcome(grade), "why": grade.why_none, "reason": grade.reason}
 
 
@@ -94,7 +94,7 @@ def pass_grades(config: Config, results: Path, benchmark: str) -> GradePass:
     """Read every grade of a benchmark's replies once, and keep what the page needs of them."""
     cards = [loaded.card for loaded in benchmarks_of(config)[benchmark]]
     wanted = {
-        (card.task, f"{metric.grader or card.graders[0]}/robust", metric.criterion)
+        (card.task, metric.grader or card.graders[0], "robust", metric.criterion)
         for card in cards
         for metric in [card.metrics[card.headline]]
     }
@@ -103,7 +103,7 @@ def pass_grades(config: Config, results: Path, benchmark: str) -> GradePass:
     shown: dict[Place, list[Grade]] = defaultdict(list)
     for model in tutors_of(config):
         for grade in all_grades(config, results, benchmark, model):
-            if (grade.task, grade.grader, grade.criterion) in wanted:
+            if (grade.task, grade.kind, grade.scoring, grade.criterion) in wanted:
                 add_reading(readings[model, grade.task], grade)
             if (grade.task, grade.id) in places:
                 shown[model, grade.task, grade.id].append(grade)
@@ -148,12 +148,11 @@ def browse(config: Config, results: Path, grades: Callable[[str], GradePass]) ->
 
 
 def all_grades(config: Config, results: Path, benchmark: str, model: str) -> list[Grade]:
-    """What was said of one tutor's replies: by the first judge and the first reward model, then by the parsers."""
-    folder = results / "grades"
-    paths = [folder / "rewards" / name / benchmark / f"{model}.jsonl" for name in config.run.reward_models[:1]]
-    paths.append(folder / "parsed" / benchmark / f"{model}.jsonl")
+    """What was said of one tutor's replies: by each task's first judge, the first reward model, then the parsers."""
+    folder = results / "grades" / benchmark
+    others = [*config.run.reward_models[:1], PARSERS]
     judged = judge_grades(config, results, benchmark, model)
-    return [*judged, *(grade for path in paths if path.exists() for grade in read_records(path, Grade))]
+    return [*judged, *(grade for name in others for grade in grades_in(folder / name / f"{model}.jsonl"))]
 
 
 def judge_grades(config: Config, results: Path, benchmark: str, model: str) -> list[Grade]:
@@ -162,15 +161,17 @@ def judge_grades(config: Config, results: Path, benchmark: str, model: str) -> l
         card.task: judges_of_card(config, card)[0]
         for card in (judge_cards(config, benchmark) if judges_of_replies(config) else [])
     }
-    batch = next((name for name, tutors in judge_batches(config, benchmark).items() if model in tutors), None)
-    items = [item for task in leads for item in read_items(results, benchmark, task)]
-    weighing = Weighing.of(items, config.run.negative_weights)
-    found: list[Grade] = []
-    for judge in dict.fromkeys(leads.values()):
-        path = results / "grades" / "judges" / judge / benchmark / f"{batch}.jsonl"
-        grades = grades_by_judge(read_records(path, Judgement), model, weighing) if path.exists() else []
-        found += [one for one in grades if one.grader.endswith("/robust") and leads[one.task] == judge]
-    return found
+    return [
+        grade
+        for judge in dict.fromkeys(leads.values())
+        for grade in grades_in(results / "grades" / benchmark / judge / f"{model}.jsonl")
+        if grade.scoring == "robust" and leads[grade.task] == judge
+    ]
+
+
+def grades_in(path: Path) -> list[Grade]:
+    """The grades of a file; none where the run has not come to it."""
+    return read_records(path, Grade) if path.exists() else []
 
 
 def add_replies(
@@ -185,7 +186,7 @@ def add_replies(
 ) -> None:
     """Add one tutor's replies to the shown items."""
     folder = results / "replies" / benchmark
-    graded = results / "grades" / "parsed" / benchmark / f"{model}.jsonl"
+    graded = results / "grades" / benchmark / PARSERS / f"{model}.jsonl"
     if not graded.exists() or not (folder / f"{model}.jsonl").exists():
         return
     sent = {}

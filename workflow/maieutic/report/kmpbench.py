@@ -212,7 +212,7 @@ def error_judgements(config: Config, results: Path) -> dict[str, list[Judgement]
     found: dict[str, list[Judgement]] = defaultdict(list)
     for benchmark in compared_benchmarks(config):
         for batch in judge_batches(config, benchmark):
-            path = results / "grades" / "judges" / judge / benchmark / f"{batch}.jsonl"
+            path = results / "verdicts" / judge / benchmark / f"{batch}.jsonl"
             for one in read_records(path, Judgement) if path.exists() else []:
                 if one.rubric == ERROR_TYPES and one.model is not None:
                     found[one.model].append(one)

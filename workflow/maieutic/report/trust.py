@@ -253,13 +253,13 @@ def annotator_rows(config: Config, results: Path) -> list[dict[str, Any]]:
 
 def judged_files(config: Config, results: Path, judge: str) -> dict[str, list[Path]]:
     """What a judge has said: on labelled replies and pairs, and on this run's replies."""
-    folder = results / "grades"
+    folder = results / "verdicts" / judge
     batches = [
-        folder / "judges" / judge / benchmark / f"{batch}.jsonl"
+        folder / benchmark / f"{batch}.jsonl"
         for benchmark in judged_benchmarks(config, judge)
         for batch in judge_batches(config, benchmark)
     ]
-    files = {"labelled replies and pairs": [folder / "labelled" / f"{judge}.jsonl"], "this run's replies": batches}
+    files = {"labelled replies and pairs": [folder / "labelled.jsonl"], "this run's replies": batches}
     return {what: [path for path in paths if path.exists()] for what, paths in files.items()}
 
 

@@ -77,8 +77,7 @@ def judge_batches(benchmark):
 def judge_batch_files(judge, benchmark):
     """What a judge says of every tutor's replies to a benchmark."""
     return [
-        f"results/grades/judges/{judge}/{benchmark}/{batch}.jsonl"
-        for batch in judge_batches(benchmark)
+        f"results/verdicts/{judge}/{benchmark}/{batch}.jsonl" for batch in judge_batches(benchmark)
     ]
 
 
@@ -114,33 +113,65 @@ def judges_of(wildcards):
     return judges if judge_batch(wildcards) else []
 
 
-def judging_json(wildcards):
-    """Which judges judge each task of a benchmark; nothing for a tutor that they do not judge."""
+def scoring_job(wildcards):
+    """What is scored of one tutor: a tutor that judges do not judge has no headline of its own where they judge others."""
     judged = judging.judge_cards(checked, wildcards.benchmark) if judges_of(wildcards) else []
-    return json.dumps({card.task: settings.judges_of_card(checked, card) for card in judged})
+    judges_here = REPLY_JUDGES and wildcards.benchmark in judging.judged_benchmarks(checked)
+    kinds = {cards.REWARD: checked.run.reward_models, cards.JUDGE: judges_here}
+    return score.ScoreReplies(
+        benchmark=wildcards.benchmark,
+        tutor=wildcards.model,
+        tasks=tasks_of(wildcards),
+        judging={card.task: settings.judges_of_card(checked, card) for card in judged},
+        absent=[kind for kind, names in kinds.items() if not names],
+        resamples=checked.report.resamples,
+        seed=checked.run.seed,
+    ).model_dump_json()
 
 
-def judged_flag(wildcards):
-    """Whether judges judge this benchmark: a tutor that they do not judge has then no headline of its own."""
-    judged = REPLY_JUDGES and wildcards.benchmark in judging.judged_benchmarks(checked)
-    return "--judged" if judged else ""
+def weighted_tasks(wildcards):
+    """The tasks that a judge judges by criteria of the items' own, with weights."""
+    cards_here = judging.judge_cards(checked, wildcards.benchmark, wildcards.judge)
+    judge = JUDGES[wildcards.judge]
+    kinds = {
+        card.task: judge_work.rubric_of(wildcards.judge, judge, card).rubric.kind
+        for card in cards_here
+    }
+    asked = tasks_of(wildcards)
+    return [task for task, kind in kinds.items() if kind == "weighted" and task in asked]
+
+
+def verdict_job(wildcards):
+    """How a judge's verdicts become grades; the reading of negative weights only where there are some."""
+    weighted = weighted_tasks(wildcards)
+    return grading.GradeVerdicts(
+        judge=wildcards.judge,
+        tutor=wildcards.model,
+        weighted=weighted,
+        negative_weights=checked.run.negative_weights if weighted else None,
+    ).model_dump_json()
+
+
+def weighted_items(wildcards):
+    """The items of those tasks."""
+    return [
+        f"results/items/{wildcards.benchmark}/{task}.jsonl" for task in weighted_tasks(wildcards)
+    ]
+
+
+def verdict_file(wildcards):
+    """What the judge says of the batch that the tutor is in."""
+    return (
+        f"results/verdicts/{wildcards.judge}/{wildcards.benchmark}/{judge_batch(wildcards)}.jsonl"
+    )
 
 
 def judge_grades(wildcards):
-    """What each of them says of the tutor's batch."""
-    batch = judge_batch(wildcards)
+    """The grades of one tutor by every judge."""
     return [
-        f"results/grades/judges/{judge}/{wildcards.benchmark}/{batch}.jsonl"
+        f"results/grades/{wildcards.benchmark}/{judge}/{wildcards.model}.jsonl"
         for judge in judges_of(wildcards)
     ]
-
-
-def grading_rubrics(wildcards):
-    """The rubric cards behind their verdicts."""
-    names = [
-        name for judge in judges_of(wildcards) for name in reply_rubrics(judge, wildcards.benchmark)
-    ]
-    return rubric_files_of(names)
 
 
 def labels_of(release):
@@ -221,6 +252,35 @@ def last_checks():
     )
 
 
+def told_files():
+    """By judge, and by tagger, every file of what it said."""
+    return {
+        **{
+            name: [f"results/verdicts/{name}/labelled.jsonl", *all_judge_files(name)]
+            for name in JUDGES
+        },
+        **{
+            name: [f"results/verdicts/{name}/tags/{benchmark}.jsonl" for benchmark in POOLED]
+            for name in TAGGERS
+        },
+    }
+
+
+def judge_check_job():
+    """Whose answers each file holds, and how many of them may be unreadable."""
+    told = told_files()
+    return judge_validation.CheckJudges(
+        judges=[name for name, files in told.items() for _ in files],
+        limits={name: judging.unreadable_limit(checked, name) for name in told},
+    ).model_dump_json()
+
+
+def graded_by_models(benchmark, tutor):
+    """The grades of one tutor by every reward model and judge."""
+    place = SimpleNamespace(benchmark=benchmark, model=tutor)
+    return [*reward_grades(place), *judge_grades(place)]
+
+
 def trust_files():
     """What the report's pages on trust and on labels are made of."""
     graders = [*REWARD_MODELS, *CLASSIFIERS, *JUDGES]
@@ -229,7 +289,7 @@ def trust_files():
     files += [f"results/scores/labels/{release}.json" for release in TAXONOMY_RELEASES]
     files += [f"results/labels/{release}/statistics.json" for release in RELEASES]
     files += [file for name in JUDGES for file in all_judge_files(name)]
-    files += [f"results/grades/labelled/{name}.jsonl" for name in JUDGES]
+    files += [f"results/verdicts/{name}/labelled.jsonl" for name in JUDGES]
     if checked.run.human_labels:
         files += [f"results/scores/people/{name}.json" for name in JUDGES if all_judge_files(name)]
         files += [

@@ -46,9 +46,19 @@ def reward_grades(wildcards):
     if wildcards.model not in rewarded_tutors(wildcards.benchmark):
         return []
     return [
-        f"results/grades/rewards/{reward}/{wildcards.benchmark}/{wildcards.model}.jsonl"
+        f"results/grades/{wildcards.benchmark}/{reward}/{wildcards.model}.jsonl"
         for reward in checked.run.reward_models
     ]
+
+
+def reward_grading_job(wildcards):
+    """What a reward model's scalars are graded against."""
+    return reward_grading.GradeByRewards(
+        reward_model=wildcards.reward,
+        tutor=wildcards.model,
+        ceiling=selection.human_reference(checked, wildcards.benchmark),
+        tasks=reward_tasks(wildcards),
+    ).model_dump_json()
 
 
 def base_of(name):

@@ -32,14 +32,7 @@ def tag_rubrics(wildcards):
 
 def tag_files(wildcards):
     """What every tagger says of a benchmark."""
-    return [f"results/grades/tags/{name}/{wildcards.benchmark}.jsonl" for name in TAGGERS]
-
-
-def tagger_files():
-    """What every tagger says of every benchmark that is tagged."""
-    return [
-        f"results/grades/tags/{name}/{benchmark}.jsonl" for name in TAGGERS for benchmark in POOLED
-    ]
+    return [f"results/verdicts/{name}/tags/{wildcards.benchmark}.jsonl" for name in TAGGERS]
 
 
 def vote_file(wildcards):
@@ -53,6 +46,45 @@ def breakdown_files():
         f"results/scores/breakdowns/{benchmark}/{model}.json"
         for benchmark in POOLED
         for model in settings.tutors_on(checked, benchmark)
+    ]
+
+
+def breakdown_job(wildcards):
+    """What is broken down of one tutor."""
+    return breakdown.BreakDown(
+        benchmark=wildcards.benchmark,
+        tutor=wildcards.model,
+        tasks=pooled_tasks(wildcards),
+        asked=asked_pooled(wildcards),
+        judges=judges_of(wildcards),
+        resamples=checked.report.resamples,
+        seed=checked.run.seed,
+    ).model_dump_json()
+
+
+def difficulty_tutors(wildcards):
+    """The tutors whose scores say how hard an item is: those that the leading judge judges."""
+    batches = judge_batches(wildcards.benchmark).values()
+    judged = [tutor for tutors in batches for tutor in tutors]
+    return [tutor for tutor in checked.run.difficulty.tutors if tutor in judged]
+
+
+def difficulty_job(wildcards):
+    """What makes an item hard."""
+    return difficulty.FilterByDifficulty(
+        tasks=pooled_tasks(wildcards),
+        tutors=difficulty_tutors(wildcards),
+        below=checked.run.difficulty.below,
+        at_least=checked.run.difficulty.at_least,
+    ).model_dump_json()
+
+
+def difficulty_grades(wildcards):
+    """The leading judge's grades of each of those tutors."""
+    judge = judging.leading_judge(checked, wildcards.benchmark)
+    return [
+        f"results/grades/{wildcards.benchmark}/{judge}/{tutor}.jsonl"
+        for tutor in difficulty_tutors(wildcards)
     ]
 
 
