@@ -48,6 +48,17 @@ def test_a_rule_file_owns_its_folder_and_reads_earlier_ones(name: str) -> None:
     assert text.startswith('"""'), "the first line says what is read and what is made"
 
 
+def test_the_folders_that_the_documents_name_are_those_that_rules_write() -> None:
+    table = Path("docs/architecture.md").read_text(encoding="utf-8").partition("| folder |")[2].partition("\n\n")[0]
+    named = {
+        name
+        for row in table.split("\n")
+        for name in re.findall(r"`([a-z]+)[`/{]", row.partition("| ")[2].split(" |")[0])
+    }
+    rules = "\n".join(path.read_text(encoding="utf-8") for path in sorted(RULES.rglob("*.smk")))
+    assert named == (folders(rules) | {"journal"}) - {"report"} and len(named) > 10
+
+
 def test_includes_stand_in_the_order_of_the_data() -> None:
     included = re.findall(r'include: "workflow/rules/(\w+)\.smk"', Path("Snakefile").read_text(encoding="utf-8"))
     assert included == ["common", *ORDER]
