@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from columns import quantity, spelt
 from maieutic.datasets.mrbench import DESIRED, LABELS, labelled_set
 from maieutic.errors import UserError
 from maieutic.judges.agreement import MEASURES, Pairing, fleiss, mean_cohen, measure, tables_of
@@ -22,16 +23,16 @@ from maieutic.judges.ppi import annotator_scores, corrected_rates, majority, pre
 from maieutic.judges.predictions import score_predictions
 from maieutic.judges.rubrics import Criterion, Rubric
 from maieutic.judges.trust import (
-    Sampling,
     agreement_scores,
     correlations_by_tutor,
     match_rates,
     pairings_of,
     said_by,
 )
-from maieutic.judges.validation import CheckJudges, check_judges, correct_by_people, validate_judge
-from maieutic.records import Judgement, Label, Pair, Score, Verdict, read_records, write_records
+from maieutic.judges.validation import CheckJudges, check_judges, correct_by_people, on_release, validate_judge
+from maieutic.records import Judgement, Label, Pair, Quantity, Score, Verdict, read_records, write_records
 from maieutic.report.mrbench import attainable, cell_notes, printed_tables
+from maieutic.stats import Sampling
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score
 
@@ -81,7 +82,7 @@ def test_subsets_of_v3_are_told_by_its_ids(raw: dict[str, list]) -> None:
 
 
 def test_damr_is_that_of_pandas(raw: dict[str, list], table: pd.DataFrame) -> None:
-    found = {(one.model, one.metric): one for one in match_rates("people", labels_of(raw["mrbench"]), None, FEW)}
+    found = {(one.model, spelt(one)): one for one in match_rates("people", labels_of(raw["mrbench"]), None, FEW)}
     table = table.assign(hit=table.label == table.criterion.map(DESIRED))
     for subset in ("all", "bridge", "mathdial"):
         part = table if subset == "all" else table[table.subset == subset]
@@ -92,7 +93,7 @@ def test_damr_is_that_of_pandas(raw: dict[str, list], table: pd.DataFrame) -> No
             assert (one.value, one.n) == (pytest.approx(row["mean"]), row["size"])
     # F3: V1 gives 17.19 for the expert's tone, where Table 3 prints 92.19.
     assert round(100 * found["Expert", "damr/Tutor_Tone/all"].value, 2) == 17.19
-    assert found["Expert", "damr/Tutor_Tone/all"].grader is None
+    assert found["Expert", "damr/Tutor_Tone/all"].by is None
 
 
 def test_statistics_are_those_of_pandas(raw: dict[str, list]) -> None:
@@ -164,7 +165,7 @@ def test_real_predictions_give_the_bea_figures(
     labels, rows = labels_of(raw["mrbench_v3"]), predictions[judge]
     assert sum(row["pred"] is None for row in rows) == unread
     scores = agreement_scores(judge, pairings_of(labels.labels, said_by(judgements_from(rows, labels)), {}), FEW)
-    found = {(one.metric, one.scoring): one for one in scores}
+    found = {(spelt(one), one.scoring): one for one in scores}
     three = ["Yes", "To some extent", "No"]
     for short, name in SHORT.items():
         gold = [row["gold"][short] for row in rows]
@@ -208,7 +209,7 @@ def test_real_judges_raw_answers_are_read_as_their_authors_read_them(
 def test_ac_in_both_codings_is_that_of_scipy(predictions: dict[str, list[dict]], raw: dict[str, list]) -> None:
     labels = labels_of(raw["mrbench_v3"])
     told = said_by(judgements_from(predictions["Qwen"], labels))
-    found = {(one.model, one.metric): one.value for one in correlations_by_tutor("q", labels, told)}
+    found = {(one.model, spelt(one)): one.value for one in correlations_by_tutor("q", labels, told)}
     people = {"Yes": 1.0, "To some extent": 0.5, "No": 0.0}
     critic = {"Yes": 1, "To some extent": 2, "No": 3}
     for tutor, (short, name) in itertools.product(["GPT4", "Novice", "Phi3"], SHORT.items()):
@@ -239,17 +240,17 @@ def test_what_the_bootstrap_resamples_is_the_measure_itself(name: str, seed: int
     value = about.value([one.gold for one in used], said, 3)
     sums = about.of_tables(tables_of(used, 3).sum(0).reshape(3, 4))
     assert float(sums) == pytest.approx(value)
-    found = measure(name, pairings, 3, strict=True, resamples=200, seed=1)
+    found = measure(name, pairings, 3, strict=True, sampling=Sampling(200, 1))
     assert found.interval.low < value < found.interval.high
 
 
 def test_a_constant_side_has_no_correlation_and_no_kappa() -> None:
     pairings = [Pairing(0, 0, f"p{number}") for number in range(10)]
     for name in ("kappa", "weighted_kappa", "ac", "ac_paper", "spearman"):
-        assert measure(name, pairings, 3, False, 100, 1).value is None
-    assert measure("accuracy", pairings, 3, False, 100, 1).value == 1.0
+        assert measure(name, pairings, 3, False, FEW).value is None
+    assert measure("accuracy", pairings, 3, False, FEW).value == 1.0
     said = [Pairing(number % 3, 1, f"p{number}") for number in range(9)]
-    assert measure("ac", said, 3, False, 100, 1).value is None and measure("kappa", said, 3, False, 100, 1).value == 0.0
+    assert measure("ac", said, 3, False, FEW).value is None and measure("kappa", said, 3, False, FEW).value == 0.0
 
 
 def test_codings_stand_as_written_down() -> None:
@@ -302,7 +303,7 @@ def test_place_and_merit_are_told_apart_on_pairs() -> None:
     told = [verdict(number, order, always_first[order]) for number in range(4) for order in ("ab", "ba")]
     told += [verdict(number, order, "first") for number in (4, 5, 6) for order in ("ab", "ba")]  # the expert's, always
     told += [verdict(7, "ab", "first"), verdict(7, "ba", None)]
-    found = {one.metric: one for one in pair_scores("j", pairs, told, "r", FEW, headline=True)}
+    found = {spelt(one): one for one in pair_scores("j", pairs, told, "r", FEW, headline=True)}
     assert found["pair_accuracy/r"].value == pytest.approx((4 + 6 + 1) / 15) and found["pair_accuracy/r"].headline
     assert (found["consistent_accuracy/r"].value, found["consistent_accuracy/r"].n) == (pytest.approx(3 / 7), 7)
     assert found["flip_rate/r"].value == pytest.approx(4 / 7)
@@ -328,14 +329,14 @@ def test_what_is_lost_is_not_quietly_left_out() -> None:
     """Unreadable and divided replies: a tenth of them at most, and the labels' own mean is of all labels."""
     said = {(str(n), "m", "Actionability"): "Yes" if n < 50 else None for n in range(60)}
     labelled = {(str(n), "m", "Actionability"): "Yes" if n % 2 else "No" for n in range(30)}
-    lost = {one.metric: one for one in corrected_rates("j", labelled, said, "ppi", FEW)}
+    lost = {spelt(one): one for one in corrected_rates("j", labelled, said, "ppi", FEW)}
     assert lost["ppi/Actionability"].value is None and lost["ppi/Actionability"].missing == 10, "of sixty"
     assert lost["ppi_labels/Actionability"].value == 0.5, "the labels' own rate is of all labels"
     said |= {(str(n), "m", "Actionability"): "No" for n in range(50, 56)}
-    found = {one.metric: one for one in corrected_rates("j", labelled, said, "ppi", FEW)}
+    found = {spelt(one): one for one in corrected_rates("j", labelled, said, "ppi", FEW)}
     assert (found["ppi/Actionability"].n, found["ppi/Actionability"].missing) == (56, 4)
     divided = {**labelled, **{(str(n), "m", "Actionability"): None for n in range(10)}}
-    torn = {one.metric: one for one in corrected_rates("j", divided, said, "ppi", FEW)}
+    torn = {spelt(one): one for one in corrected_rates("j", divided, said, "ppi", FEW)}
     assert torn["ppi/Actionability"].value is None and torn["ppi/Actionability"].missing == 14, "ten are divided"
     few = {key: label for key, label in labelled.items() if int(key[0]) < 19}
     assert corrected_rates("j", few, said, "ppi", FEW)[0].value is None, "fewer than twenty labels"
@@ -355,15 +356,16 @@ def test_a_perfect_judge_is_not_red_for_a_rare_label(raw: dict[str, list]) -> No
         mine = [one for one in labels.labels if (one.id, one.model) in chosen]
         told = {(one.id, one.model, one.criterion): one.label for one in mine}
         scores = agreement_scores("j", pairings_of(mine, told, {}), FEW)
-        found = {f"mrbench:{one.metric}": one for one in scores if one.scoring == "robust"}
-        kappa = found["mrbench:mean_weighted_kappa"]
+        scores = on_release(scores, "mrbench")
+        found = {one.quantity: one for one in scores if one.scoring == "robust"}
+        kappa = found[quantity("mrbench:mean_weighted_kappa")]
         assert (kappa.value, kappa.low) == (pytest.approx(1.0), pytest.approx(1.0))
         assert light_of(found, "mrbench", None).colour == "green"
 
 
 def test_resamples_without_a_value_do_not_widen_the_interval() -> None:
     pairings = [Pairing(int(number < 3), int(number < 3), f"p{number}") for number in range(20)]
-    found = measure("kappa", pairings, 3, False, 2000, 1)
+    found = measure("kappa", pairings, 3, False, Sampling(2000, 1))
     assert (found.value, found.interval) == (1.0, (1.0, 1.0)), "a resample that lost the rare label has no kappa"
 
 
@@ -404,14 +406,14 @@ def test_labels_of_several_people_are_compared_and_merged(tmp_path: Path) -> Non
         "t,7,m,Actionability,No,b",
     ]
     labels = read_people(people_csv(tmp_path / "people.csv", *rows))
-    found = {one.metric: one for one in annotator_scores("j", labels)}
+    found = {spelt(one): one for one in annotator_scores("j", labels)}
     assert found["cohen_kappa/Actionability"].value == pytest.approx(0.6)
     assert found["fleiss_kappa/Actionability"].n == 8
     assert {one.id: label for one, label in majority(labels)} == {
         **dict.fromkeys("012345", "Yes"), "6": None, "7": "No",
     }, "6 is divided"  # fmt: skip
     stray = [*labels, labels[0].model_copy(update={"annotator": "eve"})]
-    found = {one.metric: one for one in annotator_scores("j", stray)}
+    found = {spelt(one): one for one in annotator_scores("j", stray)}
     assert found["fleiss_kappa/Actionability"].n == 7, "one stray label makes no table of its own"
 
 
@@ -427,7 +429,7 @@ def test_rates_are_corrected_by_people_and_unknown_replies_refused(tmp_path: Pat
     rows = [f"t,{n},m,Actionability,{'Yes' if n % 4 else 'No'}," for n in range(24)]
     people = people_csv(tmp_path / "people.csv", *rows)
     correct_by_people("j", [tmp_path / "judged.jsonl"], people, tmp_path / "out.json", 100, 1)
-    found = {one["metric"]: one for one in json.loads((tmp_path / "out.json").read_text())}
+    found = {spelt(one): one for one in json.loads((tmp_path / "out.json").read_text())}
     assert found["ppi/Actionability"]["value"] == pytest.approx(0.75), "the judge says yes always: the labels decide"
     assert (found["ppi_judge/Actionability"]["value"], found["ppi/Actionability"]["clusters"]) == (1.0, 24)
     with pytest.raises(UserError, match=r"people.csv:2.*no judged reply of n"):
@@ -436,14 +438,15 @@ def test_rates_are_corrected_by_people_and_unknown_replies_refused(tmp_path: Pat
         )
 
 
-def kappa_score(value: float | None, low: float | None, n: int = 200) -> dict[str, Score]:
+def kappa_score(value: float | None, low: float | None, n: int = 200) -> dict[Quantity, Score]:
     common = {"task": "trust", "model": "j", "scoring": "robust", "headline": False, "high": 1.0, "missing": 0}
-    return {"mrbench:mean_weighted_kappa": Score(**common, metric="k", value=value, low=low, n=n, clusters=50)}
+    of = quantity("mrbench:mean_weighted_kappa")
+    return {of: Score(**common, **of._asdict(), value=value, low=low, n=n, clusters=50)}
 
 
-def other(metric: str, value: float, low: float = 0.0, n: int = 200) -> dict[str, Score]:
+def other(name: str, value: float, low: float = 0.0, n: int = 200) -> dict[Quantity, Score]:
     common = {"task": "trust", "model": "j", "scoring": "robust", "headline": False, "high": 1.0, "missing": 0}
-    return {metric: Score(**common, metric=metric, value=value, low=low, n=n, clusters=50)}
+    return {quantity(name): Score(**common, **quantity(name)._asdict(), value=value, low=low, n=n, clusters=50)}
 
 
 LIGHTS = [
@@ -472,7 +475,7 @@ LIGHTS = [
 
 
 @pytest.mark.parametrize(("scores", "colour"), LIGHTS)
-def test_the_light_follows_its_thresholds(scores: dict[str, Score], colour: str) -> None:
+def test_the_light_follows_its_thresholds(scores: dict[Quantity, Score], colour: str) -> None:
     assert light_of(scores, "mrbench", "r").colour == colour
 
 
@@ -504,16 +507,16 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
         tmp_path / "trust.json", tmp_path / "on_pairs.json", 100, 1,
     )  # fmt: skip
     scores = [Score.model_validate(one) for one in json.loads((tmp_path / "trust.json").read_text())]
-    mine = {one.metric: one.value for one in scores if one.model == "j"}
+    mine = {spelt(one): one.value for one in scores if one.model == "j"}
     assert mine["mrbench:mean_weighted_kappa"] == pytest.approx(1.0) and mine["unreadable"] == 0.0
     assert all(mine[f"mrbench:macro_f1/{name}"] == 1.0 for name in LABELS)
     assert mine["prompt_tokens"] == 15_890.0
-    theirs = {(one.model, one.metric): one.value for one in scores if one.model != "j"}
+    theirs = {(one.model, spelt(one)): one.value for one in scores if one.model != "j"}
     assert theirs["GPT4", "mrbench:damr/Coherence/all"] == pytest.approx(
         theirs["GPT4", "mrbench:ppi_half_judge/Coherence"]
     )
     assert abs(theirs["GPT4", "mrbench:ppi_half/Coherence"] - theirs["GPT4", "mrbench:damr/Coherence/all"]) < 0.05
-    on_pairs = {one["metric"]: one["value"] for one in json.loads((tmp_path / "on_pairs.json").read_text())}
+    on_pairs = {spelt(one): one["value"] for one in json.loads((tmp_path / "on_pairs.json").read_text())}
     assert on_pairs["pair_accuracy/r"] == 1.0 and on_pairs["flip_rate/r"] == 0.0
     check_judges(
         job=CheckJudges(judges=["j"], limits={"j": 0.0}),

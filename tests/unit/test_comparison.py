@@ -23,7 +23,7 @@ from maieutic.printed import (
     paper_name,
     printed_values,
 )
-from maieutic.records import Score
+from maieutic.records import ReportedScore, Score
 from maieutic.report.comparison import against_paper
 from maieutic.report.tables import paper_value
 from maieutic.settings import Config, check_config
@@ -132,15 +132,16 @@ def test_the_first_thing_that_was_not_the_same_is_said(
     assert difference_note(printed, benchmark, ours) == note
 
 
-def scored(task: str, metric: str, **more: Any) -> Score:
+def scored(task: str, metric: str, **more: Any) -> ReportedScore:
     given = {"n": 1150, "missing": 0, "value": 0.5, "low": 0.4, "high": 0.6, "clusters": 700, **more}
-    return Score(task=task, model="m", metric=metric, scoring="paper_compat", headline=True, **given)
+    return ReportedScore(task=task, model="m", metric=metric, scoring="paper_compat", headline=True, **given)
 
 
 def cards_of(config: Config) -> list[Card]:
     return [loaded.card for loaded in config.cards.values()]
 
 
+JOINED = set(ReportedScore.model_fields) - set(Score.model_fields)
 LLAMA = {"m": {"paper": "LLaMA3.1-70B-Instruct"}}
 
 
@@ -154,7 +155,7 @@ def test_a_win_rate_is_compared_under_the_papers_reward_model_alone(tmp_path: Pa
         ({**theirs, "max_length": 64}, f"the paper: by {RM}"),
     ):
         config = configuration(["mathtutorbench/scaffolding_generation"], {**LLAMA, "rm": entry}, reward_models=["rm"])
-        score = scored("scaffolding_generation", "win_rate", grader="rm")
+        score = scored("scaffolding_generation", "win_rate", by="rm")
         [card] = cards_of(config)
         shown = against_paper(config, tmp_path, "mathtutorbench", [card], [score])
         assert shown is not None
@@ -187,14 +188,14 @@ def test_tutorbench_stands_beside_its_table_task_by_task_and_overall(tmp_path: P
     cards = cards_of(config)
     by_task = {card.task: card for card in cards}
     scores = [
-        scored(task, "arr_w", grader="claude-sonnet-4-judge", n=by_task[task].items, value=value)
+        scored(task, "arr_w", by="claude-sonnet-4-judge", n=by_task[task].items, value=value)
         for task, value in (("text", 0.57), ("multimodal", 0.54))
     ]
     whole = sum(card.items for card in cards)
-    pool = scored("release", "overall", grader="claude-sonnet-4-judge", n=whole, value=0.55)
+    pool = scored("release", "overall", by="claude-sonnet-4-judge", n=whole, value=0.55)
     folder = tmp_path / "scores/breakdowns/tutorbench"
     folder.mkdir(parents=True)
-    (folder / "m.json").write_text(json.dumps([pool.model_dump()]))
+    (folder / "m.json").write_text(json.dumps([pool.model_dump(exclude=JOINED)]))
     shown = against_paper(config, tmp_path, "tutorbench", cards, scores)
     assert shown is not None and [(one.task, one.metric) for one in shown["columns"]] == [
         ("text", "arr_w"), ("multimodal", "arr_w"), ("release", "overall"),
@@ -203,7 +204,7 @@ def test_tutorbench_stands_beside_its_table_task_by_task_and_overall(tmp_path: P
     assert row["model"] == "GPT-5"
     differences = [round(cell.difference, 4) for cell in row["ours"][0]["cells"]]
     assert differences == [-0.0003, 0.0003, -0.0033] and not any(cell.note for cell in row["ours"][0]["cells"])
-    judged = [score.model_copy(update={"grader": "gemini-2.0-flash-judge"}) for score in scores]
+    judged = [score.model_copy(update={"by": "gemini-2.0-flash-judge"}) for score in scores]
     raw = merged()["models"]["gemini-2.0-flash-judge"]
     other = configuration(
         tasks,
@@ -223,14 +224,14 @@ def test_mrbench_is_compared_where_people_have_labelled(tmp_path: Path) -> None:
         ["mrbench"], {"m": {"paper": "GPT-4"}}, judges=["gpt-4o-mini-judge"], human_labels=str(people)
     )
     cards = cards_of(config)
-    judged = scored("mistake_remediation", "actionability", grader="gpt-4o-mini-judge", n=192)
+    judged = scored("mistake_remediation", "actionability", by="gpt-4o-mini-judge", n=192)
     shown = against_paper(config, tmp_path, "mrbench", cards, [judged])
     assert shown is not None
     [ours] = [one for row in shown["rows"] for one in row["ours"]]
     assert [cell.note for cell in ours["cells"] if cell] == ["the paper: by people"]
-    corrected = scored("trust", "ppi/Actionability", n=192, value=0.46)
+    corrected = scored("trust", "ppi", criterion="Actionability", n=192, value=0.46)
     (tmp_path / "scores/people").mkdir(parents=True)
-    (tmp_path / "scores/people/gpt-4o-mini-judge.json").write_text(json.dumps([corrected.model_dump()]))
+    (tmp_path / "scores/people/gpt-4o-mini-judge.json").write_text(json.dumps([corrected.model_dump(exclude=JOINED)]))
     shown = against_paper(config, tmp_path, "mrbench", cards, [judged])
     assert shown is not None
     [cell] = [cell for row in shown["rows"] for one in row["ours"] for cell in one["cells"] if cell]

@@ -217,7 +217,7 @@ def test_what_was_said_before_a_refusal_counts() -> None:
     card = read_card(FOLDER / "fqa.yaml").card
     scores = {
         one.metric: one
-        for one in score_task(card, "m", [item], index_of(grades_of("round_answers", item, said)), 100, 1)
+        for one in score_task(card, "m", [item], index_of(grades_of("round_answers", item, said)), Sampling(100, 1))
         if one.scoring == "robust"
     }
     last = scores["final_round"]
@@ -614,26 +614,28 @@ def test_scores_join_parsers_and_judge() -> None:
         for item in items if item.reference["incorrect"]
     ]  # fmt: skip
     index = index_of([*parsed, *grades_by_judge("j", reasons, "m")])
-    found = {one.metric: one for one in score_task(card, "m", items, index, 100, 1) if one.scoring == "robust"}
+    found = {
+        one.metric: one for one in score_task(card, "m", items, index, Sampling(100, 1)) if one.scoring == "robust"
+    }
     assert found["mr_score"].value == pytest.approx(0.2 + 0.3 + 0.5 / 2) and found["mr_score"].headline
     assert (found["task1_mcc"].value, found["task2_step"].value, found["task3_reason"].value) == (1, 1, 0.5)
-    assert found["mr_score"].grader == "j" and found["f1"].grader is None and found["f1"].value == 1
+    assert found["mr_score"].by == "j" and found["f1"].by is None and found["f1"].value == 1
     broken = [
         one.model_copy(update={"verdicts": [Verdict(criterion="error_reason", value=None, why_none="cut")]})
         for one in reasons[:1]
     ]
     index_again = index_of([*parsed, *grades_by_judge("j", [*broken, *reasons[1:]], "m")])
-    again = score_task(card, "m", items, index_again, 100, 1)
+    again = score_task(card, "m", items, index_again, Sampling(100, 1))
     score = next(one for one in again if one.metric == "mr_score" and one.scoring == "robust")
     assert (score.n, score.missing) == (5, 1), "an unreadable reason is missing, never wrong"
     assert score.value == pytest.approx(0.2 + 0.3 + 0.5 * 1 / 3), "the others stand for it"
     silent = [one.model_copy(update={"verdicts": broken[0].verdicts}) for one in reasons]
-    again = score_task(card, "m", items, index_of([*parsed, *grades_by_judge("j", silent, "m")]), 100, 1)
+    again = score_task(card, "m", items, index_of([*parsed, *grades_by_judge("j", silent, "m")]), Sampling(100, 1))
     assert next(one for one in again if one.metric == "mr_score" and one.scoring == "robust").value is None
     elsewhere = [one.model_copy(update={"task": "dialogue"}) for one in grades_by_judge("of dialogues", reasons, "m")]
     index = index_of([*elsewhere, *parsed, *grades_by_judge("j", reasons, "m")])
-    heads = [one for one in score_task(card, "m", items, index, 100, 1, ["j"]) if one.metric == "mr_score"]
-    assert {(one.grader, one.headline) for one in heads} == {("j", True)}, "a judge of other tasks says nothing of this"
+    heads = [one for one in score_task(card, "m", items, index, Sampling(100, 1), ["j"]) if one.metric == "mr_score"]
+    assert {(one.by, one.headline) for one in heads} == {("j", True)}, "a judge of other tasks says nothing of this"
 
 
 # Conversations.
@@ -721,7 +723,9 @@ def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> 
              "j": {"Universal_1": "win", "Feedback_1": "win"}}  # fmt: skip
     lines = [f"dialogue,{item},m,{name},{label},a," for item, of in cells.items() for name, label in of.items()]
     align_judge("judge", [tmp_path / "judged.jsonl"], people(tmp_path, *lines), tmp_path / "out.json", 100, 1)
-    found = {one["metric"]: one for one in json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))}
+    scores = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    rates = {"alignment_rate", "overall_alignment", "weighted_kappa"}
+    found = {one["metric"] if one["metric"] in rates else f"{one['metric']}/{one['by']}": one for one in scores}
     assert (found["alignment_rate"]["value"], found["alignment_rate"]["n"]) == (pytest.approx(3 / 7), 7)
     overall = found["overall_alignment"]
     assert (overall["value"], overall["n"]) == (1, 1), "the overall judgement is none of the 22 criteria"
@@ -731,7 +735,7 @@ def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> 
         "value"
     ] == pytest.approx(0.5)
     assert found["overall/people"]["value"] == pytest.approx((0.75 + 0.5) / 2)
-    assert found["overall_judgement/judge"]["n"] == 1 and {one["grader"] for one in found.values()} == {"judge"}
+    assert found["overall_judgement/judge"]["n"] == 1 and {one["by"] for one in found.values()} == {"judge", "people"}
     with pytest.raises(UserError, match="no compared reply of x to dialogue/i"):
         align_judge(
             "judge",
@@ -747,7 +751,9 @@ def test_several_tutors_have_a_row_together() -> None:
     verdicts = {("dialogue", "i", name): {"Universal_1": "win"} for name in ("m", "n")}
     found = {
         (one.model, one.metric): one.value
-        for one in aligned(verdicts, {**verdicts, ("dialogue", "i", "n"): {"Universal_1": "lose"}}, Sampling(100, 1))
+        for one in aligned(
+            "j", verdicts, {**verdicts, ("dialogue", "i", "n"): {"Universal_1": "lose"}}, Sampling(100, 1)
+        )
     }
     assert [found[tutor, "alignment_rate"] for tutor in ("m", "n", ALL)] == [1, 0, 0.5]
 

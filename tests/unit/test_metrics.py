@@ -15,7 +15,7 @@ from maieutic.datasets.sources import read_source
 from maieutic.metrics import METRICS, Graded
 from maieutic.records import Item, Reply, Score, Turn
 from maieutic.score import index_of, score_task
-from maieutic.stats import clustered_interval
+from maieutic.stats import Sampling, clustered_interval
 
 RNG = np.random.default_rng(7)
 
@@ -53,7 +53,7 @@ def test_interval_of_a_proportion_is_the_normal_one() -> None:
     hits = (np.arange(1000) < 300).astype(float)
     counts = np.stack([hits, np.ones(1000)], axis=1)
     metric = METRICS["accuracy"]
-    found = clustered_interval(counts, metric.of_sums, [str(i) for i in range(1000)], 4000, 1)
+    found = clustered_interval(counts, metric.of_sums, [str(i) for i in range(1000)], Sampling(4000, 1))
     half = 1.96 * np.sqrt(0.3 * 0.7 / 1000)
     assert (found.low, found.high) == pytest.approx((0.3 - half, 0.3 + half), abs=0.003)
 
@@ -64,10 +64,10 @@ def test_interval_of_doubled_items_is_that_of_the_problems() -> None:
     one = np.stack([hits, np.ones(100)], axis=1)
     names = [str(i) for i in range(100)]
     metric = METRICS["accuracy"]
-    single = clustered_interval(one, metric.of_sums, names, 2000, 1)
-    tenfold = clustered_interval(np.tile(one, (10, 1)), metric.of_sums, names * 10, 2000, 1)
+    single = clustered_interval(one, metric.of_sums, names, Sampling(2000, 1))
+    tenfold = clustered_interval(np.tile(one, (10, 1)), metric.of_sums, names * 10, Sampling(2000, 1))
     assert tenfold == pytest.approx(single)
-    naive = clustered_interval(np.tile(one, (10, 1)), metric.of_sums, [str(i) for i in range(1000)], 2000, 1)
+    naive = clustered_interval(np.tile(one, (10, 1)), metric.of_sums, [str(i) for i in range(1000)], Sampling(2000, 1))
     assert naive.high - naive.low < 0.4 * (single.high - single.low)
 
 
@@ -75,10 +75,10 @@ def test_same_seed_same_interval_and_one_problem_has_none() -> None:
     counts = np.stack([RNG.random(50), np.ones(50)], axis=1)
     metric = METRICS["mean"]
     names = [str(i % 20) for i in range(50)]
-    assert clustered_interval(counts, metric.of_sums, names, 500, 3) == clustered_interval(
-        counts, metric.of_sums, names, 500, 3
+    assert clustered_interval(counts, metric.of_sums, names, Sampling(500, 3)) == clustered_interval(
+        counts, metric.of_sums, names, Sampling(500, 3)
     )
-    assert clustered_interval(counts, metric.of_sums, ["p"] * 50, 500, 3) == (None, None)
+    assert clustered_interval(counts, metric.of_sums, ["p"] * 50, Sampling(500, 3)) == (None, None)
 
 
 def scores_of(task: str, tutor: str, data: Path) -> dict[tuple[str, str], Score]:
@@ -92,7 +92,7 @@ def scores_of(task: str, tutor: str, data: Path) -> dict[tuple[str, str], Score]
         for grader in card.graders
         for grade in grades_of(grader, item, reply(item, LATE.get(tutor) or TUTORS[tutor]))
     ]
-    found = score_task(card, tutor, items, index_of(grades), resamples=100, seed=1)
+    found = score_task(card, tutor, items, index_of(grades), Sampling(100, 1))
     return {(score.metric, score.scoring): score for score in found}
 
 
@@ -142,7 +142,7 @@ def test_a_refused_reply_is_wrong_as_an_unreadable_one_is_and_the_released_code_
     grades = [grade for item, one in zip(items, replies, strict=True) for grade in grades_of("answer", item, one)]
     found = {
         (one.metric, one.scoring): (one.value, one.n, one.missing, one.unreadable, one.readable)
-        for one in score_task(card, "m", items, index_of(grades), 100, 1)
+        for one in score_task(card, "m", items, index_of(grades), Sampling(100, 1))
     }
     assert found == {
         ("accuracy", "paper_compat"): (pytest.approx(1 / 3), 3, 1, 1, 0.5),

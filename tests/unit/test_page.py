@@ -18,7 +18,7 @@ from maieutic.cards import Card
 from maieutic.datasets.sources import Dataset
 from maieutic.errors import UserError
 from maieutic.provenance import Code, Provenance, differences, record
-from maieutic.records import Score
+from maieutic.records import ReportedScore
 from maieutic.report import check_report, figures, page
 from maieutic.report.page import HERE, leaderboard, share
 from maieutic.report.sections import Parts
@@ -139,7 +139,7 @@ def test_a_run_whose_page_has_a_hole_fails_and_names_it(tmp_path: Path) -> None:
 # bold, readable share, floor ------------------------------------------------------------------------------------------
 
 
-def scored(model: str, value: float | None, **more: Any) -> Score:
+def scored(model: str, value: float | None, **more: Any) -> ReportedScore:
     given = {
         "low": None if value is None else value - 0.02,
         "high": 1.0,
@@ -148,7 +148,7 @@ def scored(model: str, value: float | None, **more: Any) -> Score:
         "clusters": 90,
         **more,
     }
-    return Score(task="problem_solving", model=model, metric="accuracy", scoring=given.pop("scoring", "robust"),
+    return ReportedScore(task="problem_solving", model=model, metric="accuracy", scoring=given.pop("scoring", "robust"),
                  headline=True, value=value, **given)  # fmt: skip
 
 
@@ -169,14 +169,14 @@ BOLD = [
 
 
 @pytest.mark.parametrize(("why", "scores", "bold"), BOLD, ids=[case[0] for case in BOLD])
-def test_bold_is_what_stands_out(why: str, scores: list[Score], bold: str | None) -> None:
+def test_bold_is_what_stands_out(why: str, scores: list[ReportedScore], bold: str | None) -> None:
     config = configuration()
     card = next(iter(config.cards.values())).card
     rows = leaderboard(config, [card], scores, "robust")
     assert [row["label"] for row in rows if row["cells"][0]["best"]] == ([bold] if bold else [])
 
 
-def board(config: Config, card: Card, scores: list[Score]) -> str:
+def board(config: Config, card: Card, scores: list[ReportedScore]) -> str:
     environment = page.environment_of(page.Run(config, Path("nowhere"), {}, None), lambda name, kind: None)
     return environment.get_template("board.html.jinja").render(
         config=config, scorings=("robust",), name="x", size=100, cards=[card], skills=[("s", 1)],
@@ -188,7 +188,7 @@ def board(config: Config, card: Card, scores: list[Score]) -> str:
 def test_what_a_judge_leaves_open_is_no_wrong_reply() -> None:
     config = configuration()
     card = next(iter(config.cards.values())).card
-    judged = [scored("a", 1.0, n=2, missing=14, grader="demo-judge"), scored("b", 0.9, n=16, grader="demo-judge")]
+    judged = [scored("a", 1.0, n=2, missing=14, by="demo-judge"), scored("b", 0.9, n=16, by="demo-judge")]
     shown = board(config, card, judged)
     assert re.search(r'data-value="1.0" data-last>.*12\.5\u00a0% graded', shown), "it does not lead the table"
     assert "share of the items with a verdict; the others are left out" in shown

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from columns import spelt
 from maieutic.cards import card_path, read_card
 from maieutic.datasets import mathdial_bridge
 from maieutic.datasets.sources import read_source
@@ -16,6 +17,7 @@ from maieutic.rewards.scorer import Passes, batches, common, group_batches, grou
 from maieutic.rewards.scoring import texts_of
 from maieutic.rewards.validation import ensemble, heldout_scores, pair_scores
 from maieutic.score import index_of, score_task
+from maieutic.stats import Sampling
 
 CARD = read_card(card_path("mathtutorbench", "scaffolding_generation")).card
 
@@ -66,8 +68,8 @@ def graded(values: Sequence[tuple[float | None, bool]]) -> tuple[list[Item], lis
 def scores_by(values: Sequence[tuple[float | None, bool]]) -> dict[tuple[str, str | None], Score]:
     items, grades = graded(values)
     second = [one.model_copy(update={"by": "second"}) for one in grades]
-    found = score_task(CARD, "m", items, index_of([*grades, *second]), resamples=100, seed=1)
-    return {(one.metric, one.grader): one for one in found if one.scoring == "robust"}
+    found = score_task(CARD, "m", items, index_of([*grades, *second]), Sampling(100, 1))
+    return {(one.metric, one.by): one for one in found if one.scoring == "robust"}
 
 
 def test_win_rate_clean_subset_and_missing() -> None:
@@ -91,7 +93,7 @@ def test_the_second_clean_subset_leaves_out_known_problems_too() -> None:
     ]
     found = {
         one.metric: one
-        for one in score_task(CARD, "m", items, index_of(grades), resamples=100, seed=1)
+        for one in score_task(CARD, "m", items, index_of(grades), Sampling(100, 1))
         if one.scoring == "robust"
     }
     assert [found[name].n for name in ("win_rate", "win_rate_clean", "win_rate_clean_problems")] == [3, 2, 1]
@@ -238,7 +240,7 @@ def test_pair_accuracy_is_strict_and_length_stands_beside_it() -> None:
         PairReward(id=one.id, problem=one.id, chosen=better, rejected=worse)
         for one, (better, worse) in zip(pairs, values, strict=True)
     ]
-    found = {one.metric: one for one in pair_scores("m", pairs, rewards, 100, 1)}
+    found = {one.metric: one for one in pair_scores("m", pairs, rewards, Sampling(100, 1))}
     assert found["pair_accuracy"].value == pytest.approx(1 / 3) and found["pair_accuracy"].missing == 1
     assert found["ties"].value == pytest.approx(1 / 3) and found["mean_margin"].value == 0.0
     assert found["longer_reply_accuracy"].value == pytest.approx(1 / 3)
@@ -262,7 +264,7 @@ def test_heldout_accuracy_stands_beside_the_frequent_label() -> None:
         Labelling(id=str(n), dialogue=str(n), criterion="x", label=label, probability=p, tokens=1)
         for n, (label, p) in enumerate([(1, 0.9), (1, 0.2), (0, 0.4), (1, 0.8)])
     ]
-    found = {one.metric: one.value for one in heldout_scores("m", given, 100, 1)}
+    found = {spelt(one): one.value for one in heldout_scores("m", given, Sampling(100, 1))}
     assert found == {"heldout_accuracy/x": 0.75, "majority_accuracy/x": 0.75}
 
 
@@ -277,7 +279,7 @@ def test_a_classifier_without_a_number_gives_the_pair_none() -> None:
         Labelling(id="1", dialogue="1", criterion="x", label=1, probability=None, tokens=1),
         Labelling(id="2", dialogue="2", criterion="x", label=1, probability=0.9, tokens=1),
     ]
-    found = {one.metric: (one.value, one.n, one.missing) for one in heldout_scores("m", given, 100, 1)}
+    found = {spelt(one): (one.value, one.n, one.missing) for one in heldout_scores("m", given, Sampling(100, 1))}
     assert found["heldout_accuracy/x"] == (1.0, 1, 1)
 
 

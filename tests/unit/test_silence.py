@@ -13,6 +13,7 @@ from maieutic.datasets.sources import Dataset, read_source
 from maieutic.graders import OBJECTIVE
 from maieutic.records import Item, Reply, Score, Turn
 from maieutic.score import READABLE, all_metrics, index_of, score_task
+from maieutic.stats import Sampling
 
 SILENT = "I will pass on this."  # without a yes or a no, which the released rules find in any word
 TASKS = {  # the benchmark's task and the headline without judges and reward models
@@ -51,7 +52,7 @@ def scores_of(card: Card, items: list[Item], silent: str, answered: int) -> dict
         turns = [Turn(messages="", text=text) for text in texts]
         reply = Reply(id=item.id, task=item.task, model="m", key="k", turns=turns)
         grades += [grade for grader in card.graders for grade in grades_of(grader, item, reply)]
-    return {(one.metric, one.scoring): one for one in score_task(card, "m", items, index_of(grades), 100, 1)}
+    return {(one.metric, one.scoring): one for one in score_task(card, "m", items, index_of(grades), Sampling(100, 1))}
 
 
 @pytest.mark.parametrize("name", TASKS)

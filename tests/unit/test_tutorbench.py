@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from columns import spelt
 from gullible import obeyed
 from httpserver import chat, scripted, serving
 from maieutic.breakdown import ANSWERED, OVERALL, BreakDown, both_modalities, break_down
@@ -51,7 +52,7 @@ from maieutic.report.tutorbench import paper_rows, printed_numbers
 from maieutic.report.tutorbench_figures import counts_of
 from maieutic.score import index_of, score_task
 from maieutic.settings import cards_for, check_config, entry_json, protocol_of
-from maieutic.stats import normal_half_width
+from maieutic.stats import Sampling, normal_half_width
 from running import NO_GRADERS
 
 FOLDER = CARDS / "tutorbench"
@@ -562,8 +563,8 @@ def broken_down(
     )
     break_down(job=job, items=tmp_path, grades=[grades], votes=path, out=out)
     scores = [Score.model_validate(one) for one in json.loads(out.read_text(encoding="utf-8"))]
-    assert {(one.task, one.grader) for one in scores} == {("release", "j")}
-    return {one.metric: one for one in scores}
+    assert {(one.task, one.by) for one in scores} == {("release", "j")}
+    return {spelt(one): one for one in scores}
 
 
 def test_every_breakdown_by_hand(tmp_path: Path) -> None:
@@ -601,9 +602,9 @@ def test_a_tutor_whose_every_reply_was_refused_is_missing_everywhere(tmp_path: P
     found = broken_down(tmp_path, other, ["text", "multimodal"])
     assert (found[OVERALL].n, found[OVERALL].missing, found[OVERALL].value) == (0, 4, None)
     card = read_card(FOLDER / "text.yaml").card
-    scores = score_task(card, "m", ITEMS[:3], index_of(grades_by_judge("j", other, "m")), 100, 1, ["j"])
+    scores = score_task(card, "m", ITEMS[:3], index_of(grades_by_judge("j", other, "m")), Sampling(100, 1), ["j"])
     [head] = [one for one in scores if one.headline and one.scoring == "robust"]
-    assert (head.metric, head.grader, head.n, head.missing, head.value) == ("arr_w", "j", 0, 3, None)
+    assert (head.metric, head.by, head.n, head.missing, head.value) == ("arr_w", "j", 0, 3, None)
 
 
 def test_samples_of_one_kind_have_no_overall_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -727,7 +728,7 @@ def rated(tmp_path: Path, ratings: str) -> dict[tuple[str, str], Score]:
     items = {(item.task, item.id): item for item in ITEMS}
     judge_ratings("j", [said], people, items, tmp_path / "out.json", 100, 1)
     scores = [Score.model_validate(one) for one in json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))]
-    return {(one.model, one.metric): one for one in scores}
+    return {(one.model, spelt(one)): one for one in scores}
 
 
 def test_a_judge_against_raters_by_hand(tmp_path: Path) -> None:
@@ -745,7 +746,7 @@ def test_a_judge_against_raters_by_hand(tmp_path: Path) -> None:
     assert value["j", "f1/all"] == 0.8 and (found["j", "f1/all"].n, found["j", "f1/all"].missing) == (3, 1)
     assert value["j", "f1/critical"] == round(2 / 3, 6) and value["j", "f1/not_critical"] == 1.0
     assert value["cem", "f1"] == 0.8 and value["ann", "f1"] == 1.0
-    assert {one.task for one in found.values()} == {"raters"} and {one.grader for one in found.values()} == {"j"}
+    assert {one.task for one in found.values()} == {"raters"} and {one.by for one in found.values()} == {"j"}
 
 
 def test_a_resolver_decides_and_is_no_rater(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from columns import quantity, spelt
 from conftest import absent
 from httpserver import chat, scripted, serving
 from maieutic.cards import read_card
@@ -104,11 +105,11 @@ def test_the_judge_of_reasons_is_asked_about_all_of_them_and_validated(reasons: 
         write_records(tmp_path / f"{name}.jsonl", judged(reasons, say))
         out = tmp_path / f"{name}.json"
         validate_judge(name, tmp_path / f"{name}.jsonl", [reasons], None, out, tmp_path / "pairs.json", 100, 1)
-        found = {(one.model, one.metric): one for one in scores_in(out) if one.scoring == "robust"}
+        found = {(one.model, spelt(one)): one for one in scores_in(out) if one.scoring == "robust"}
         own = found[name, f"{REASONS}:mean_weighted_kappa"]
         assert (own.value, own.n) == (pytest.approx(kappa), 851)
         floors = {floor: found[floor, f"{REASONS}:mean_weighted_kappa"] for floor in FLOORS}
-        assert {floor: one.grader for floor, one in floors.items()} == dict.fromkeys(FLOORS, name)
+        assert {floor: one.by for floor, one in floors.items()} == dict.fromkeys(FLOORS, name)
         assert floors[MAJORITY].value == pytest.approx(0.0) and 0.1 < floors[TFIDF].value < 0.4
         assert all(one.n == 851 for one in floors.values())
 
@@ -149,8 +150,8 @@ def test_classifiers_have_their_floors_too(tmp_path: Path) -> None:
     ]  # fmt: skip
     write_records(tmp_path / "heldout.jsonl", held)
     validate_criteria_on_labels("c", tmp_path / "mrbench", tmp_path / "heldout.jsonl", tmp_path / "o.json", 100, 1)
-    found = {(one.model, one.metric): one for one in scores_in(tmp_path / "o.json") if one.scoring == "robust"}
-    metric = "mrbench:accuracy/binary Actionability"
+    found = {(one.model, spelt(one)): one for one in scores_in(tmp_path / "o.json") if one.scoring == "robust"}
+    metric = "mrbench:accuracy/Actionability/binary"
     assert {model for model, name in found if name == metric} == {"c", *FLOORS}
     assert found["c", metric].value == pytest.approx(sum(one.label for one in held) / len(held))
     assert found[MAJORITY, metric].n == len(held)
@@ -211,12 +212,36 @@ def test_a_light_that_was_earned_on_one_kind_says_nothing_of_another(tmp_path: P
     config = configuration(judges=["demo-judge"], tasks=[*KMP, "mrbench"])
     common = {"task": "trust", "model": "demo-judge", "scoring": "robust", "headline": False, "missing": 0}
     told = [
-        Score(**common, metric="mrbench:mean_weighted_kappa", value=0.7, low=0.6, high=0.8, n=1589, clusters=157),
         Score(
-            **common, metric="mr_gsm8k_reasons:mean_weighted_kappa", value=0.5, low=0.4, high=0.6, n=851, clusters=99
+            **common,
+            **quantity("mrbench:mean_weighted_kappa")._asdict(),
+            value=0.7,
+            low=0.6,
+            high=0.8,
+            n=1589,
+            clusters=157,
         ),
-        Score(**common, metric="flip_rate/pairs_json", value=0.9, low=0.8, high=1.0, n=482, clusters=167),
-        Score(**common, metric="pair_accuracy/pairs_json", value=0.5, low=0.4, high=0.6, n=964, clusters=167),
+        Score(
+            **common,
+            **quantity("mr_gsm8k_reasons:mean_weighted_kappa")._asdict(),
+            value=0.5,
+            low=0.4,
+            high=0.6,
+            n=851,
+            clusters=99,
+        ),
+        Score(
+            **common, **quantity("flip_rate/pairs_json")._asdict(), value=0.9, low=0.8, high=1.0, n=482, clusters=167
+        ),
+        Score(
+            **common,
+            **quantity("pair_accuracy/pairs_json")._asdict(),
+            value=0.5,
+            low=0.4,
+            high=0.6,
+            n=964,
+            clusters=167,
+        ),
     ]
     (tmp_path / "scores/trust").mkdir(parents=True)
     (tmp_path / "scores/trust/demo-judge.json").write_text(json.dumps([one.model_dump() for one in told]))

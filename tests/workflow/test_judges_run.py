@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from columns import spelt
 from gullible import answering
 from httpserver import serving
 from maieutic.datasets.mrbench import LABELS
@@ -66,7 +67,7 @@ def finished(checkouts: Callable[[], Path], judge_server: tuple[str, Any]) -> Pa
 def test_verdicts_head_the_task_with_floor_and_ceiling(finished: Path) -> None:
     table = pd.read_csv(finished / "results/report/scores.csv")
     damr = table[(table.metric == "damr") & (table.scoring == "robust")].set_index("model")
-    assert set(damr.grader) == {"strict"} and damr.headline.all()
+    assert set(damr.by) == {"strict"} and damr.headline.all()
     assert set(damr.index) == {"always-ask", "reference", "reveal"}
     unjudged = table[table.model == "echo"]
     assert len(unjudged) > 0 and not unjudged.headline.any(), "a trivial tutor of other tasks is not judged"
@@ -94,7 +95,7 @@ def test_the_pages_say_what_the_judge_is_worth(finished: Path) -> None:
         text = re.sub(r"<[^>]+>", " ", section)
         assert "built-in method" not in text and "None" not in text and "nan" not in text.split()
     pairs = json.loads((finished / "results/scores/bridge_pairs/strict.json").read_text(encoding="utf-8"))
-    found = {one["metric"]: one["value"] for one in pairs}
+    found = {spelt(one): one["value"] for one in pairs}
     assert 0 < found["pair_accuracy/pairs_simple"] <= 1 and found["unreadable/pairs_simple"] == 0
 
 
@@ -165,7 +166,7 @@ def test_labels_by_people_correct_the_judge(finished: Path, judge_server: tuple[
     done = run(finished, config)
     assert done.returncode == 0, done.stdout
     found = json.loads((finished / "results/scores/people/strict.json").read_text(encoding="utf-8"))
-    by_metric = {one["metric"]: one for one in found}
+    by_metric = {spelt(one): one for one in found}
     assert by_metric["cohen_kappa/Actionability"]["value"] == 1.0, "ann and bob say the same"
     assert by_metric["accuracy/Actionability"]["n"] > 16
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")

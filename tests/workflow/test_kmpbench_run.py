@@ -74,11 +74,11 @@ def test_every_task_has_its_headline_floor_and_ceiling(finished: Path) -> None:
     table = pd.read_csv(finished / "results/report/scores.csv")
     heads = table[table.headline & (table.scoring == "robust")].set_index(["task", "model"])
     assert set(heads.metric) == {"final_round", "mr_score", "last_round", "overall"}
-    assert heads.loc[("ec", "reference"), "value"] == 1 and heads.loc[("ec", "reference"), "grader"] == "checker"
+    assert heads.loc[("ec", "reference"), "value"] == 1 and heads.loc[("ec", "reference"), "by"] == "checker"
     assert heads.loc[("ec", "blames-step-1"), "value"] == heads.loc[("ec", "reference"), "floor"] == pytest.approx(0.1)
     assert heads.loc[("fqa", "reference"), "value"] == 1 and heads.loc[("fqa", "always-0"), "value"] == 0
     dialogue = heads.loc["dialogue"]
-    assert set(dialogue.grader) == {"comparer"} and dialogue.loc["always-ask", "value"] == 1
+    assert set(dialogue.by) == {"comparer"} and dialogue.loc["always-ask", "value"] == 1
     assert dialogue.loc["reveal", "value"] == 0 and set(dialogue.index) == {"always-ask", "reveal", "reference"}
     errors = table[(table.metric == "error_evasion_by_vague_questioning") & (table.scoring == "robust")].set_index(
         "model"
@@ -126,11 +126,12 @@ def test_people_are_drawn_read_and_stand_beside_the_judge(finished: Path, judge_
     done = run(finished, configure(finished, judge_server[0], "people.yaml", human_labels=PEOPLE))
     assert done.returncode == 0, done.stdout
     found = json.loads((finished / "results/scores/alignment/comparer.json").read_text(encoding="utf-8"))
-    by_metric = {one["metric"]: one["value"] for one in found}
+    by_metric = {one["metric"]: one["value"] for one in found if one["by"] == "comparer"}
+    by_people = {one["metric"]: one["value"] for one in found if one["by"] == "people"}
     n = len(rows)
     sizes = {one["metric"]: one["n"] for one in found}
     assert (by_metric["overall_alignment"], sizes["overall_alignment"]) == (1, 4)
     assert (by_metric["alignment_rate"], sizes["alignment_rate"]) == (0, n - 4), "every overall verdict, no criterion"
-    assert by_metric["general_level/people"] == 0 and by_metric["overall_judgement/people"] == 0
+    assert by_people["general_level"] == 0 and by_people["overall_judgement"] == 0
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
     assert "verdicts by" in page and '<td class="text">people</td>' in page.split('data-page="#/kmpbench"')[1]

@@ -14,6 +14,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from columns import spelt
 from httpserver import chat, scripted, serving
 from running import environment, overlay, planned, run
 
@@ -86,9 +87,15 @@ def finished(checkouts: Callable[[], Path], server: tuple[str, Any]) -> Path:
     return folder
 
 
+def below(subset: object) -> str:
+    """A breakdown's subset behind its metric."""
+    return f"/{subset}" if isinstance(subset, str) else ""
+
+
 def scores(folder: Path) -> pd.DataFrame:
     table = pd.read_csv(folder / "results/report/scores.csv")
-    return table[table.scoring == "robust"].set_index(["task", "model", "metric"])
+    table = table[table.scoring == "robust"].assign(of=lambda rows: rows.metric.str.cat(rows.subset.map(below)))
+    return table.set_index(["task", "model", "of"])
 
 
 def items(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
@@ -117,7 +124,7 @@ def test_the_scores_are_those_by_hand_and_overall_is_weighted_by_samples(finishe
         values = [by_hand(item) for (of, _), item in mine.items() if of == task]
         means[task] = sum(values) / len(values)
         row = found.loc[(task, "seer", "arr_w")]
-        assert row.headline and row.value == pytest.approx(means[task], abs=1e-6) and row.grader == "ruler"
+        assert row.headline and row.value == pytest.approx(means[task], abs=1e-6) and row.by == "ruler"
     assert found.loc[("release", "seer", "overall")].value == pytest.approx(sum(means.values()) / 2, abs=1e-6)
     assert found.loc[("release", "seer", "modality/multimodal")].value == pytest.approx(means["multimodal"], abs=1e-6)
     assert found.loc[("release", "seer", "overall")].normal > 0
@@ -230,7 +237,7 @@ def test_ratings_of_people_make_summaries_only(finished: Path, server: tuple[str
     assert done.returncode == 0, done.stdout
     assert len(server[1].requests) == asked
     told = json.loads((finished / "results/scores/raters/tutorbench/ruler.json").read_text(encoding="utf-8"))
-    value = {(one["model"], one["metric"]): one["value"] for one in told}
+    value = {(one["model"], spelt(one)): one["value"] for one in told}
     # The judge passes both; the majority passes c01 only: as many true as false positives, and nothing missed.
     assert value["ruler", "f1/all"] == pytest.approx(2 / 3)
     assert value["ruler", "agreement/ann"] == 1.0 and value["ruler", "agreement/cem"] == 0.0

@@ -16,10 +16,9 @@ from maieutic.cards import card_path, read_card
 from maieutic.graders.rubric import ARR_W, ARR_W_CLIPPED, ARR_W_READINGS, ITEM_SCORES, READINGS
 from maieutic.jobs import Job
 from maieutic.judges.tagging import BLOOM, read_votes
-from maieutic.judges.trust import Sampling, share_of
 from maieutic.records import Grade, Item, Score, read_records
 from maieutic.score import write_scores
-from maieutic.stats import normal_half_width
+from maieutic.stats import MEAN, Sampling, estimate, normal_half_width
 
 OVERALL = "overall"
 ANSWERED = "answered"  # as overall, of a tutor that was not asked everything too
@@ -36,7 +35,14 @@ class Value(NamedTuple):
     problem: str
 
 
-Slices = dict[str, list[Value]]
+class Slice(NamedTuple):
+    """What a number is of: all items (subset None), or those items or criteria that have a tag of a kind."""
+
+    metric: str
+    subset: str | None = None
+
+
+Slices = dict[Slice, list[Value]]
 
 
 class Rated(NamedTuple):
@@ -72,9 +78,9 @@ def item_slices(rated: Sequence[Rated], votes: Mapping[str, str | None]) -> Slic
         tags = {**({BLOOM: level} if level else {}), **one.item.tags}
         for name in ITEM_TAGS:
             if name in tags:
-                found[f"{name}/{tags[name]}"].append(value)
+                found[Slice(name, tags[name])].append(value)
         if level:
-            found[f"{VOTE}/{level}"].append(value)
+            found[Slice(VOTE, level)].append(value)
     return found
 
 
@@ -85,12 +91,12 @@ def criterion_slices(rated: Sequence[Rated]) -> Slices:
         for name, tags in one.item.reference["criterion_tags"].items():
             said = one.good.get(name)
             entry = Value(None if said is None else float(said), one.item.cluster)
-            found[PASSED].append(entry)
+            found[Slice(PASSED)].append(entry)
             for kind in CRITERION_TAGS:
                 if tags[kind]:
-                    found[f"{kind}/{tags[kind]}"].append(entry)
+                    found[Slice(kind, tags[kind])].append(entry)
             for dimension in tags["dimensions"]:
-                found[f"dimension/{dimension}"].append(entry)
+                found[Slice("dimension", dimension)].append(entry)
     return found
 
 
@@ -98,27 +104,31 @@ def reading_slices(rated: Sequence[Rated]) -> Slices:
     """All items that the tutor was asked, clipped too, and under every reading of the negative weight."""
     names = {ANSWERED: ARR_W, f"{ANSWERED}_clipped": ARR_W_CLIPPED}
     names |= {f"{ANSWERED}_{each}": ARR_W_READINGS[each] for each in READINGS}
-    return {shown: [Value(one.scores.get(name), one.item.cluster) for one in rated] for shown, name in names.items()}
+    return {
+        Slice(shown): [Value(one.scores.get(name), one.item.cluster) for one in rated] for shown, name in names.items()
+    }
 
 
-def score_slice(pool: str, model: str, judge: str, name: str, values: Sequence[Value], sampling: Sampling) -> Score:
+def score_slice(job: BreakDown, pool: str, judge: str, of: Slice, values: Sequence[Value], sampling: Sampling) -> Score:
     """The mean of a slice with both intervals."""
     known = [(one.value, one.problem) for one in values if one.value is not None]
     numbers, problems = [value for value, _ in known], [problem for _, problem in known]
-    measured = share_of(numbers, problems, sampling)
+    found = estimate(MEAN, numbers, problems, sampling, missing=len(values) - len(numbers))
     return Score(
+        benchmark=job.benchmark,
         task=pool,
-        model=model,
-        metric=name,
+        model=job.tutor,
+        metric=of.metric,
+        subset=of.subset,
+        by=judge,
         scoring="robust",
-        grader=judge,
         headline=False,
-        value=measured.value,
-        low=measured.interval.low,
-        high=measured.interval.high,
-        n=len(numbers),
-        missing=len(values) - len(numbers),
-        clusters=measured.problems,
+        value=found.value,
+        low=found.interval.low,
+        high=found.interval.high,
+        n=found.n,
+        missing=found.missing,
+        clusters=found.clusters,
         normal=normal_half_width(numbers),
     )
 
@@ -164,7 +174,10 @@ def break_down(*, job: BreakDown, items: Path, grades: list[Path], votes: Path |
         for judge, of_judge in said.items():
             rated = rated_items(cases, (grade for grade in of_judge if grade.scoring == "robust"))
             of_all = reading_slices(rated)
-            slices = {OVERALL: of_all[ANSWERED] if mine == tasks and both_modalities(cases) else [], **of_all}
+            slices = {
+                Slice(OVERALL): of_all[Slice(ANSWERED)] if mine == tasks and both_modalities(cases) else [],
+                **of_all,
+            }
             slices |= {**item_slices(rated, voted), **criterion_slices(rated)}
-            scores += [score_slice(pool, job.tutor, judge, name, of, sampling) for name, of in slices.items()]
+            scores += [score_slice(job, pool, judge, name, of, sampling) for name, of in slices.items()]
     write_scores(scores, out)

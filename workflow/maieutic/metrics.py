@@ -6,13 +6,14 @@ resample whole problems without touching the items again. The value itself is sc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Counts = npt.NDArray[np.float64]
+from maieutic.stats import Array, Statistic, mean_of, share
+
+Counts = Array
 
 
 class Graded(NamedTuple):
@@ -27,15 +28,7 @@ class Graded(NamedTuple):
     parts: tuple[Graded | None, ...] = ()
 
 
-class Metric(NamedTuple):
-    """`value` of all items, `counts` (items x k) and `of_sums` (... x k -> ...), which give the same when resampled.
-
-    A value is NaN where the items leave it open.
-    """
-
-    value: Callable[[list[Graded]], float]
-    counts: Callable[[list[Graded]], Counts]
-    of_sums: Callable[[Counts], Counts]
+Metric = Statistic[Graded]
 
 
 def scikit() -> Any:
@@ -45,39 +38,30 @@ def scikit() -> Any:
     return metrics
 
 
-def share(part: Counts, whole: Counts) -> Counts:
+def fraction(part: Counts, whole: Counts) -> Counts:
     """part / whole, and 0 where the whole is 0, as scikit-learn has it."""
-    return np.divide(part, whole, out=np.zeros_like(part, dtype=float), where=whole != 0)
+    return share(part, whole, empty=0.0)
 
 
-def mean_of(read: Callable[[Graded], float]) -> Metric:
-    """The mean of one number an item."""
-    return Metric(
-        value=lambda items: float(np.mean([read(item) for item in items])),
-        counts=lambda items: np.array([[read(item), 1.0] for item in items]),
-        of_sums=lambda sums: share(sums[..., 0], sums[..., 1]),
-    )
-
-
-def binary_counts(items: list[Graded]) -> Counts:
+def binary_counts(items: Sequence[Graded]) -> Counts:
     """True positives, false positives, false negatives, items; positive: the solution is incorrect."""
     pairs = [(bool(item.value), bool(item.gold)) for item in items]
     return np.array([[said and true, said and not true, true and not said, 1.0] for said, true in pairs], dtype=float)
 
 
-def labels(items: list[Graded]) -> tuple[list[Any], list[Any]]:
+def labels(items: Sequence[Graded]) -> tuple[list[Any], list[Any]]:
     """Gold and predicted labels, as scikit-learn takes them."""
     return [item.gold for item in items], [item.value for item in items]
 
 
-def coded_labels(items: list[Graded]) -> tuple[list[int], list[int]]:
+def coded_labels(items: Sequence[Graded]) -> tuple[list[int], list[int]]:
     """Gold and predicted labels by their places in the order of labels: scikit-learn takes no number of 20 digits."""
     gold, said = labels(items)
     places = {label: place for place, label in enumerate(sorted({*gold, *said}))}
     return [places[label] for label in gold], [places[label] for label in said]
 
 
-def class_counts(items: list[Graded]) -> Counts:
+def class_counts(items: Sequence[Graded]) -> Counts:
     """For each class in turn, true positives, predictions, and true members: items x (3 x classes)."""
     gold, said = coded_labels(items)
     classes = range(max([*gold, *said]) + 1)
@@ -89,22 +73,22 @@ def class_counts(items: list[Graded]) -> Counts:
 def class_f1(sums: Counts) -> tuple[Counts, Counts, Counts]:
     """F1 of each class, its true members, and whether it occurs at all (a resample may lose a class)."""
     hits, predicted, true = np.split(sums, 3, axis=-1)
-    return share(2 * hits, predicted + true), true, ((predicted + true) > 0).astype(float)
+    return fraction(2 * hits, predicted + true), true, ((predicted + true) > 0).astype(float)
 
 
 def macro_of_occurring(sums: Counts) -> Counts:
     """Mean F1 of the classes that occur, among the true ones or among the predictions."""
     f1, _, occurs = class_f1(sums)
-    return share((f1 * occurs).sum(-1), occurs.sum(-1).astype(float))
+    return fraction((f1 * occurs).sum(-1), occurs.sum(-1).astype(float))
 
 
 def macro(sums: Counts) -> Counts:
     """Mean F1 of the classes with true members: a label that is never right has no F1 of its own."""
     f1, true, _ = class_f1(sums)
-    return share((f1 * (true > 0)).sum(-1), (true > 0).sum(-1).astype(float))
+    return fraction((f1 * (true > 0)).sum(-1), (true > 0).sum(-1).astype(float))
 
 
-def macro_value(items: list[Graded]) -> float:
+def macro_value(items: Sequence[Graded]) -> float:
     """Macro F1 by scikit-learn over the true labels."""
     gold, said = coded_labels(items)
     return float(scikit().f1_score(gold, said, labels=sorted(set(gold)), average="macro", zero_division=0))
@@ -113,7 +97,7 @@ def macro_value(items: list[Graded]) -> float:
 def weighted(sums: Counts) -> Counts:
     """F1 of the classes weighted by their true members."""
     f1, true, _ = class_f1(sums)
-    return share((f1 * true).sum(-1), true.sum(-1))
+    return fraction((f1 * true).sum(-1), true.sum(-1))
 
 
 def right(item: Graded) -> float:
@@ -135,7 +119,7 @@ def averaged_f1(average: str, of_sums: Callable[[Counts], Counts]) -> Metric:
     )
 
 
-def of_counts(counts: Callable[[list[Graded]], Counts], of_sums: Callable[[Counts], Counts]) -> Metric:
+def of_counts(counts: Callable[[Sequence[Graded]], Counts], of_sums: Callable[[Counts], Counts]) -> Metric:
     """A metric that is defined by its counts."""
     return Metric(lambda items: float(of_sums(counts(items).sum(axis=0))), counts, of_sums)
 
@@ -145,10 +129,10 @@ def mcc(sums: Counts) -> Counts:
     tp, fp, fn, n = np.moveaxis(sums, -1, 0)
     tn = n - tp - fp - fn
     spread = np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
-    return share(tp * tn - fp * fn, spread)
+    return fraction(tp * tn - fp * fn, spread)
 
 
-def detection_counts(items: list[Graded]) -> Counts:
+def detection_counts(items: Sequence[Graded]) -> Counts:
     """Of the wrong solutions, those whose first wrong step was named; of the right ones, those found right."""
     return np.array(
         [[right(one) * bool(one.gold), bool(one.gold), right(one) * (not one.gold), not one.gold] for one in items],
@@ -158,8 +142,8 @@ def detection_counts(items: list[Graded]) -> Counts:
 
 def detection_f1(sums: Counts) -> Counts:
     """Harmonic mean of both accuracies (ProcessBench, arXiv 2412.06559, section 4.1)."""
-    wrong, correct = share(sums[..., 0], sums[..., 1]), share(sums[..., 2], sums[..., 3])
-    return share(2 * wrong * correct, wrong + correct)
+    wrong, correct = fraction(sums[..., 0], sums[..., 1]), fraction(sums[..., 2], sums[..., 3])
+    return fraction(2 * wrong * correct, wrong + correct)
 
 
 def holds(part: Graded | None) -> float:
@@ -167,7 +151,7 @@ def holds(part: Graded | None) -> float:
     return float(part is not None and bool(part.correct))
 
 
-def reason_counts(items: list[Graded]) -> Counts:
+def reason_counts(items: Sequence[Graded]) -> Counts:
     """Wrong solutions; of them those whose step is right, whose reason was read, and is right. Parts: step, reason."""
     counts = []
     for item in items:
@@ -182,16 +166,16 @@ def reason_counts(items: list[Graded]) -> Counts:
 def reason_share(sums: Counts) -> Counts:
     """The share of wrong solutions whose reason is right. A reason that could not be read counts as the others do."""
     wrong, located, read, accepted = np.moveaxis(sums, -1, 0)
-    return share(located, wrong) * share(accepted, read)
+    return fraction(located, wrong) * fraction(accepted, read)
 
 
-def reason_value(items: list[Graded]) -> float:
+def reason_value(items: Sequence[Graded]) -> float:
     """NaN where reasons were asked for and none could be read."""
     sums = reason_counts(items).sum(axis=0)
     return float("nan") if sums[1] and not sums[2] else float(reason_share(sums))
 
 
-def mr_counts(items: list[Graded]) -> Counts:
+def mr_counts(items: Sequence[Graded]) -> Counts:
     """Binary counts of the verdicts, then step and reason of the wrong solutions. Parts: verdict, step, reason."""
     verdicts = [item.parts[0] for item in items]
     found = binary_counts([one for one in verdicts if one is not None])
@@ -201,10 +185,10 @@ def mr_counts(items: list[Graded]) -> Counts:
 
 def mr_score(sums: Counts) -> Counts:
     """MR-Score (MR-GSM8K, arXiv 2312.17080, section 3.3): both accuracies are of the incorrect solutions."""
-    return mr_of(mcc(sums[..., :4]), share(sums[..., 5], sums[..., 4]), reason_share(sums[..., 4:]))
+    return mr_of(mcc(sums[..., :4]), fraction(sums[..., 5], sums[..., 4]), reason_share(sums[..., 4:]))
 
 
-def mr_value(items: list[Graded]) -> float:
+def mr_value(items: Sequence[Graded]) -> float:
     """NaN where reasons were asked for and none could be read."""
     unknown = np.isnan(reason_value([item._replace(parts=item.parts[1:]) for item in items]))
     return float("nan") if unknown else float(mr_score(mr_counts(items).sum(axis=0)))
@@ -215,7 +199,7 @@ def mr_of(correlation: Counts, step: Counts, reason: Counts) -> Counts:
     return 0.2 * np.maximum(0, correlation) + 0.3 * step + 0.5 * reason
 
 
-def level_counts(items: list[Graded]) -> Counts:
+def level_counts(items: Sequence[Graded]) -> Counts:
     """For each part in turn its value and whether it applies: items x (2 x parts)."""
     return np.array([[cell for part in item.parts for cell in cells_of(part)] for item in items], dtype=float)
 
@@ -227,13 +211,13 @@ def cells_of(part: Graded | None) -> tuple[float, float]:
 
 def level(sums: Counts, part: int) -> Counts:
     """The mean of one part over the items that it applies to."""
-    return share(sums[..., 2 * part], sums[..., 2 * part + 1])
+    return fraction(sums[..., 2 * part], sums[..., 2 * part + 1])
 
 
 def mean_level(sums: Counts) -> Counts:
     """The mean of the parts' means. A part that applies to no item is left out."""
     values, whole = sums[..., 0::2], sums[..., 1::2]
-    return share(share(values, whole).sum(-1), (whole > 0).sum(-1).astype(float))
+    return fraction(fraction(values, whole).sum(-1), (whole > 0).sum(-1).astype(float))
 
 
 def overall(sums: Counts) -> Counts:
@@ -241,7 +225,7 @@ def overall(sums: Counts) -> Counts:
     return overall_of(level(sums, 0), mean_level(sums[..., 2:]))
 
 
-def overall_value(items: list[Graded]) -> float:
+def overall_value(items: Sequence[Graded]) -> float:
     """NaN without a general level, or without any principle."""
     sums = level_counts(items).sum(axis=0)
     return float(overall(sums)) if sums[1] and sums[3::2].any() else float("nan")
@@ -259,17 +243,17 @@ METRICS: dict[str, Metric] = {
     "f1": Metric(
         lambda items: float(scikit().f1_score(*labels(items), zero_division=0)),
         binary_counts,
-        lambda sums: share(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2]),
+        lambda sums: fraction(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2]),
     ),
     "precision": Metric(
         lambda items: float(scikit().precision_score(*labels(items), zero_division=0)),
         binary_counts,
-        lambda sums: share(sums[..., 0], sums[..., 0] + sums[..., 1]),
+        lambda sums: fraction(sums[..., 0], sums[..., 0] + sums[..., 1]),
     ),
     "recall": Metric(
         lambda items: float(scikit().recall_score(*labels(items), zero_division=0)),
         binary_counts,
-        lambda sums: share(sums[..., 0], sums[..., 0] + sums[..., 2]),
+        lambda sums: fraction(sums[..., 0], sums[..., 0] + sums[..., 2]),
     ),
     # With one label an item, micro F1 is the share of right labels.
     "micro_f1": mean_of(right)._replace(

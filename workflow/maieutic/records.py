@@ -267,23 +267,37 @@ class Grade(Record):
     reason: str | None = None
 
 
-class Score(Record):
-    """One number of one model on one task with its 95 % interval [low, high] and the counts behind it.
+class Quantity(NamedTuple):
+    """What a number is of: its metric, and the criterion, the subset and the labelled release, where it is of one."""
 
+    metric: str
+    criterion: str | None = None
+    subset: str | None = None
+    release: str | None = None
+
+
+class Score(Record):
+    """One number with its 95 % interval [low, high] and the counts behind it; what it is of stands in columns.
+
+    benchmark, task: of the items; a pool of tasks, or `trust` and the like for what graders are worth; model: the
+    tutor, or the grader that is validated; criterion: of a rubric or of classifiers, or the rubric by which pairs are
+    judged; subset: of the items or criteria; release: of people's labels; by: the reward model, judge or people that
+    the number rests on, None: a parser.
     n: items in the value; missing: items left out, since a grader's answer cannot be read or the tutor's server refused
-    and there is no reply to grade; unreadable: of n, those whose reply cannot be read and counts as wrong. `grader`
-    names the reward model or judge that the number rests on; None: a parser. `normal` is half the width of the normal
-    95 % interval, 1.96 sd / sqrt(n), as some papers print it.
-    version: of the task's card; None for a number of several tasks, or of a grader.
-    floor, ceiling, paper and changed are filled in by the report; changed: a card, prompt, rubric or source file behind
-    the number is not as shipped.
+    and there is no reply to grade; unreadable: of n, those whose reply cannot be read and counts as wrong; clusters:
+    problems, of which the bootstrap draws; normal: half the width of the normal 95 % interval, 1.96 sd / sqrt(n), as
+    some papers print it; version: of the task's card, None for a number of several tasks, or of a grader.
     """
 
+    benchmark: str | None = None
     task: str
     model: str
     metric: str
+    criterion: str | None = None
+    subset: str | None = None
+    release: str | None = None
+    by: str | None = None
     scoring: Scoring
-    grader: str | None = None
     headline: bool
     value: float | None
     low: float | None
@@ -294,16 +308,30 @@ class Score(Record):
     unreadable: int = 0
     version: int | None = None
     normal: float | None = None
-    floor: float | None = None
-    ceiling: float | None = None
-    paper: float | None = None
-    changed: bool = False
+
+    @property
+    def quantity(self) -> Quantity:
+        """What the number is of."""
+        return Quantity(self.metric, self.criterion, self.subset, self.release)
 
     @property
     def readable(self) -> float | None:
         """The share of the items with an answer that can be read, the tutor's or its grader's; None without items."""
         counted = self.n + self.missing
         return (self.n - self.unreadable) / counted if counted else None
+
+
+class ReportedScore(Score):
+    """A score beside what the report holds against it.
+
+    floor: the best trivial tutor's value; ceiling: the human reference's; paper: the printed value, where it may be
+    compared; changed: a card, prompt, rubric or source file behind the number is not as shipped.
+    """
+
+    floor: float | None = None
+    ceiling: float | None = None
+    paper: float | None = None
+    changed: bool = False
 
 
 R = TypeVar("R", bound=Record)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from maieutic.jobs import Job
 from maieutic.metrics import METRICS, RELEASED, Graded
 from maieutic.metrics import Metric as Function
 from maieutic.records import SCORINGS, Grade, Item, Score, Scoring, read_records
-from maieutic.stats import Interval, clustered_interval
+from maieutic.stats import Sampling, estimate
 
 
 class Reading(NamedTuple):
@@ -70,8 +69,7 @@ def score_task(
     tutor: str,
     items: list[Item],
     index: Index,
-    resamples: int,
-    seed: int,
+    sampling: Sampling,
     judges: Sequence[str] | None = None,
 ) -> list[Score]:
     """Every score of one tutor on one task.
@@ -101,8 +99,7 @@ def score_task(
                 if found is not None:
                     leader = leader or grader  # a judge without a rubric for this task has said nothing of it
                     shown = metric if grader == leader else metric.model_copy(update={"headline": False})
-                    score = score_metric(card, name, shown, scoring, tutor, found, resamples, seed)
-                    scores.append(score.model_copy(update={"grader": grader}))
+                    scores.append(score_metric(card, name, shown, scoring, tutor, grader, found, sampling))
     return scores
 
 
@@ -215,35 +212,34 @@ def score_metric(
     name: str,
     metric: Metric,
     scoring: Scoring,
-    model: str,
+    tutor: str,
+    by: str | None,
     found: Found,
-    resamples: int,
-    seed: int,
+    sampling: Sampling,
 ) -> Score:
     """One number. Its value comes from scikit-learn or the mean, its interval from whole problems drawn again."""
     named = metric.function or name
     function: Function = RELEASED.get(named, METRICS[named]) if scoring == "paper_compat" else METRICS[named]
-    known = [one for _, one in found.known]
-    clusters = [item.cluster for item, _ in found.known]
-    value, interval = function.value(known) if known else None, Interval(None, None)
-    if value is None or math.isnan(value):
-        value = None
-    else:
-        interval = clustered_interval(function.counts(known), function.of_sums, clusters, resamples, seed)
+    known, clusters = [one for _, one in found.known], [item.cluster for item, _ in found.known]
+    estimated = estimate(function, known, clusters, sampling)
     return Score(
+        benchmark=card.benchmark,
         task=card.task,
-        model=model,
+        model=tutor,
         metric=name,
+        criterion=metric.criterion,
+        subset=", ".join(metric.only.values()) or None,
+        by=by,
         scoring=scoring,
         headline=metric.headline,
-        value=value,
-        low=interval.low,
-        high=interval.high,
+        value=estimated.value,
+        low=estimated.interval.low,
+        high=estimated.interval.high,
         n=found.counted - found.missing,
         missing=found.missing,
+        clusters=estimated.clusters,
         unreadable=found.unreadable,
         version=card.version,
-        clusters=len(set(clusters)),
     )
 
 
@@ -274,7 +270,8 @@ def score_replies(*, job: ScoreReplies, items: Path, grades: list[Path], out: Pa
     for task in job.tasks:
         card = without(read_card(card_path(job.benchmark, task)).card, job.absent)
         cases = read_records(items / f"{task}.jsonl", Item)
-        scores += score_task(card, job.tutor, cases, index, job.resamples, job.seed, job.judging.get(task))
+        sampling = Sampling(job.resamples, job.seed)
+        scores += score_task(card, job.tutor, cases, index, sampling, job.judging.get(task))
     write_scores(scores, out)
 
 

@@ -1,15 +1,17 @@
-"""Uncertainty: intervals by bootstrap over problems, paired comparisons of tutors."""
+"""One statistic, one interval: values with intervals by a bootstrap that draws whole problems."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+T = TypeVar("T")
 LEVEL = 0.95
 BATCH = 200  # resamples held in memory at once
 
@@ -19,6 +21,70 @@ class Interval(NamedTuple):
 
     low: float | None
     high: float | None
+
+
+class Sampling(NamedTuple):
+    """How intervals are made: by so many resamples, from this seed."""
+
+    resamples: int
+    seed: int
+
+
+class Statistic(NamedTuple, Generic[T]):
+    """A number of several observations, written so that whole problems can be drawn again without touching them.
+
+    value: of the observations, NaN where they leave it open; counts: observations x k, which add up; of_sums:
+    ... x k -> ..., the value from the sums of counts.
+    """
+
+    value: Callable[[Sequence[T]], float]
+    counts: Callable[[Sequence[T]], Array]
+    of_sums: Callable[[Array], Array]
+
+
+class Estimate(NamedTuple):
+    """A value with its interval over problems and what it is made of: n observations of so many problems.
+
+    missing: observations that are left out. The value is None where it is open or nothing was observed.
+    """
+
+    value: float | None
+    interval: Interval
+    n: int
+    missing: int = 0
+    clusters: int = 0
+
+
+def share(part: Array, whole: Array, empty: float) -> Array:
+    """part / whole. empty: what 0 / 0 is, 0 as scikit-learn has it for F1, or NaN where there is no such share."""
+    return np.divide(part, whole, out=np.full(np.shape(part), empty, dtype=float), where=whole != 0)
+
+
+def mean_of(read: Callable[[T], float]) -> Statistic[T]:
+    """The mean of one number an observation."""
+    return Statistic(
+        value=lambda observed: float(np.mean([read(one) for one in observed])),
+        counts=lambda observed: np.array([[read(one), 1.0] for one in observed]),
+        of_sums=lambda sums: share(sums[..., 0], sums[..., 1], empty=0.0),
+    )
+
+
+MEAN: Statistic[float] = mean_of(float)
+
+
+def estimate(
+    statistic: Statistic[T], observed: Sequence[T], clusters: Sequence[str], sampling: Sampling, missing: int = 0
+) -> Estimate:
+    """A statistic of some observations with its interval.
+
+    clusters: the problem of each observation; missing: observations that are not among them.
+    """
+    problems = len(set(clusters))
+    value = statistic.value(observed) if observed else math.nan
+    if math.isnan(value):
+        return Estimate(None, Interval(None, None), len(observed), missing, problems)
+    interval = clustered_interval(statistic.counts(observed), statistic.of_sums, clusters, sampling)
+    return Estimate(value, interval, len(observed), missing, problems)
 
 
 def normal_half_width(values: Sequence[float]) -> float | None:
@@ -34,8 +100,8 @@ def normal_half_width(values: Sequence[float]) -> float | None:
     return float(norm.ppf(0.5 + LEVEL / 2) * np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
-def sums_by_cluster(counts: Array, clusters: list[str]) -> Array:
-    """Add up the items of each problem: items x k -> problems x k, problems in sorted order."""
+def sums_by_cluster(counts: Array, clusters: Sequence[str]) -> Array:
+    """Add up the observations of each problem: observations x k -> problems x k, problems in sorted order."""
     names, index = np.unique(np.array(clusters), return_inverse=True)
     sums = np.zeros((len(names), counts.shape[1]))
     np.add.at(sums, index, counts)
@@ -43,34 +109,37 @@ def sums_by_cluster(counts: Array, clusters: list[str]) -> Array:
 
 
 def clustered_interval(
-    counts: Array, of_sums: Callable[[Array], Array], clusters: list[str], resamples: int, seed: int
+    counts: Array, of_sums: Callable[[Array], Array], clusters: Sequence[str], sampling: Sampling
 ) -> Interval:
     """Percentile bootstrap that draws whole problems with replacement (MathTutorBench's 1,150 items hold 741).
 
-    counts: items x k; of_sums: ... x k -> ...; clusters: the problem of each item.
+    Of the resamples that have a value; there is no interval where most have none (a label that is rare), or where
+    fewer than two problems leave nothing to draw. counts: observations x k; of_sums: ... x k -> ...; clusters: the
+    problem of each observation.
     """
-    result = resampled(counts, of_sums, clusters, resamples, seed)
-    if result is None:
+    drawn = clustered_draws(counts, of_sums, clusters, sampling)
+    known = drawn[~np.isnan(drawn)]
+    if len(known) * 2 <= sampling.resamples:
         return Interval(None, None)
-    return Interval(float(result.confidence_interval.low), float(result.confidence_interval.high))
+    low, high = np.percentile(known, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
+    return Interval(float(low), float(high))
 
 
 def clustered_draws(
-    counts: Array, of_sums: Callable[[Array], Array], clusters: list[str], resamples: int, seed: int
+    counts: Array, of_sums: Callable[[Array], Array], clusters: Sequence[str], sampling: Sampling
 ) -> Array:
-    """The statistic of every resample; empty where there is nothing to resample. For statistics that may be NaN."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scipy warns of the NaN that the caller asks for
-        result = resampled(counts, of_sums, clusters, resamples, seed)
-    return np.array([]) if result is None else np.asarray(result.bootstrap_distribution)
+    """The statistic of every resample, NaN where it has none; empty where there is nothing to resample.
 
-
-def resampled(counts: Array, of_sums: Callable[[Array], Array], clusters: list[str], resamples: int, seed: int) -> Any:
-    """scipy's bootstrap over problems; None with fewer than two of them."""
+    The same problems are drawn whatever is counted of them, so that two tutors' draws on the same problems are pairs.
+    """
     sums = sums_by_cluster(counts, clusters)
-    if len(sums) < 2:
-        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scipy warns of the NaN that a statistic may have
+        return drawn_again(sums, of_sums, sampling) if len(sums) > 1 else np.array([])
 
+
+def drawn_again(sums: Array, of_sums: Callable[[Array], Array], sampling: Sampling) -> Array:
+    """scipy's bootstrap over problems. sums: problems x k, two problems or more."""
     problems = len(sums)
 
     def statistic(drawn: npt.NDArray[np.int64], axis: int = -1) -> Array:
@@ -82,13 +151,14 @@ def resampled(counts: Array, of_sums: Callable[[Array], Array], clusters: list[s
 
     from scipy.stats import bootstrap
 
-    return bootstrap(
+    found = bootstrap(
         (np.arange(len(sums)),),
         statistic,
-        n_resamples=resamples,
+        n_resamples=sampling.resamples,
         batch=BATCH,
         confidence_level=LEVEL,
         method="percentile",
         vectorized=True,
-        rng=np.random.default_rng(seed),
+        rng=np.random.default_rng(sampling.seed),
     )
+    return np.asarray(found.bootstrap_distribution)

@@ -13,11 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from maieutic.stats import LEVEL, Interval, clustered_draws
+from maieutic.stats import Array, Estimate, Sampling, Statistic, estimate, share
 
-Array = npt.NDArray[np.float64]
 # MRBench's labels as numbers, best first where the first label is desired: 1, 0.5, 0 for people (the coding of the
 # authors' own toolkit); a critic's printed scores 1, 2, 3 run the other way.
 PEOPLE = (1.0, 0.5, 0.0)
@@ -44,9 +42,9 @@ class Measure(NamedTuple):
     strict: bool = False
 
 
-def share(part: Array, whole: Array) -> Array:
+def rate(part: Array, whole: Array) -> Array:
     """part / whole, NaN where there is nothing."""
-    return np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=whole != 0)
+    return share(part, whole, empty=math.nan)
 
 
 def read_part(tables: Array) -> Array:
@@ -56,7 +54,7 @@ def read_part(tables: Array) -> Array:
 
 def accuracy_of(tables: Array) -> Array:
     """Share on the diagonal."""
-    return share(np.trace(read_part(tables), axis1=-2, axis2=-1), tables.sum((-2, -1)))
+    return rate(np.trace(read_part(tables), axis1=-2, axis2=-1), tables.sum((-2, -1)))
 
 
 def macro_f1_of(tables: Array) -> Array:
@@ -73,21 +71,21 @@ def kappa_of(tables: Array, power: int) -> Array:
     weights = (np.abs(places[:, None] - places) ** power).astype(float) if power else 1.0 - np.eye(len(places))
     total = square.sum((-2, -1))
     expected = square.sum(-1)[..., :, None] * square.sum(-2)[..., None, :]
-    apart, by_chance = (square * weights).sum((-2, -1)), share((expected * weights).sum((-2, -1)), total)
-    return 1.0 - share(apart, by_chance)
+    apart, by_chance = (square * weights).sum((-2, -1)), rate((expected * weights).sum((-2, -1)), total)
+    return 1.0 - rate(apart, by_chance)
 
 
 def correlation_of(tables: Array, gold_codes: Array, said_codes: Array) -> Array:
     """Pearson's correlation of codes (... x labels) under the counts; NaN where one side is constant."""
     square = read_part(tables)
     total = square.sum((-2, -1))[..., None, None]
-    weights = share(square, np.broadcast_to(total, square.shape))
+    weights = rate(square, np.broadcast_to(total, square.shape))
     x, y = gold_codes[..., :, None], said_codes[..., None, :]
     mean_x, mean_y = ((weights * code).sum((-2, -1))[..., None, None] for code in (x, y))
     covariance = (weights * (x - mean_x) * (y - mean_y)).sum((-2, -1))
     spread = [(weights * (code - mean) ** 2).sum((-2, -1)) for code, mean in ((x, mean_x), (y, mean_y))]
     product = spread[0] * spread[1]
-    return share(covariance, np.sqrt(np.where(product > 1e-15, product, 0.0)))
+    return rate(covariance, np.sqrt(np.where(product > 1e-15, product, 0.0)))
 
 
 def coded(codes: Sequence[float], tables: Array) -> Array:
@@ -191,16 +189,6 @@ MEASURES: dict[str, Measure] = {
 }
 
 
-class Measured(NamedTuple):
-    """One measure with its interval over problems, and what it is made of."""
-
-    value: float | None
-    interval: Interval
-    n: int
-    missing: int
-    problems: int
-
-
 def tables_of(pairings: Sequence[Pairing], labels: int) -> Array:
     """One table a pairing, flat: pairings x (labels * (labels + 1))."""
     tables = np.zeros((len(pairings), labels, labels + 1))
@@ -209,39 +197,27 @@ def tables_of(pairings: Sequence[Pairing], labels: int) -> Array:
     return tables.reshape(len(pairings), -1)
 
 
-def measure(name: str, pairings: Sequence[Pairing], labels: int, strict: bool, resamples: int, seed: int) -> Measured:
-    """One measure of agreement. strict: unreadable verdicts count as wrong (BEA's way), else they are left out."""
+def statistic_of(name: str, labels: int) -> Statistic[Pairing]:
+    """A measure of agreement over pairings. A pairing that could not be read is in the place behind the last label."""
     about = MEASURES[name]
+
+    def value(pairings: Sequence[Pairing]) -> float:
+        said = [labels if one.said is None else one.said for one in pairings]
+        return about.value([one.gold for one in pairings], said, labels)
+
+    return Statistic(
+        value=value,
+        counts=lambda pairings: tables_of(pairings, labels),
+        of_sums=lambda sums: about.of_tables(sums.reshape(*sums.shape[:-1], labels, labels + 1)),
+    )
+
+
+def measure(name: str, pairings: Sequence[Pairing], labels: int, strict: bool, sampling: Sampling) -> Estimate:
+    """One measure of agreement. strict: unreadable verdicts count as wrong (BEA's way), else they are left out."""
     read = [one for one in pairings if one.said is not None]
-    used = list(pairings) if strict and about.strict else read
-    missing = len(pairings) - len(used)
+    used = list(pairings) if strict and MEASURES[name].strict else read
     problems = [one.problem for one in used]
-    if not used:
-        return Measured(None, Interval(None, None), 0, missing, 0)
-    said = [labels if one.said is None else one.said for one in used]
-    value = about.value([one.gold for one in used], said, labels)
-    interval = Interval(None, None)
-    if not math.isnan(value):
-        interval = finite_interval(
-            tables_of(used, labels),
-            lambda sums: about.of_tables(sums.reshape(*sums.shape[:-1], labels, labels + 1)),
-            problems,
-            resamples,
-            seed,
-        )
-    return Measured(None if math.isnan(value) else value, interval, len(used), missing, len(set(problems)))
-
-
-def finite_interval(
-    counts: Array, of_sums: Callable[[Array], Array], problems: list[str], resamples: int, seed: int
-) -> Interval:
-    """The clustered interval of the resamples that have a value; none where most have none (a label that is rare)."""
-    drawn = clustered_draws(counts, of_sums, problems, resamples, seed)
-    known = drawn[~np.isnan(drawn)]
-    if len(known) * 2 <= resamples:
-        return Interval(None, None)
-    low, high = np.percentile(known, [50 * (1 - LEVEL), 50 * (1 + LEVEL)])
-    return Interval(float(low), float(high))
+    return estimate(statistic_of(name, labels), used, problems, sampling, missing=len(pairings) - len(used))
 
 
 def fleiss(labels_of_items: Sequence[Sequence[str]]) -> float | None:

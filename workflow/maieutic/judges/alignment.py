@@ -7,24 +7,21 @@ each on the same instances.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from maieutic.datasets.kmp import PRINCIPLES
 from maieutic.errors import UserError
 from maieutic.graders.judges import grades_of_reply
-from maieutic.judges.agreement import Measured, Pairing, measure
+from maieutic.judges.agreement import Pairing, measure
 from maieutic.judges.ppi import COMPARISONS, VERDICTS, annotator_scores, majority, read_people
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.trust import Sampling, score
-from maieutic.metrics import METRICS, Graded, share
+from maieutic.judges.trust import PEOPLE, score
+from maieutic.metrics import METRICS, Graded
 from maieutic.records import Judgement, Label, Score, read_records
 from maieutic.score import write_scores
-from maieutic.stats import clustered_interval
+from maieutic.stats import MEAN, Estimate, Sampling, estimate
 
 TASK = "alignment"
 ALL = "all tutors"
@@ -32,7 +29,6 @@ KAPPA = "weighted_kappa"
 GENERAL, OVERALL = "general", "overall"
 Reply = tuple[str, str, str]  # task, item, tutor
 Verdicts = dict[Reply, dict[str, str]]  # by criterion
-BY = ("judge", "people")
 
 
 def criteria_of_comparisons() -> dict[str, str | None]:
@@ -85,40 +81,32 @@ def level_scores(
     found = []
     for name, (metric, chosen) in levels.items():
         items = {reply: Graded(None, None, None, tuple(of[chosen])) for reply, of in parts.items() if any(of[chosen])}
-        if items:
-            function = METRICS[metric]
-            known, problems = list(items.values()), [item for _, item, _ in items]
-            value = function.value(known)
-            if math.isnan(value):
-                continue
-            interval = clustered_interval(function.counts(known), function.of_sums, problems, *sampling)
-            measured = Measured(value, interval, len(known), 0, len(set(problems)))
-            found.append(scored(tutor, f"{name}/{by}", measured))
+        level = estimate(METRICS[metric], [*items.values()], [item for _, item, _ in items], sampling)
+        if level.value is not None:
+            found.append(scored(tutor, name, level, by))
     judged = [(item, of[OVERALL] == "win") for (_, item, _), of in replies.items() if OVERALL in of]
-    return [*found, *rate(tutor, f"overall_judgement/{by}", judged, sampling)]
+    return [*found, *rate(tutor, "overall_judgement", judged, by, sampling)]
 
 
-def rate(tutor: str, name: str, marks: Sequence[tuple[str, bool]], sampling: Sampling) -> list[Score]:
+def rate(tutor: str, name: str, marks: Sequence[tuple[str, bool]], by: str, sampling: Sampling) -> list[Score]:
     """A share, with an interval over instances. marks: instance, and whether it counts."""
-    if not marks:
-        return []
-    counts = np.array([[float(mark), 1.0] for _, mark in marks])
-    problems = [problem for problem, _ in marks]
-    interval = clustered_interval(counts, lambda sums: share(sums[..., 0], sums[..., 1]), problems, *sampling)
-    measured = Measured(float(counts[:, 0].mean()), interval, len(marks), 0, len(set(problems)))
-    return [scored(tutor, name, measured)]
+    found = estimate(MEAN, [float(mark) for _, mark in marks], [item for item, _ in marks], sampling)
+    return [scored(tutor, name, found, by)] if marks else []
 
 
-def scored(tutor: str, name: str, measured: Measured) -> Score:
-    """One number of the study."""
-    return score(tutor, name, "robust", measured).model_copy(update={"task": TASK})
+def scored(tutor: str, name: str, found: Estimate, by: str) -> Score:
+    """One number of the study. by: whose verdicts it is made of."""
+    return score(tutor, name, found, task=TASK, by=by)
 
 
-def aligned(judge: Verdicts, people: Verdicts, sampling: Sampling) -> list[Score]:
-    """The alignment rate and both sides' levels, by tutor and over all, on the criteria that both have judged."""
+def aligned(name: str, judge: Verdicts, people: Verdicts, sampling: Sampling) -> list[Score]:
+    """The alignment rate and both sides' levels, by tutor and over all, on the criteria that both have judged.
+
+    name: of the judge.
+    """
     groups = criteria_of_comparisons()
     both = {
-        reply: {name: (judge[reply][name], label) for name, label in of.items() if name in judge.get(reply, {})}
+        reply: {each: (judge[reply][each], label) for each, label in of.items() if each in judge.get(reply, {})}
         for reply, of in people.items()
     }
     both = {reply: of for reply, of in both.items() if of}
@@ -126,17 +114,22 @@ def aligned(judge: Verdicts, people: Verdicts, sampling: Sampling) -> list[Score
     found = []
     for tutor in [*tutors, ALL] if len(tutors) > 1 else tutors:
         mine = {reply: of for reply, of in both.items() if tutor in (ALL, reply[2])}
-        marks = [(name, item, said == label) for (_, item, _), of in mine.items() for name, (said, label) in of.items()]
-        criteria = [(item, same) for name, item, same in marks if name != OVERALL]
-        overall = [(item, same) for name, item, same in marks if name == OVERALL]
-        found += rate(tutor, "alignment_rate", criteria, sampling) + rate(tutor, "overall_alignment", overall, sampling)
-        for place, by in enumerate(BY):
-            side = {reply: {name: pair[place] for name, pair in of.items()} for reply, of in mine.items()}
+        marks = [
+            (criterion, item, said == label)
+            for (_, item, _), of in mine.items()
+            for criterion, (said, label) in of.items()
+        ]
+        criteria = [(item, same) for criterion, item, same in marks if criterion != OVERALL]
+        overall = [(item, same) for criterion, item, same in marks if criterion == OVERALL]
+        found += rate(tutor, "alignment_rate", criteria, name, sampling)
+        found += rate(tutor, "overall_alignment", overall, name, sampling)
+        for place, by in enumerate((name, PEOPLE)):
+            side = {reply: {criterion: pair[place] for criterion, pair in of.items()} for reply, of in mine.items()}
             found += level_scores(tutor, by, side, groups, sampling)
-    return [*found, *([pooled_kappa(judge, people, sampling)] if both else [])]
+    return [*found, *([pooled_kappa(name, judge, people, sampling)] if both else [])]
 
 
-def pooled_kappa(judge: Verdicts, people: Verdicts, sampling: Sampling) -> Score:
+def pooled_kappa(by: str, judge: Verdicts, people: Verdicts, sampling: Sampling) -> Score:
     """Quadratically weighted kappa over all tutors and criteria; verdicts of the judge that lack are missing."""
     pairings = []
     for reply, of in people.items():
@@ -144,7 +137,7 @@ def pooled_kappa(judge: Verdicts, people: Verdicts, sampling: Sampling) -> Score
             said = judge.get(reply, {}).get(name)
             place = None if said is None else VERDICTS.index(said)
             pairings.append(Pairing(VERDICTS.index(label), place, reply[1]))
-    return scored(ALL, KAPPA, measure(KAPPA, pairings, len(VERDICTS), False, *sampling))
+    return scored(ALL, KAPPA, measure(KAPPA, pairings, len(VERDICTS), False, sampling), by)
 
 
 def align_judge(judge: str, judgements: Sequence[Path], people: Path, out: Path, resamples: int, seed: int) -> None:
@@ -159,7 +152,7 @@ def align_judge(judge: str, judgements: Sequence[Path], people: Path, out: Path,
                 f"this run has no compared reply of {label.model} to {label.task}/{label.id}",
                 "item and tutor are named as in results/replies",
             )
-    scores = aligned(said, people_verdicts(labels), Sampling(resamples, seed)) if labels else []
+    scores = aligned(judge, said, people_verdicts(labels), Sampling(resamples, seed)) if labels else []
     agreed = annotator_scores(judge, [one for one in labels if not one.resolves])
-    scores += [one.model_copy(update={"task": TASK}) for one in agreed]
-    write_scores([one.model_copy(update={"grader": judge}) for one in scores], out)
+    scores += [one.model_copy(update={"task": TASK, "by": judge}) for one in agreed]
+    write_scores(scores, out)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from maieutic.records import Score
+from maieutic.judges.trust import BINARY, MEAN_KAPPA
+from maieutic.records import Quantity, Score
 
 FEWEST = 30  # labelled replies or pairs, below which nothing can be said
 # Agreement with people's labels: weighted kappa (0.6 substantial, 0.4 moderate: Landis and Koch, 1977), the lower end
@@ -42,25 +43,35 @@ class Light(NamedTuple):
 NOT_VALIDATED = Light("none", "no labels of people speak for this kind of verdict in this run")
 
 
-def light_of(scores: Mapping[str, Score], release: str | None, rubric: str | None) -> Light:
+def mean_kappa(scores: Mapping[Quantity, Score], release: str | None) -> Score | None:
+    """A grader's weighted kappa on a labelled release, over its criteria; classifiers have theirs of binary labels."""
+    on = (scores.get(Quantity(MEAN_KAPPA, None, subset, release)) for subset in (None, BINARY))
+    return next((one for one in on if one is not None), None)
+
+
+def light_of(scores: Mapping[Quantity, Score], release: str | None, rubric: str | None) -> Light:
     """The light of one grader.
 
-    scores: what was measured of it, by metric; release: the labels that it was checked on (their kappa decides);
+    scores: what was measured of it; release: the labels that it was checked on (their kappa decides);
     rubric: of a judge's pairs, which decide where there are no labels; None for a reward model.
     """
-    flips = scores.get(f"flip_rate/{rubric}")
-    kappa = scores.get(f"{release}:mean_weighted_kappa")
+    flips = scores.get(Quantity("flip_rate", rubric))
+    kappa = mean_kappa(scores, release)
     if kappa is not None:
-        checks = {"kappa": kappa, "unreadable": scores.get(f"{release}:unreadable"), "flips": flips}
-        checks["unreadable pairs"] = scores.get(f"unreadable/{rubric}")
+        checks = {
+            "kappa": kappa,
+            "unreadable": scores.get(kappa.quantity._replace(metric="unreadable")),
+            "flips": flips,
+        }
+        checks["unreadable pairs"] = scores.get(Quantity("unreadable", rubric))
         return decided(kappa, kappa.n, checks, "labelled replies", "weighted kappa")
-    pairs = scores.get(f"pair_accuracy/{rubric}" if rubric else "pair_accuracy")
+    pairs = scores.get(Quantity("pair_accuracy", rubric))
     if pairs is None:
         return Light("grey", "not measured")
     if rubric and pairs.value is not None and (flips is None or flips.value is None):
         return Light("grey", "no pair can be read in both orders")
     asked = flips or pairs  # a judge has two verdicts on each pair
-    checks = {"pairs": pairs, "unreadable pairs": scores.get(f"unreadable/{rubric}"), "flips": flips}
+    checks = {"pairs": pairs, "unreadable pairs": scores.get(Quantity("unreadable", rubric)), "flips": flips}
     return decided(pairs, asked.n + asked.missing, checks, "pairs", "accuracy on the pairs")
 
 
@@ -76,7 +87,7 @@ def decided(main: Score, asked: int, checks: Mapping[str, Score | None], what: s
     if asked < FEWEST:
         return Light("grey", f"{asked} {what}, fewer than {FEWEST}")
     if main.value is None:
-        unread = any(one and one.value == 1.0 for key, one in checks.items() if key.startswith("unreadable"))
+        unread = any(one and one.value == 1.0 for key, one in checks.items() if key in UNREADABLE)
         return Light("red", "none can be read") if unread else Light("grey", "the labels do not vary")
     told = f"{name} {main.value:.2f}"
     if main.low is None:
@@ -90,6 +101,7 @@ def decided(main: Score, asked: int, checks: Mapping[str, Score | None], what: s
     return Light("red", ", ".join([told, *besides]))
 
 
+UNREADABLE = {"unreadable", "unreadable pairs"}
 REASONS = {
     "unreadable": "{:.0%} of the verdicts unreadable",
     "unreadable pairs": "{:.0%} of the verdicts on pairs unreadable",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from maieutic.judges.agreement import Measured
 from maieutic.judges.cases import Order, consistent
-from maieutic.judges.trust import Sampling, rank_correlation, score, share_of
+from maieutic.judges.trust import rank_correlation, score
 from maieutic.records import Judgement, Pair, Score
 from maieutic.rewards.validation import TASK
+from maieutic.stats import MEAN, Estimate, Interval, Sampling, estimate
 
 Orders = dict[Order, str | bool | None]  # first: the expert's reply; second: the novice's
 
@@ -42,15 +42,15 @@ def pair_scores(
     lengths = {name: len(by_pair[name].chosen) - len(by_pair[name].rejected) for name in both}
 
     def of_pairs(metric: str, values: dict[str, float]) -> Score:
-        found = share_of(list(values.values()), [problem[name] for name in values], sampling)
-        return made(metric, found._replace(missing=len(verdicts) - len(values)))
+        problems = [problem[name] for name in values]
+        return made(metric, estimate(MEAN, [*values.values()], problems, sampling, len(verdicts) - len(values)))
 
     def of_verdicts(metric: str, values: list[float], names: list[str], missing: int) -> Score:
-        return made(metric, share_of(values, [problem[name] for name in names], sampling)._replace(missing=missing))
+        return made(metric, estimate(MEAN, values, [problem[name] for name in names], sampling, missing))
 
-    def made(metric: str, found: Measured) -> Score:
+    def made(metric: str, found: Estimate) -> Score:
         first = headline and metric == "pair_accuracy"
-        return score(model, f"{metric}/{rubric}", "robust", found).model_copy(update={"task": TASK, "headline": first})
+        return score(model, metric, found, task=TASK, criterion=rubric, headline=first)
 
     names = [name for name, _, _ in read]
     unread = len(single) - len(read)
@@ -65,6 +65,6 @@ def pair_scores(
         of_pairs("flip_rate", {name: float(value == "tie") for name, value in agreed.items()}),
         of_verdicts("first_place", firsts, names, unread),
         of_verdicts("unreadable", [float(value is None) for _, _, value in single], [one[0] for one in single], 0),
-        made("length_correlation", share_of([], [], sampling)._replace(value=correlation, n=len(both))),
+        made("length_correlation", Estimate(correlation, Interval(None, None), len(both))),
         of_pairs("longer_reply_accuracy", {name: float(length > 0) for name, length in lengths.items()}),
     ]

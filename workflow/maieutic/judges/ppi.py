@@ -19,12 +19,12 @@ import numpy as np
 from maieutic.datasets.mrbench import DESIRED, LABELS
 from maieutic.datasets.sampling import ranked
 from maieutic.errors import UserError
-from maieutic.judges.agreement import Measured, mean_cohen, usual_fleiss
+from maieutic.judges.agreement import mean_cohen, usual_fleiss
 from maieutic.judges.labels import Labels
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.trust import Said, Sampling, agreement_scores, pairings_of, plain, score, share_of
+from maieutic.judges.trust import Said, agreement_scores, pairings_of, plain, score
 from maieutic.records import Label, Score
-from maieutic.stats import LEVEL, Interval
+from maieutic.stats import LEVEL, MEAN, Estimate, Interval, Sampling, estimate
 
 FEWEST = 20  # labelled replies, below which the interval's normal approximation is no good
 MOST_LOST = 0.1  # share of replies that a judge may leave unread, or annotators divided, before there is no estimate
@@ -35,14 +35,14 @@ RATED = re.compile(r"c\d{2,}")  # an item's own criterion, which people rate as 
 PASSED = "pass"
 
 
-class Estimate(NamedTuple):
+class Corrected(NamedTuple):
     """A corrected mean with its 95 % interval."""
 
     value: float
     interval: Interval
 
 
-def prediction_powered(people: Sequence[float], judge: Sequence[float], alone: Sequence[float]) -> Estimate | None:
+def prediction_powered(people: Sequence[float], judge: Sequence[float], alone: Sequence[float]) -> Corrected | None:
     """The mean of what people would say. people, judge: of the labelled replies; alone: the judge of the others.
 
     None with too few labels. A judge that always says the same adds nothing: then it is the mean of the labels.
@@ -60,7 +60,7 @@ def prediction_powered(people: Sequence[float], judge: Sequence[float], alone: S
         return None
     # Where the labels do not vary, the normal approximation has no width and says nothing.
     known = math.isfinite(low + high) and len(set(people)) > 1
-    return Estimate(value, Interval(max(low, 0.0), min(high, 1.0)) if known else Interval(None, None))
+    return Corrected(value, Interval(max(low, 0.0), min(high, 1.0)) if known else Interval(None, None))
 
 
 class Cells(NamedTuple):
@@ -116,27 +116,26 @@ def corrected_rates(grader: str, labelled: Known, said: Said, name: str, samplin
         if not cell.labels:
             continue
         n = len(cell.people) + len(cell.alone)
-        estimate = None
+        corrected = None
         if len(cell.lost) <= MOST_LOST * (n + len(cell.lost)):
-            estimate = whole_rate(cell, sampling) or prediction_powered(cell.people, cell.judge, cell.alone)
+            corrected = whole_rate(cell, sampling) or prediction_powered(cell.people, cell.judge, cell.alone)
         judged = [*cell.judge, *cell.alone]
         means = {"judge": float(np.mean(judged)) if judged else None, "labels": float(np.mean(cell.labels))}
-        value, interval = estimate or (None, Interval(None, None))
-        measured = Measured(value, interval, n, len(cell.lost), len(cell.labels))
-        found.append(score(tutor, f"{name}/{criterion}", "robust", measured, grader=grader))
+        value, interval = corrected or (None, Interval(None, None))
+        measured = Estimate(value, interval, n, len(cell.lost), len(cell.labels))
+        found.append(score(tutor, name, measured, criterion=criterion, by=grader))
         found += [
-            plain(tutor, f"{name}_{which}/{criterion}", mean, n, 0).model_copy(update={"grader": grader})
-            for which, mean in means.items()
+            plain(tutor, f"{name}_{which}", mean, n, 0, criterion=criterion, by=grader) for which, mean in means.items()
         ]
     return found
 
 
-def whole_rate(cell: Cells, sampling: Sampling) -> Estimate | None:
+def whole_rate(cell: Cells, sampling: Sampling) -> Corrected | None:
     """The rate of people where no reply is without a label."""
     if cell.alone or len(cell.labels) < FEWEST:
         return None
-    rate = share_of(cell.labels, [str(number) for number in range(len(cell.labels))], sampling)
-    return Estimate(float(rate.value or 0.0), rate.interval)
+    rate = estimate(MEAN, cell.labels, [str(number) for number in range(len(cell.labels))], sampling)
+    return Corrected(float(rate.value or 0.0), rate.interval)
 
 
 def half_of(labels: Labels, said: Said, seed: int) -> Known:
@@ -220,8 +219,8 @@ def annotator_scores(model: str, labels: Sequence[Label]) -> list[Score]:
         if not several:
             continue
         fleiss = usual_fleiss([list(of.values()) for of in several])
-        found.append(plain(model, f"fleiss_kappa/{criterion}", *fleiss))
-        found.append(plain(model, f"cohen_kappa/{criterion}", mean_cohen(several), len(several), 0))
+        found.append(plain(model, "fleiss_kappa", *fleiss, criterion=criterion))
+        found.append(plain(model, "cohen_kappa", mean_cohen(several), len(several), 0, criterion=criterion))
     return found
 
 

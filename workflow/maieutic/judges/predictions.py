@@ -22,6 +22,7 @@ from maieutic.judges.labels import Labels, read_labels
 from maieutic.judges.trust import Said, pairings_of
 from maieutic.records import Record
 from maieutic.registry import unknown
+from maieutic.stats import Sampling
 
 Missing = Literal["wrong", "exclude", "refuse"]
 IDENTIFICATION = "tutor_identification"
@@ -227,7 +228,7 @@ def score_predictions(
         found[criterion] = {
             name: {"value": one.value, "low": one.interval.low, "high": one.interval.high, "n": one.n}
             for name in BEA
-            for one in [measure(name, pairings, len(LABELS[criterion]), missing == "wrong", resamples, seed)]
+            for one in [measure(name, pairings, len(LABELS[criterion]), missing == "wrong", Sampling(resamples, seed))]
         }
         found[criterion]["missing"] = {"rule": missing, **covered._asdict()}
     if IDENTIFICATION in predicted.tracks:

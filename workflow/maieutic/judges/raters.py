@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from sklearn.metrics import f1_score
 
 from maieutic.errors import UserError
-from maieutic.judges.agreement import Measured, Pairing, measure, usual_fleiss
+from maieutic.judges.agreement import Pairing, measure, usual_fleiss
 from maieutic.judges.ppi import PASSED, RATED, read_people
-from maieutic.judges.trust import Sampling, plain, score, share_of
-from maieutic.metrics import share
+from maieutic.judges.trust import plain, score
+from maieutic.metrics import METRICS, Graded
 from maieutic.records import Item, Judgement, Label, Score, read_records
 from maieutic.score import write_scores
-from maieutic.stats import clustered_interval
+from maieutic.stats import MEAN, Sampling, estimate
 
 TASK = "raters"
 ALL = "all"
+AGREEMENT, F1 = "agreement", "f1"
 KAPPA = "kappa_with_majority"  # of two labels it is the weighted kappa too
 SEVERITIES = {"critical": ("critical", "critical_negative"), "not_critical": ("not_critical",)}
 Key = tuple[str, str, str, str]  # task, item, tutor, criterion
@@ -138,54 +138,48 @@ def judge_with(rater: str, ratings: Sequence[Rating]) -> list[Comparison]:
 
 
 def rating_scores(judge: str, ratings: Sequence[Rating], sampling: Sampling) -> list[Score]:
-    """Every number; `model` is the judge or the person that it is about."""
+    """Every number; `model` is the judge or the person that it is about, `subset` the other person or the severity."""
     raters = sorted({name for one in ratings for name in one.people})
     found = []
     for name in raters:
-        found.append(agreement(name, "agreement", with_others(name, ratings), sampling))
-        found.append(agreement(judge, f"agreement/{name}", judge_with(name, ratings), sampling))
-        found.append(f1_against_majority(name, "f1", [(one.people.get(name), one) for one in ratings], sampling))
+        found.append(agreement(name, with_others(name, ratings), sampling))
+        found.append(agreement(judge, judge_with(name, ratings), sampling, subset=name))
+        found.append(f1_against_majority(name, [(one.people.get(name), one) for one in ratings], sampling))
     pooled = [comparison for name in raters for comparison in judge_with(name, ratings)]
-    found.append(agreement(judge, "agreement", pooled, sampling))
-    compared = [one for one in found if one.metric == "agreement" and one.model in raters]
+    found.append(agreement(judge, pooled, sampling))
+    compared = [one for one in found if one.metric == AGREEMENT and one.model in raters]
     between = [one.value for one in compared if one.value is not None]
     found.append(plain(ALL, "mean_agreement", float(np.mean(between)) if between else None, len(between), 0))
     several = [[str(value) for value in one.people.values()] for one in ratings if len(one.people) > 1]
     found.append(plain(ALL, "fleiss_kappa", *usual_fleiss(several)))
     for name, severities in {ALL: None, **SEVERITIES}.items():
         mine = [one for one in ratings if severities is None or one.severity in severities]
-        found.append(f1_against_majority(judge, f"f1/{name}", [(one.judge, one) for one in mine], sampling))
+        found.append(f1_against_majority(judge, [(one.judge, one) for one in mine], sampling, subset=name))
     known = [
         Pairing(int(not one.majority), None if one.judge is None else int(not one.judge), one.problem)
         for one in ratings
         if one.majority is not None
     ]
-    found.append(score(judge, KAPPA, "robust", measure("kappa", known, 2, False, *sampling)))
-    return [one.model_copy(update={"task": TASK, "grader": judge}) for one in found]
+    found.append(score(judge, KAPPA, measure("kappa", known, 2, False, sampling)))
+    return [one.model_copy(update={"task": TASK, "by": judge}) for one in found]
 
 
-def agreement(model: str, metric: str, compared: Sequence[Comparison], sampling: Sampling) -> Score:
+def agreement(model: str, compared: Sequence[Comparison], sampling: Sampling, subset: str | None = None) -> Score:
     """The share of the same ratings, with its interval over problems."""
     same = [float(one == other) for one, other, _ in compared]
-    return score(model, metric, "robust", share_of(same, [problem for *_, problem in compared], sampling))
+    return score(model, AGREEMENT, estimate(MEAN, same, [problem for *_, problem in compared], sampling), subset=subset)
 
 
 def f1_against_majority(
-    model: str, metric: str, said: Sequence[tuple[bool | None, Rating]], sampling: Sampling
+    model: str, said: Sequence[tuple[bool | None, Rating]], sampling: Sampling, subset: str | None = None
 ) -> Score:
     """F1 of `pass`, the majority's word being true; criteria that divide people are left out and counted."""
     rated = [(value, one) for value, one in said if value is not None]
-    known = [(bool(value), bool(one.majority), one.problem) for value, one in rated if one.majority is not None]
+    known = [
+        (Graded(bool(value), None, bool(one.majority)), one.problem) for value, one in rated if one.majority is not None
+    ]
     if not known:
-        return plain(model, metric, None, 0, len(said))
-    counts = np.array([[value and gold, value and not gold, gold and not value] for value, gold, _ in known], float)
-    problems = [problem for *_, problem in known]
-    interval = clustered_interval(counts, f1_of, problems, *sampling)
-    value = float(f1_score([gold for _, gold, _ in known], [value for value, *_ in known], zero_division=0))
-    missing = len(rated) - len(known)
-    return score(model, metric, "robust", Measured(value, interval, len(known), missing, len(set(problems))))
-
-
-def f1_of(sums: Any) -> Any:
-    """F1 of summed true positives, false positives and false negatives."""
-    return share(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2])
+        return plain(model, F1, None, 0, len(said), subset=subset)
+    problems, missing = [problem for _, problem in known], len(rated) - len(known)
+    found = estimate(METRICS[F1], [graded for graded, _ in known], problems, sampling, missing)
+    return score(model, F1, found, subset=subset)

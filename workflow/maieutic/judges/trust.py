@@ -6,45 +6,42 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from maieutic.datasets.mrbench import DESIRED
-from maieutic.judges.agreement import MEASURES, Measured, Pairing, finite_interval, kappa_of, measure, tables_of
+from maieutic.judges.agreement import MEASURES, Pairing, kappa_of, measure, statistic_of, tables_of
 from maieutic.judges.labels import SCALES, SUBSETS, Labels
 from maieutic.records import SCORINGS, Judgement, Label, Score, Scoring
-from maieutic.stats import Interval, clustered_interval
+from maieutic.stats import MEAN, Estimate, Interval, Sampling, Statistic, estimate
 
 TASK = "trust"
+MEAN_KAPPA = "mean_weighted_kappa"
+BINARY = "binary"  # a subset of the scores: of labels that are desired or not
+OF_THREE = frozenset({"lenient_macro_f1", "lenient_accuracy", "ac", "ac_paper"})  # measures of three labels
 PEOPLE = "people"  # the grader of labels that people gave
 FEWEST = 20  # replies of one tutor with a verdict, below which its correlations are chance
 BY_TUTOR = ("ac_paper", "ac", "spearman", "weighted_kappa")
 Said = dict[tuple[str, str, str], str | None]  # by item, tutor and criterion: a label, or none
 
 
-class Sampling(NamedTuple):
-    """How intervals are made."""
-
-    resamples: int
-    seed: int
-
-
-def score(model: str, metric: str, scoring: Scoring, found: Measured, **more: Any) -> Score:
-    """One number of one grader."""
+def score(
+    model: str, metric: str, found: Estimate, scoring: Scoring = "robust", task: str = TASK, **columns: Any
+) -> Score:
+    """One number of one grader. columns: of the record, as criterion, subset and by."""
     return Score(
-        task=TASK,
+        task=task,
         model=model,
         metric=metric,
         scoring=scoring,
-        headline=False,
         value=found.value,
         low=found.interval.low,
         high=found.interval.high,
         n=found.n,
         missing=found.missing,
-        clusters=found.problems,
-        **more,
+        clusters=found.clusters,
+        **{"headline": False, **columns},
     )
 
 
@@ -79,18 +76,27 @@ def pairings_of(
     return {name: found[name] for name in SCALES if name in found}
 
 
-def agreement_scores(model: str, pairings: Mapping[str, Sequence[Pairing]], sampling: Sampling) -> list[Score]:
-    """Every measure of every criterion. Unreadable verdicts: left out (robust), or wrong (paper_compat, as in BEA)."""
+def agreement_scores(
+    model: str, pairings: Mapping[str, Sequence[Pairing]], sampling: Sampling, binary: bool = False, **columns: Any
+) -> list[Score]:
+    """Every measure of every criterion. Unreadable verdicts: left out (robust), or wrong (paper_compat, as in BEA).
+
+    binary: of labels that are desired or not, as classifiers give; columns: of every score.
+    """
     found = []
+    columns |= {"subset": BINARY} if binary else {}
     for criterion, of in pairings.items():
+        labels = 2 if binary else places(criterion)
         for name, about in MEASURES.items():
-            if places(criterion) < 3 and name.startswith(("lenient", "ac")) and name != "accuracy":
+            if labels < 3 and name in OF_THREE:
                 continue  # a yes or a no cannot be merged, and has no printed coding
             for scoring in SCORINGS if about.strict else SCORINGS[1:]:
-                measured = measure(name, of, places(criterion), scoring == "paper_compat", *sampling)
-                found.append(score(model, f"{name}/{criterion}", scoring, measured))
-        found += [plain(model, f"{name}/{criterion}", *value) for name, value in besides(of).items()]
-    return [*found, *mean_scores(model, pairings, sampling)]
+                measured = measure(name, of, labels, scoring == "paper_compat", sampling)
+                found.append(score(model, name, measured, scoring, criterion=criterion, **columns))
+        for name, value in besides(of).items():
+            found.append(plain(model, name, *value, criterion=criterion, **columns))
+    sizes = {criterion: 2 if binary else places(criterion) for criterion in pairings}
+    return [*found, *mean_scores(model, pairings, sizes, sampling, **columns)]
 
 
 def besides(pairings: Sequence[Pairing]) -> dict[str, tuple[float | None, int, int]]:
@@ -110,9 +116,9 @@ def besides(pairings: Sequence[Pairing]) -> dict[str, tuple[float | None, int, i
     }
 
 
-def plain(model: str, metric: str, value: float | None, n: int, missing: int) -> Score:
+def plain(model: str, metric: str, value: float | None, n: int, missing: int, **columns: Any) -> Score:
     """A number without an interval."""
-    return score(model, metric, "robust", Measured(value, Interval(None, None), n, missing, 0))
+    return score(model, metric, Estimate(value, Interval(None, None), n, missing), **columns)
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -124,45 +130,68 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float |
     return float(spearmanr(first, second).statistic)
 
 
-def mean_scores(model: str, pairings: Mapping[str, Sequence[Pairing]], sampling: Sampling) -> list[Score]:
-    """Weighted kappa averaged over the criteria that have one (for the traffic light); the unreadable share."""
+def mean_scores(
+    model: str,
+    pairings: Mapping[str, Sequence[Pairing]],
+    sizes: Mapping[str, int],
+    sampling: Sampling,
+    **columns: Any,
+) -> list[Score]:
+    """Weighted kappa averaged over the criteria that have one (for the traffic light); the unreadable share.
+
+    sizes: by criterion the number of its labels.
+    """
     several = {name: [one for one in of if one.said is not None] for name, of in pairings.items()}
-    known = {name: measure("weighted_kappa", of, places(name), False, 100, 0).value for name, of in several.items()}
-    used = [name for name, value in known.items() if value is not None]
+    known = {name: kappa_on(of, sizes[name]) for name, of in several.items()}
+    used = [name for name, value in known.items() if not math.isnan(value)]
     total = sum(len(of) for of in pairings.values())
     missing = total - sum(len(of) for of in several.values())
     replies = max(map(len, pairings.values()), default=0)
     lengths = [value for of in several.values() if (value := besides(of)["length_correlation"][0]) is not None]
     beside = [
-        plain(model, "unreadable", missing / total if total else None, total, 0),
-        plain(model, "length_correlation", sum(lengths) / len(lengths) if lengths else None, replies, 0),
+        plain(model, "unreadable", missing / total if total else None, total, 0, **columns),
+        plain(model, "length_correlation", sum(lengths) / len(lengths) if lengths else None, replies, 0, **columns),
     ]
-    if not used:
-        return [plain(model, "mean_weighted_kappa", None, replies, 0), *beside]
-    blocks, problems = [], []
-    widths = [places(name) * (places(name) + 1) for name in used]
-    for number, name in enumerate(used):
-        tables = tables_of(several[name], places(name))
-        before, after = sum(widths[:number]), sum(widths[number + 1 :])
-        blocks.append(np.pad(tables, ((0, 0), (before, after))))
-        problems += [one.problem for one in several[name]]
+    pooled = [(name, one) for name in used for one in several[name]]
+    statistic = mean_kappa({name: sizes[name] for name in used})
+    found = estimate(statistic, pooled, [one.problem for _, one in pooled], sampling)
+    return [score(model, MEAN_KAPPA, found._replace(n=replies), **columns), *beside]
+
+
+def kappa_on(pairings: Sequence[Pairing], labels: int) -> float:
+    """Weighted kappa of some pairings; NaN where there are none, or where both sides know one label only."""
+    return statistic_of("weighted_kappa", labels).value(pairings) if pairings else math.nan
+
+
+def mean_kappa(sizes: Mapping[str, int]) -> Statistic[tuple[str, Pairing]]:
+    """The mean over criteria of the weighted kappa of each. sizes: by criterion the number of its labels."""
+    widths = [size * (size + 1) for size in sizes.values()]
+
+    def of_each(pooled: Sequence[tuple[str, Pairing]]) -> dict[str, list[Pairing]]:
+        return {name: [one for criterion, one in pooled if criterion == name] for name in sizes}
+
+    def value(pooled: Sequence[tuple[str, Pairing]]) -> float:
+        kappas = [kappa_on(of, sizes[name]) for name, of in of_each(pooled).items()]
+        return sum(kappas) / len(kappas)
+
+    def counts(pooled: Sequence[tuple[str, Pairing]]) -> Any:
+        blocks = []
+        for number, (name, of) in enumerate(of_each(pooled).items()):
+            before, after = sum(widths[:number]), sum(widths[number + 1 :])
+            blocks.append(np.pad(tables_of(of, sizes[name]), ((0, 0), (before, after))))
+        return np.concatenate(blocks)
 
     def of_sums(sums: Any) -> Any:
         start, kappas = 0, []
-        for name, width in zip(used, widths, strict=True):
-            size = places(name)
-            kappas.append(kappa_of(sums[..., start : start + width].reshape(*sums.shape[:-1], size, size + 1), 2))
+        for size, width in zip(sizes.values(), widths, strict=True):
+            tables = sums[..., start : start + width].reshape(*sums.shape[:-1], size, size + 1)
+            kappas.append(kappa_of(tables, 2))
             start += width
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a resample in which no criterion has a kappa has no mean
             return np.nanmean(np.stack(kappas), axis=0)
 
-    interval = finite_interval(np.concatenate(blocks), of_sums, problems, *sampling)
-    value = sum(float(known[name] or 0.0) for name in used) / len(used)
-    return [
-        score(model, "mean_weighted_kappa", "robust", Measured(value, interval, replies, 0, len(set(problems)))),
-        *beside,
-    ]
+    return Statistic(value, counts, of_sums)
 
 
 def places(criterion: str) -> int:
@@ -193,21 +222,11 @@ def match_rates(
             read = [(problem, value) for _, problem, value in mine if value is not None]
             if not mine:
                 continue
-            rate = share_of([float(value == DESIRED[criterion]) for _, value in read], [p for p, _ in read], sampling)
-            measured = rate._replace(missing=len(mine) - len(read))
-            found.append(
-                score(tutor, f"damr/{criterion}/{subset}", "robust", measured, grader=None if said is None else grader)
-            )
+            desired = [float(value == DESIRED[criterion]) for _, value in read]
+            rate = estimate(MEAN, desired, [problem for problem, _ in read], sampling, missing=len(mine) - len(read))
+            by = None if said is None else grader
+            found.append(score(tutor, "damr", rate, criterion=criterion, subset=subset, by=by))
     return found
-
-
-def share_of(values: Sequence[float], problems: Sequence[str], sampling: Sampling) -> Measured:
-    """A mean with its interval over problems."""
-    if not values:
-        return Measured(None, Interval(None, None), 0, 0, 0)
-    counts = np.array([[value, 1.0] for value in values])
-    interval = clustered_interval(counts, lambda sums: sums[..., 0] / sums[..., 1], list(problems), *sampling)
-    return Measured(float(np.mean(values)), interval, len(values), 0, len(set(problems)))
 
 
 def correlations_by_tutor(grader: str, labels: Labels, said: Said) -> list[Score]:
@@ -224,6 +243,6 @@ def correlations_by_tutor(grader: str, labels: Labels, said: Said) -> list[Score
                 value = math.nan
                 if len(read) >= FEWEST:
                     value = MEASURES[name].value([one.gold for one in read], [one.said or 0 for one in read], 3)
-                one = plain(tutor, f"{name}/{criterion}", None if math.isnan(value) else value, len(read), 0)
-                found.append(one.model_copy(update={"missing": len(of) - len(read), "grader": grader}))
+                known, missing = None if math.isnan(value) else value, len(of) - len(read)
+                found.append(plain(tutor, name, known, len(read), missing, criterion=criterion, by=grader))
     return found

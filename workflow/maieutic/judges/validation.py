@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from maieutic.datasets.mrbench import DESIRED
 from maieutic.errors import UserError
 from maieutic.files import write_json
 from maieutic.jobs import Job
-from maieutic.judges.agreement import Measured, Pairing
+from maieutic.judges.agreement import Pairing
 from maieutic.judges.floors import floor_verdicts
 from maieutic.judges.labels import LABEL_SOURCES, Labels, read_labels
 from maieutic.judges.pairs import pair_scores
@@ -20,7 +21,6 @@ from maieutic.judges.ppi import corrected_rates, half_of, people_scores, read_pe
 from maieutic.judges.trust import (
     PEOPLE,
     Said,
-    Sampling,
     agreement_scores,
     correlations_by_tutor,
     match_rates,
@@ -34,7 +34,7 @@ from maieutic.judges.work import PAIRS_TASK
 from maieutic.records import Judgement, Labelling, Pair, Reward, Score, read_records
 from maieutic.rewards.criteria import binary
 from maieutic.score import write_scores
-from maieutic.stats import Interval, clustered_interval
+from maieutic.stats import Sampling, Statistic, estimate
 
 
 def lengths_of(labels: Labels) -> dict[tuple[str, str], int]:
@@ -42,14 +42,14 @@ def lengths_of(labels: Labels) -> dict[tuple[str, str], int]:
     return {(reply.id, reply.model): len(reply.text) for reply in labels.replies}
 
 
-def of_source(scores: list[Score], source: str) -> list[Score]:
-    """Scores on one labelled release: its name leads the metric."""
-    return [one.model_copy(update={"metric": f"{source}:{one.metric}"}) for one in scores]
+def on_release(scores: list[Score], release: str) -> list[Score]:
+    """Scores on one labelled release, which their column names."""
+    return [one.model_copy(update={"release": release}) for one in scores]
 
 
 def score_people(source: str, folder: Path, out: Path, resamples: int, seed: int) -> None:
     """Write the DAMR of every labelled tutor by the labels of people (MRBench, Tables 3, 8 and 9)."""
-    write_scores(of_source(match_rates(PEOPLE, read_labels(folder), None, Sampling(resamples, seed)), source), out)
+    write_scores(on_release(match_rates(PEOPLE, read_labels(folder), None, Sampling(resamples, seed)), source), out)
 
 
 def label_scores(judge: str, source: str, labels: Labels, said: Said, sampling: Sampling) -> list[Score]:
@@ -60,16 +60,14 @@ def label_scores(judge: str, source: str, labels: Labels, said: Said, sampling: 
     found = agreement_scores(judge, pairings_of(labels.labels, said, lengths_of(labels)), sampling)
     found += floor_agreement(judge, labels, said, sampling)
     if not LABEL_SOURCES[source].taxonomy:
-        return of_source(found, source)
+        return on_release(found, source)
     found += match_rates(judge, labels, said, sampling)
     found += correlations_by_tutor(judge, labels, said)
     found += corrected_rates(judge, half_of(labels, said, sampling.seed), said, "ppi_half", sampling)
     seen = labels._replace(labels=[one for one in labels.labels if (one.id, one.model, one.criterion) in said])
     truth = match_rates(judge, seen, None, Sampling(100, sampling.seed))
-    found += [
-        one.model_copy(update={"metric": one.metric.replace("damr/", "people_damr/"), "grader": judge}) for one in truth
-    ]
-    return of_source(found, source)
+    found += [one.model_copy(update={"metric": "people_damr", "by": judge}) for one in truth]
+    return on_release(found, source)
 
 
 def floor_agreement(grader: str, labels: Labels, said: Said, sampling: Sampling) -> list[Score]:
@@ -77,8 +75,8 @@ def floor_agreement(grader: str, labels: Labels, said: Said, sampling: Sampling)
     found = []
     for name, of in floor_verdicts(labels, sampling.seed).items():
         mine = {key: of[key] for key in said if key in of}
-        scores = agreement_scores(name, pairings_of(labels.labels, mine, lengths_of(labels)), sampling)
-        found += [one.model_copy(update={"grader": grader}) for one in scores]
+        pairings = pairings_of(labels.labels, mine, lengths_of(labels))
+        found += agreement_scores(name, pairings, sampling, by=grader)
     return found
 
 
@@ -164,8 +162,8 @@ def validate_reward_on_labels(
         both = len({mark for _, mark in known}) == 2
         auc = float(roc_auc_score([mark for _, mark in known], [value for value, _ in known])) if both else None
         if marks:
-            found.append(plain(reward, f"auc/{criterion}", auc, len(known), len(marks) - len(known)))
-    write_scores(of_source(found, folder.name), out)
+            found.append(plain(reward, "auc", auc, len(known), len(marks) - len(known), criterion=criterion))
+    write_scores(on_release(found, folder.name), out)
 
 
 def correlation_score(
@@ -174,19 +172,22 @@ def correlation_score(
     """Spearman's correlation of scalars with counts of desired labels. Its interval is that of the ranks' Pearson."""
     from scipy.stats import rankdata
 
-    value = rank_correlation(values, counts)
-    interval = Interval(None, None)
-    if value is not None:
-        x, y = rankdata(values), rankdata(counts)
-        sums = np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
+    def summands(ranks: Sequence[tuple[float, float]]) -> np.ndarray:
+        x, y = np.array(ranks).T
+        return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
 
-        def pearson(of: np.ndarray) -> np.ndarray:
-            n, sx, sy, sxx, syy, sxy = np.moveaxis(of, -1, 0)
-            spread = np.sqrt(np.maximum((n * sxx - sx**2) * (n * syy - sy**2), 0))
-            return np.divide(n * sxy - sx * sy, spread, out=np.zeros_like(sxy), where=spread > 0)
+    def pearson(of: np.ndarray) -> np.ndarray:
+        n, sx, sy, sxx, syy, sxy = np.moveaxis(of, -1, 0)
+        spread = np.sqrt(np.maximum((n * sxx - sx**2) * (n * syy - sy**2), 0))
+        return np.divide(n * sxy - sx * sy, spread, out=np.zeros_like(sxy), where=spread > 0)
 
-        interval = clustered_interval(sums, pearson, list(problems), *sampling)
-    return score(model, "desired_correlation", "robust", Measured(value, interval, len(values), 0, len(set(problems))))
+    def spearman(ranks: Sequence[tuple[float, float]]) -> float:
+        value = rank_correlation(*zip(*ranks, strict=True))
+        return math.nan if value is None else value
+
+    ranks = list(zip(rankdata(values), rankdata(counts), strict=True))
+    found = estimate(Statistic(spearman, summands, pearson), ranks, problems, sampling)
+    return score(model, "desired_correlation", found)
 
 
 def validate_criteria_on_labels(
@@ -201,19 +202,18 @@ def validate_criteria_on_labels(
         found: dict[str, list[Pairing]] = {}
         for one in held:
             pairing = Pairing(1 - one.label, said.get((one.id, one.criterion)), one.dialogue, lengths.get(one.id, 0))
-            found.setdefault(f"binary {one.criterion}", []).append(pairing)
+            found.setdefault(one.criterion, []).append(pairing)
         return found
 
     own = {(one.id, one.criterion): None if one.probability is None else int(one.probability <= 0.5) for one in held}
-    scores = agreement_scores(classifier, compared(own), sampling)
+    scores = agreement_scores(classifier, compared(own), sampling, binary=True)
     for floor, verdicts in floor_verdicts(labels, seed).items():
         said = {
             (f"{item}-{tutor}", criterion): None if label is None else 1 - binary(criterion, label)
             for (item, tutor, criterion), label in verdicts.items()
         }
-        beside = agreement_scores(floor, compared(said), sampling)
-        scores += [one.model_copy(update={"grader": classifier}) for one in beside]
-    write_scores(of_source(scores, folder.name), out)
+        scores += agreement_scores(floor, compared(said), sampling, binary=True, by=classifier)
+    write_scores(on_release(scores, folder.name), out)
 
 
 def correct_by_people(

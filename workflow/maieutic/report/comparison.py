@@ -18,7 +18,7 @@ from maieutic.printed import (
     printed_values,
 )
 from maieutic.provenance import Provenance, differences
-from maieutic.records import Score
+from maieutic.records import ReportedScore, Score
 from maieutic.report.tables import circumstances, label_of, leads, score_file
 from maieutic.settings import Config, tutors_of
 
@@ -52,8 +52,8 @@ def columns_of(printed: Sequence[Printed], cards: Sequence[Card]) -> list[Column
 
 
 def our_scores(
-    config: Config, results: Path, cards: Sequence[Card], scores: Sequence[Score], provenance: Provenance | None
-) -> list[Score]:
+    config: Config, results: Path, cards: Sequence[Card], scores: Sequence[ReportedScore], provenance: Provenance | None
+) -> list[ReportedScore]:
     """The scores that may stand under printed ones: read as released, by the leading graders, and of pools."""
     found = [score for score in scores if score.scoring == "paper_compat" and leads(config, score)]
     benchmark = cards[0].benchmark
@@ -62,7 +62,8 @@ def our_scores(
         path = results / "scores" / "breakdowns" / benchmark / f"{model}.json"
         mine = [score for score in score_file(path) if score.task in pools and leads_pool(config, cards, score)]
         found += [
-            score.model_copy(update={"changed": pool_changed(config, cards, score, provenance)}) for score in mine
+            ReportedScore(**score.model_dump(), changed=pool_changed(config, cards, score, provenance))
+            for score in mine
         ]
     return [*found, *by_people(config, results, cards)]
 
@@ -75,10 +76,10 @@ def leads_pool(config: Config, cards: Sequence[Card], score: Score) -> bool:
 def pool_changed(config: Config, cards: Sequence[Card], score: Score, provenance: Provenance | None) -> bool:
     """Whether anything behind a pool's score is not as shipped."""
     mine = [card for card in cards if card.pool == score.task]
-    return any(differences(provenance, config, card, score.grader) for card in mine)
+    return any(differences(provenance, config, card, score.by) for card in mine)
 
 
-def by_people(config: Config, results: Path, cards: Sequence[Card]) -> list[Score]:
+def by_people(config: Config, results: Path, cards: Sequence[Card]) -> list[ReportedScore]:
     """Rates that people's labels of this run's replies correct (run.human_labels): what people would say of all."""
     if not config.run.human_labels or not config.run.judges:
         return []
@@ -89,10 +90,9 @@ def by_people(config: Config, results: Path, cards: Sequence[Card]) -> list[Scor
             metric.criterion: name for name, metric in card.metrics.items() if metric.criterion and not metric.only
         }
         for score in scores:
-            kind, _, criterion = score.metric.partition("/")
-            if kind == "ppi" and criterion in criteria and score.value is not None:
-                named = {"task": card.task, "metric": criteria[criterion], "grader": PEOPLE}
-                found.append(score.model_copy(update=named))
+            if score.metric == "ppi" and score.criterion in criteria and score.value is not None:
+                named = {"task": card.task, "metric": criteria[score.criterion], "by": PEOPLE}
+                found.append(ReportedScore(**{**score.model_dump(), **named}))
     return found
 
 
@@ -101,7 +101,7 @@ def against_paper(
     results: Path,
     benchmark: str,
     cards: Sequence[Card],
-    scores: Sequence[Score],
+    scores: Sequence[ReportedScore],
     provenance: Provenance | None = None,
 ) -> dict[str, Any] | None:
     """The paper's table row by row, and under a row each of our tutors that claims it; None without a table on file."""
@@ -142,7 +142,7 @@ def our_cells(
     model: str,
     cards: Sequence[Card],
     cells: Sequence[Printed | None],
-    found: Mapping[tuple[str, str, str], Score],
+    found: Mapping[tuple[str, str, str], ReportedScore],
 ) -> list[Cell | None]:
     """Our value under each printed one that we have measured, with the difference or what was not the same."""
     result: list[Cell | None] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pandas as pd
 from maieutic.judges.rubrics import read_rubric
 from maieutic.models import CriteriaModel, JudgeModel, RewardModel
 from maieutic.printed import REFERENCE, paper_name
-from maieutic.records import Item, Pair, PairReward, Reply, Reward, Score, read_records
+from maieutic.records import Item, Pair, PairReward, Quantity, Reply, Reward, Score, read_records
 from maieutic.report.figures import bar_chart, density_chart, line_chart
 from maieutic.report.lights import PAIRS
 from maieutic.report.tables import label_of, score_file
@@ -31,13 +32,14 @@ from maieutic.rewards.selection import (
     rewarded_benchmarks,
     used_sources,
 )
+from maieutic.rewards.validation import BEST_3
 from maieutic.settings import Config, tutors_of
 
 PRINTED = REFERENCE / "reward_models.csv"
 TUTORS_PAPER = "mathtutorbench"
 EXAMPLES = 3  # replies of each quartile
 QUARTILES = {"top": "top quarter", "middle": "middle half", "bottom": "bottom quarter"}
-ENSEMBLES = {"": "all", "/best_3": "best_3"}
+ENSEMBLES: dict[str | None, str] = {None: "all", BEST_3: BEST_3}  # by criterion, as the paper names them
 
 
 def printed(table: int) -> list[dict[str, str]]:
@@ -51,12 +53,12 @@ def paper_values(table: int, metric: str) -> dict[str, float]:
     return {row["row"]: float(row["value"]) for row in printed(table) if row["metric"] == metric}
 
 
-Measured = dict[str, dict[str, Score]]  # by grader and metric; empty for a grader whose job has failed
+Measured = dict[str, dict[Quantity, Score]]  # by grader; empty for a grader whose job has failed
 
 
-def scores_of(results: Path, name: str) -> dict[str, Score]:
-    """What was measured of one grader, by metric; empty where its job has failed."""
-    return {one.metric: one for one in score_file(results / "scores" / "bridge_pairs" / f"{name}.json")}
+def scores_of(results: Path, name: str) -> dict[Quantity, Score]:
+    """What was measured of one grader; empty where its job has failed."""
+    return {one.quantity: one for one in score_file(results / "scores" / "bridge_pairs" / f"{name}.json")}
 
 
 def read_json(path: Path) -> Any:
@@ -74,26 +76,27 @@ def accuracy_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
         if isinstance(model, JudgeModel):
             rows += judge_rows(config, name, model, scores)
             continue
-        ensembles = ENSEMBLES if isinstance(model, CriteriaModel) else {"": ""}
-        for suffix, kind in ensembles.items():
-            shown = label_of(config, name) + {"": "", "all": ": sum of all", "best_3": ": sum of the best three"}[kind]
+        ensembles: dict[str | None, str] = ENSEMBLES if isinstance(model, CriteriaModel) else {None: ""}
+        for criterion, kind in ensembles.items():
+            shown = label_of(config, name) + {"": "", "all": ": sum of all", BEST_3: ": sum of the best three"}[kind]
+            on = partial(Quantity, criterion=criterion)
             rows.append(
                 {
                     "label": shown,
                     "name": name,
                     "kind": PAIRS if isinstance(model, RewardModel) else None,
-                    "pairs": getattr(scores.get(f"pair_accuracy{suffix}"), "n", None),
+                    "pairs": getattr(scores.get(on("pair_accuracy")), "n", None),
                     "group": model.group,
-                    "accuracy": scores.get(f"pair_accuracy{suffix}"),
-                    "margin": scores.get(f"mean_margin{suffix}"),
-                    "ties": scores.get(f"ties{suffix}"),
-                    "length": scores.get("length_correlation") if not suffix else None,
+                    "accuracy": scores.get(on("pair_accuracy")),
+                    "margin": scores.get(on("mean_margin")),
+                    "ties": scores.get(on("ties")),
+                    "length": scores.get(on("length_correlation")) if criterion is None else None,
                     "paper": five[kind] if kind else accuracy.get(paper_name(model.paper, TUTORS_PAPER) or ""),
                     "paper_margin": None if kind else margins.get(paper_name(model.paper, TUTORS_PAPER) or ""),
                 }
             )
     lengths = [
-        one for scores in measured.values() for metric, one in scores.items() if metric.startswith("longer_reply")
+        one for scores in measured.values() for of, one in scores.items() if of.metric == "longer_reply_accuracy"
     ]
     alone = next(filter(None, lengths), None)
     if alone:
@@ -111,12 +114,12 @@ def accuracy_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
     return rows
 
 
-def judge_rows(config: Config, name: str, judge: JudgeModel, scores: dict[str, Score]) -> list[dict[str, Any]]:
+def judge_rows(config: Config, name: str, judge: JudgeModel, scores: dict[Quantity, Score]) -> list[dict[str, Any]]:
     """A judge under each of its prompts, both orders: the mean, and where both orders agree on the expert's reply."""
     rows = []
     for rubric in judge.pairs:
         for metric, addition in (("pair_accuracy", ""), ("consistent_accuracy", ", both orders")):
-            found, both = scores.get(f"{metric}/{rubric}"), scores.get(f"flip_rate/{rubric}")
+            found, both = scores.get(Quantity(metric, rubric)), scores.get(Quantity("flip_rate", rubric))
             rows.append(
                 {
                     "name": name,
@@ -126,8 +129,8 @@ def judge_rows(config: Config, name: str, judge: JudgeModel, scores: dict[str, S
                     "group": judge.group,
                     "accuracy": found,
                     "margin": None,
-                    "ties": scores.get(f"flip_rate/{rubric}") if addition else None,
-                    "length": scores.get(f"length_correlation/{rubric}"),
+                    "ties": scores.get(Quantity("flip_rate", rubric)) if addition else None,
+                    "length": scores.get(Quantity("length_correlation", rubric)),
                     "paper": None,
                     "paper_margin": None,
                 }
@@ -236,10 +239,10 @@ def criteria_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
             {
                 "label": label_of(config, name),
                 "criterion": criterion.replace("_", " "),
-                "heldout": scores.get(f"heldout_accuracy/{criterion}"),
-                "majority": scores.get(f"majority_accuracy/{criterion}"),
-                "pairs": scores.get(f"pair_accuracy/{criterion}"),
-                "ties": scores.get(f"ties/{criterion}"),
+                "heldout": scores.get(Quantity("heldout_accuracy", criterion)),
+                "majority": scores.get(Quantity("majority_accuracy", criterion)),
+                "pairs": scores.get(Quantity("pair_accuracy", criterion)),
+                "ties": scores.get(Quantity("ties", criterion)),
                 "paper": five.get(criterion),
             }
             for criterion in model.train.criteria

@@ -16,6 +16,7 @@ from maieutic.judges.cases import merged
 from maieutic.judges.ppi import COMPARISONS
 from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.selection import compared_benchmarks, judge_batches
+from maieutic.judges.trust import PEOPLE
 from maieutic.models import BaselineModel
 from maieutic.printed import REFERENCE, rows_of
 from maieutic.records import Item, Judgement, Reply, Score, read_records
@@ -157,11 +158,11 @@ def alignment_rows(config: Config, results: Path, printed: Iterable[Printed]) ->
     ]
     for judge in judges_of_replies(config) if config.run.human_labels else []:
         scores = score_file(results / "scores" / "alignment" / f"{judge}.json")
-        found = {(one.model, one.metric): one for one in scores}
-        for tutor in dict.fromkeys(model for model, metric in found if metric in RATES):
-            for by, shown in (("judge", label_of(config, judge)), ("people", "people")):
-                cells = [found.get((tutor, f"{name}/{by}")) for name in columns[:-1]]
-                rates = [found.get((tutor, name)) if by == "judge" else None for name in RATES]
+        found = {(one.model, one.metric, one.by): one for one in scores}
+        for tutor in dict.fromkeys(model for model, metric, _ in found if metric in RATES):
+            for by, shown in ((judge, label_of(config, judge)), (PEOPLE, "people")):
+                cells = [found.get((tutor, name, by)) for name in columns[:-1]]
+                rates = [found.get((tutor, name, by)) if by == judge else None for name in RATES]
                 who = label_of(config, tutor) if tutor in config.models else tutor
                 rows.append({"who": who, "by": shown, "cells": [*cells, *rates]})
     return rows

@@ -13,13 +13,14 @@ from pathlib import Path
 from maieutic.cards import Card
 from maieutic.judges.alignment import ALL, KAPPA
 from maieutic.judges.labels import LABEL_SOURCES, LabelSource
-from maieutic.judges.lights import NOT_VALIDATED, Light, light_of, light_of_people
+from maieutic.judges.lights import NOT_VALIDATED, Light, light_of, light_of_people, mean_kappa
 from maieutic.judges.raters import KAPPA as RATED_KAPPA
 from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.selection import judge_cards, judge_entry, judged_benchmarks, releases_for
+from maieutic.judges.trust import MEAN_KAPPA
 from maieutic.judges.work import rubric_for_labels, rubric_of
 from maieutic.models import CriteriaModel, JudgeModel, RewardModel
-from maieutic.records import Score
+from maieutic.records import Quantity, Score
 from maieutic.report.tables import score_file
 from maieutic.rewards.selection import classifiers_of, graders_of
 from maieutic.score import all_metrics
@@ -28,7 +29,7 @@ from maieutic.settings import Config
 PAIRS, LABELS = "pairs", "labels"
 TITLES = {PAIRS: "which of two replies is better", LABELS: "the criteria that they have learnt"}
 BRIDGE = "Bridge pairs"
-Measured = dict[str, Score]
+Measured = dict[Quantity, Score]  # by what was measured
 LightOf = Callable[[str, str], Light]  # of a grader and a kind
 
 
@@ -103,7 +104,7 @@ def measured_of(config: Config, results: Path, name: str) -> Measured:
     """What was measured of one grader itself, by metric: on labels, and on the pairs."""
     folder = results / "scores"
     scores = score_file(folder / "trust" / f"{name}.json") + score_file(folder / "bridge_pairs" / f"{name}.json")
-    return {one.metric: one for one in scores if one.scoring == "robust" and one.model == name}
+    return {one.quantity: one for one in scores if one.scoring == "robust" and one.model == name}
 
 
 def light_on(config: Config, results: Path, name: str, kind: str) -> Light:
@@ -112,12 +113,12 @@ def light_on(config: Config, results: Path, name: str, kind: str) -> Light:
     edition = ", demo edition" if config.edition == "demo" else ""
     if kind == PAIRS or (isinstance(model, JudgeModel) and kind in model.pairs):
         rubric = None if kind == PAIRS else kind
-        pairs = scores.get("/".join(filter(None, ("pair_accuracy", rubric))))
-        asked = scores.get(f"flip_rate/{rubric}") or pairs
+        pairs = scores.get(Quantity("pair_accuracy", rubric))
+        asked = scores.get(Quantity("flip_rate", rubric)) or pairs
         data = f"{BRIDGE}{edition}, {asked.n + asked.missing:,}" if asked else ""
         return light_of(scores, None, rubric)._replace(data=data)
     if release := release_of(config, name, kind):
-        found = scores.get(f"{release}:mean_weighted_kappa")
+        found = mean_kappa(scores, release)
         data = f"{LABEL_SOURCES[release].title}{edition}, {found.n:,} replies" if found else ""
         return light_of(scores, release, None)._replace(data=data)
     people = people_kappa(config, results, name, kind) if config.run.human_labels else None
@@ -141,7 +142,7 @@ def people_kappa(config: Config, results: Path, judge: str, kind: str) -> Score 
                 found += [one for one in scores if (one.model, one.metric) == (judge, RATED_KAPPA)]
     elif any(source.fits({name: one.labels for name, one in rubric.criteria.items()}) for source in taxonomies()):
         scores = score_file(folder / "people" / f"{judge}.json")
-        found = [one for one in scores if (one.metric, one.scoring) == ("mean_weighted_kappa", "robust")]
+        found = [one for one in scores if (one.metric, one.scoring) == (MEAN_KAPPA, "robust")]
     return next((one for one in found if one.n + one.missing), None)
 
 

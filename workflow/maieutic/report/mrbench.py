@@ -15,7 +15,7 @@ from maieutic.judges.labels import LABEL_SOURCES, SUBSETS
 from maieutic.judges.selection import judge_entry, label_sources, limit_of
 from maieutic.models import JudgeModel
 from maieutic.printed import CRITICS, REFERENCE, paper_name, rows_of
-from maieutic.records import Score
+from maieutic.records import Quantity, Score
 from maieutic.report.graders import read_json
 from maieutic.report.lights import release_rubric
 from maieutic.report.tables import label_of, score_file
@@ -130,12 +130,8 @@ def cells_by_tutor(scores: list[Score], release: str, subset: str) -> dict[str, 
     """DAMR by tutor and dimension."""
     found: dict[str, dict[str, Score]] = defaultdict(dict)
     for one in scores:
-        kind, _, rest = one.metric.removeprefix(f"{release}:").partition("/")
-        if not one.metric.startswith(f"{release}:") or kind != "damr":
-            continue
-        dimension, _, of = rest.partition("/")
-        if of == subset:
-            found[one.model][dimension] = one
+        if (one.metric, one.release, one.subset) == ("damr", release, subset):
+            found[one.model][str(one.criterion)] = one
     return found
 
 
@@ -152,9 +148,8 @@ def correlation_tables(
         number = CRITICS.get(paper_name(config.models[judge].paper, "mrbench") or "") if published else None
         found: dict[str, dict[tuple[str, str], Score]] = defaultdict(dict)
         for one in scores:
-            kind, _, dimension = one.metric.removeprefix(f"{release}:").partition("/")
-            if kind in SHOWN and one.metric.startswith(f"{release}:") and one.model != judge:
-                found[one.model][kind, dimension] = one
+            if one.metric in SHOWN and one.criterion and one.release == release and one.model != judge:
+                found[one.model][one.metric, one.criterion] = one
         rows = []
         for tutor in in_papers_order(found):
             of = found[tutor]
@@ -238,11 +233,11 @@ def bea_rows(release: str, config: Config, results: Path, published: bool) -> li
             rows.append({"dimension": called(dimension), "by": team, "cells": values})
         for judge in config.run.judges:
             scores = {
-                one.metric: one
+                one.quantity: one
                 for one in score_file(results / "scores" / "trust" / f"{judge}.json")
                 if one.scoring == "paper_compat"
             }
-            found = [scores.get(f"{release}:{measure}/{dimension}") for measure in BEA]
+            found = [scores.get(Quantity(measure, dimension, release=release)) for measure in BEA]
             if any(found):
                 name = called(dimension) if not best else ""
                 rows.append({"dimension": name, "by": label_of(config, judge), "name": judge, "scores": found})
@@ -253,13 +248,14 @@ def mended(release: str, judged: dict[str, list[Score]], config: Config) -> list
     """What half the labels would mend: how far each estimate is from what people say of the same replies."""
     rows = []
     for judge, scores in judged.items():
-        cells = {(one.model, one.metric.removeprefix(f"{release}:")): one.value for one in scores}
+        cells = {(one.model, one.quantity): one.value for one in scores if one.release == release}
         errors: dict[str, list[float]] = defaultdict(list)
-        for (tutor, metric), value in cells.items():
-            kind, _, dimension = metric.partition("/")
-            truth = cells.get((tutor, f"people_damr/{dimension}/all"))
-            by_judge, by_labels = (cells.get((tutor, f"ppi_half_{who}/{dimension}")) for who in ("judge", "labels"))
-            if kind != "ppi_half" or None in (value, truth, by_judge, by_labels):
+        for (tutor, of), value in cells.items():
+            truth = cells.get((tutor, of._replace(metric="people_damr", subset="all")))
+            by_judge, by_labels = (
+                cells.get((tutor, of._replace(metric=f"ppi_half_{who}"))) for who in ("judge", "labels")
+            )
+            if of.metric != "ppi_half" or None in (value, truth, by_judge, by_labels):
                 continue
             for name, guess in (("corrected", value), ("judge", by_judge), ("labels", by_labels)):
                 errors[name].append(abs(float(guess or 0.0) - float(truth or 0.0)))
@@ -293,7 +289,7 @@ def mrbench_section(config: Config, results: Path) -> list[dict[str, Any]]:
         if not people or not found:
             continue
         judged = {name: score_file(results / "scores" / "trust" / f"{name}.json") for name in judges}
-        labelled = {one.metric.split("/")[1] for one in people}
+        labelled = {one.criterion for one in people}
         dimensions = [name for name in DESIRED if name in labelled]
         published = release == "mrbench" and config.edition == "published"
         shown.append(

@@ -17,7 +17,7 @@ from maieutic.judges.selection import is_blind
 from maieutic.models import BaselineModel
 from maieutic.printed import printed_values
 from maieutic.provenance import Provenance, card_paths, differences, told
-from maieutic.records import SCORINGS, Score
+from maieutic.records import SCORINGS, ReportedScore
 from maieutic.report.browser import GradePass, Readings, browse, embedded, pass_grades
 from maieutic.report.comparison import against_paper
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart
@@ -58,7 +58,7 @@ class Run(NamedTuple):
 
     config: Config
     results: Path
-    scores: dict[str, list[Score]]
+    scores: dict[str, list[ReportedScore]]
     provenance: Provenance | None
 
 
@@ -71,7 +71,7 @@ def tutors_in_order(config: Config) -> list[str]:
     )
 
 
-def leaderboard(config: Config, cards: list[Card], scores: list[Score], scoring: str) -> list[dict[str, Any]]:
+def leaderboard(config: Config, cards: list[Card], scores: list[ReportedScore], scoring: str) -> list[dict[str, Any]]:
     """One row a tutor, one cell a task; the best tutor that is no baseline is marked in each column."""
     headlines = [score for score in scores if score.headline]
     found = {(score.model, score.task): score for score in headlines if score.scoring == scoring}
@@ -111,7 +111,7 @@ def leaderboard(config: Config, cards: list[Card], scores: list[Score], scoring:
 def best_of(
     config: Config,
     card: Card,
-    found: Mapping[tuple[str, str], Score],
+    found: Mapping[tuple[str, str], ReportedScore],
     readable: Mapping[tuple[str, str], float | None],
 ) -> str | None:
     """The tutor whose value stands out in a task's column; None where none does.
@@ -141,7 +141,7 @@ def is_silent(config: Config, readable: float | None) -> bool:
     return readable is not None and readable < config.report.least_readable
 
 
-def at_floor(score: Score | None) -> bool:
+def at_floor(score: ReportedScore | None) -> bool:
     """Whether a trivial tutor does as well."""
     return score is not None and score.value is not None and score.floor is not None and score.value <= score.floor
 
@@ -153,12 +153,12 @@ def task_section(run: Run, readings: Readings, card: Card) -> dict[str, Any]:
     mine = [
         score
         for score in run.scores.get(card.benchmark, [])
-        if score.task == card.task and (score.grader not in judges or score.scoring == "robust")
+        if score.task == card.task and (score.by not in judges or score.scoring == "robust")
     ]
     order = tutors_in_order(config)
     mine.sort(key=lambda score: (order.index(score.model), not score.headline, score.metric, score.scoring))
     outcomes, spread = outcomes_figure(config, readings, card)
-    graders = dict.fromkeys(score.grader for score in mine)
+    graders = dict.fromkeys(score.by for score in mine)
     return {
         "name": card.benchmark,
         "card": card,
@@ -179,7 +179,7 @@ def unique(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def judged_matrix(config: Config, card: Card, scores: list[Score]) -> dict[str, Any] | None:
+def judged_matrix(config: Config, card: Card, scores: list[ReportedScore]) -> dict[str, Any] | None:
     """What the first judge says of every tutor, by dimension; None for a task that no judge judges."""
     if JUDGE not in card.graders:
         return None
@@ -192,7 +192,7 @@ def judged_matrix(config: Config, card: Card, scores: list[Score]) -> dict[str, 
     found = {
         (one.model, one.metric): one
         for one in scores
-        if one.scoring == "robust" and one.grader == judge and one.metric in metrics
+        if one.scoring == "robust" and one.by == judge and one.metric in metrics
     }
     rows = [
         {
@@ -206,7 +206,7 @@ def judged_matrix(config: Config, card: Card, scores: list[Score]) -> dict[str, 
     return {"judge": judge, "metrics": [shown_metric(name) for name in metrics], "rows": rows} if rows else None
 
 
-def intervals_figure(config: Config, card: Card, scores: list[Score]) -> str:
+def intervals_figure(config: Config, card: Card, scores: list[ReportedScore]) -> str:
     """The headline metric of every tutor."""
     rows = [
         {
@@ -270,7 +270,7 @@ def skill_spans(cards: list[Card]) -> list[tuple[str, int]]:
     return list(spans.items())
 
 
-def limits(cards: list[Card], scores: list[Score], scoring: str) -> list[tuple[float | None, float | None]]:
+def limits(cards: list[Card], scores: list[ReportedScore], scoring: str) -> list[tuple[float | None, float | None]]:
     """Floor and ceiling of each column."""
     found = {score.task: score for score in scores if score.headline and score.scoring == scoring}
     return [

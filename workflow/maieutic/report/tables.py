@@ -16,12 +16,12 @@ from maieutic.judges.selection import pooled_benchmarks
 from maieutic.models import BaselineModel, HostedModel, JudgeModel, Model, RewardModel
 from maieutic.printed import Circumstances, difference_note, paper_name, printed_of, printed_values
 from maieutic.provenance import Provenance, differences
-from maieutic.records import Item, Reply, Score, Turn, read_records
+from maieutic.records import Item, Reply, ReportedScore, Score, Turn, read_records
 from maieutic.score import all_metrics
 from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, protocol_of, tutors_of, tutors_on
 
 DIGITS = 6
-OF_THE_REPORT = {"headline", "version", "floor", "ceiling", "paper", "changed"}  # which a number of a grader has not
+OF_TUTORS = {"benchmark", "headline", "version"}  # which a number of a grader has not
 NUMBERS = (
     "value",
     "low",
@@ -32,6 +32,7 @@ NUMBERS = (
     "ceiling",
     "paper",
 )  # a column of nones is one of floats too
+TEXTS = ("criterion", "subset", "release")  # and one of texts
 
 
 def read_items(results: Path, benchmark: str, task: str) -> list[Item]:
@@ -63,14 +64,14 @@ Reading = tuple[str, str, str | None]  # metric, scoring, and the reward model o
 
 def reading_of(score: Score) -> Reading:
     """What a score may be compared with: the same metric read the same way."""
-    return score.metric, score.scoring, score.grader
+    return score.metric, score.scoring, score.by
 
 
 def leads(config: Config, score: Score) -> bool:
     """Whether a score is a parser's, or the first reward model's or judge's: what stands for the run."""
     cards = [loaded.card for loaded in config.cards.values() if loaded.card.task == score.task]
     judges = [name for card in cards for name in judges_of_card(config, card)[:1]]
-    return score.grader in (None, *config.run.reward_models[:1], *judges)
+    return score.by in (None, *config.run.reward_models[:1], *judges)
 
 
 def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[float | None, float | None]]:
@@ -100,9 +101,9 @@ def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[fl
     }
 
 
-def complete_scores(config: Config, results: Path, provenance: Provenance | None) -> dict[str, list[Score]]:
+def complete_scores(config: Config, results: Path, provenance: Provenance | None) -> dict[str, list[ReportedScore]]:
     """Every score of a run by benchmark, with floor, ceiling and, where it may be compared, the paper's value."""
-    complete: dict[str, list[Score]] = {}
+    complete: dict[str, list[ReportedScore]] = {}
     for benchmark, loadeds in benchmarks_of(config).items():
         scores = read_scores(results, benchmark, tutors_of(config))
         for card in (loaded.card for loaded in loadeds):
@@ -115,9 +116,9 @@ def complete_scores(config: Config, results: Path, provenance: Provenance | None
                     floor, ceiling = limits[reading_of(score)]
                     rated = metrics[score.metric].higher_is_better is not None
                     known: dict[str, Any] = {"floor": floor if rated else None, "ceiling": ceiling if rated else None}
-                    known["changed"] = changed(score.grader)
+                    known["changed"] = changed(score.by)
                     known["paper"] = paper_value(config, card, score, known["changed"])
-                    complete.setdefault(benchmark, []).append(score.model_copy(update=known))
+                    complete.setdefault(benchmark, []).append(ReportedScore(**score.model_dump(), **known))
     return complete
 
 
@@ -140,8 +141,8 @@ def paper_value(config: Config, card: Card, score: Score, changed: bool) -> floa
 def circumstances(config: Config, cards: Sequence[Card], score: Score, changed: bool) -> Circumstances:
     """How a score came about. cards: the task's, or those of its pool."""
     benchmark = cards[0].benchmark
-    by = config.models.get(score.grader or "")
-    grader = score.grader
+    by = config.models.get(score.by or "")
+    grader = score.by
     if isinstance(by, RewardModel) and by.weights is not None:
         as_published = by.prompt == RewardModel.model_fields["prompt"].default and by.max_length is None
         grader = f"{getattr(by.weights, 'repo', None) or grader}{'' if as_published else ', otherwise set up'}"
@@ -169,18 +170,20 @@ def label_of(config: Config, name: str) -> str:
     return config.models[name].label or name
 
 
-def breakdown_scores(config: Config, results: Path) -> dict[str, list[Score]]:
+def breakdown_scores(config: Config, results: Path) -> dict[str, list[ReportedScore]]:
     """Every score by tag of the benchmarks that have some; `task` is the pool."""
     found = {}
     for benchmark in pooled_benchmarks(config):
         folder = results / "scores" / "breakdowns" / benchmark
         found[benchmark] = [
-            one for model in tutors_on(config, benchmark) for one in score_file(folder / f"{model}.json")
+            ReportedScore(**one.model_dump())
+            for model in tutors_on(config, benchmark)
+            for one in score_file(folder / f"{model}.json")
         ]
     return found
 
 
-def score_table(config: Config, scores: dict[str, list[Score]]) -> pd.DataFrame:
+def score_table(config: Config, scores: dict[str, list[ReportedScore]]) -> pd.DataFrame:
     """One row a score."""
     rows = [
         {
@@ -190,16 +193,16 @@ def score_table(config: Config, scores: dict[str, list[Score]]) -> pd.DataFrame:
             "baseline": isinstance(config.models[score.model], BaselineModel),
             **score.model_dump(),
             "readable": score.readable,
-            "grader": score.grader or "parser",
+            "by": score.by or "parser",
         }
         for benchmark, of in scores.items()
         for score in of
     ]
     first = ["benchmark", "task", "model", "label", "group", "baseline"]
-    columns = [*first, *(name for name in Score.model_fields if name not in first)]
+    columns = [*first, *(name for name in ReportedScore.model_fields if name not in first)]
     columns.insert(columns.index("unreadable") + 1, "readable")
     table = pd.DataFrame(rows, columns=columns).astype({**dict.fromkeys(NUMBERS, float), "version": "Int64"})
-    return table.round(DIGITS).map(safe_cell)
+    return table.round(DIGITS).map(safe_cell).astype(dict.fromkeys(TEXTS, "str"))
 
 
 def trust_table(config: Config, results: Path) -> pd.DataFrame:
@@ -208,11 +211,11 @@ def trust_table(config: Config, results: Path) -> pd.DataFrame:
     names = [f"{folder}/{name}" for name in graders for folder in ("trust", "bridge_pairs", "people")]
     names += [f"labels/{path.stem}" for path in sorted((results / "scores" / "labels").glob("*.json"))]
     rows = [
-        {"file": name, **score.model_dump(exclude=OF_THE_REPORT)}
+        {"file": name, **score.model_dump(exclude=OF_TUTORS)}
         for name in names
         for score in score_file(results / "scores" / f"{name}.json")
     ]
-    columns = [name for name in Score.model_fields if name not in OF_THE_REPORT]
+    columns = [name for name in Score.model_fields if name not in OF_TUTORS]
     return pd.DataFrame(rows, columns=["file", *columns]).round(DIGITS).map(safe_cell)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pandas as pd
 
 from maieutic.judges.floors import FLOORS
 from maieutic.judges.labels import LABEL_SOURCES
-from maieutic.judges.lights import AMBER, FEWEST, GREEN
+from maieutic.judges.lights import AMBER, FEWEST, GREEN, mean_kappa
 from maieutic.judges.ppi import FEWEST as FEWEST_LABELS
 from maieutic.judges.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.judges.selection import (
@@ -23,12 +24,14 @@ from maieutic.judges.selection import (
     rubric_names,
     taxonomy_release,
 )
-from maieutic.models import CriteriaModel, HostedModel, JudgeModel, RewardModel
-from maieutic.records import Judgement, Score, read_records
+from maieutic.judges.trust import BINARY
+from maieutic.models import CriteriaModel, HostedModel, JudgeModel, Model, RewardModel
+from maieutic.records import Judgement, Quantity, Score, read_records
 from maieutic.report.figures import agreement_chart
 from maieutic.report.lights import (
     PAIRS,
     LightOf,
+    Measured,
     all_graders,
     kinds_of,
     measured_of,
@@ -45,22 +48,21 @@ EXCERPT, MOST_REASONS = 300, 4
 PAIR_MEASURES = (
     "pair_accuracy", "consistent_accuracy", "flip_rate", "first_place", "unreadable", "length_correlation",
 )  # fmt: skip
-MEAN_KAPPA = "mean_weighted_kappa"
+SEEN = "seen_in_training"
 KINDS = {JudgeModel: "judge", RewardModel: "reward model", CriteriaModel: "classifiers"}
 
 
 def called(criterion: str) -> str:
     """A criterion's name as people write it."""
-    name = criterion.removeprefix("binary ")
-    return CALLED.get(name, name.replace("_", " ").capitalize())
+    return CALLED.get(criterion, criterion.replace("_", " ").capitalize())
 
 
-def floors_of(results: Path, name: str) -> dict[str, dict[str, Score]]:
-    """How far the floors of a grader agree with people on the replies that it was asked about, by floor and metric."""
-    found: dict[str, dict[str, Score]] = {floor: {} for floor in FLOORS}
+def floors_of(results: Path, name: str) -> dict[str, Measured]:
+    """How far the floors of a grader agree with people on the replies that it was asked about, by floor."""
+    found: dict[str, Measured] = {floor: {} for floor in FLOORS}
     for one in score_file(results / "scores" / "trust" / f"{name}.json"):
-        if one.model in found and one.grader == name and one.scoring == "robust":
-            found[one.model][one.metric] = one
+        if one.model in found and one.by == name and one.scoring == "robust":
+            found[one.model][one.quantity] = one
     return {floor: of for floor, of in found.items() if of}
 
 
@@ -68,18 +70,16 @@ def summary_rows(config: Config, results: Path, name: str, lights: LightOf) -> l
     """One grader in the table of graders: a line for each kind of its verdicts, the floors under those with labels."""
     rows: list[dict[str, Any]] = []
     scores, floors, model = measured_of(config, results, name), floors_of(results, name), config.models[name]
-    learnt = any(one.value for metric, one in scores.items() if metric.endswith(":seen_in_training"))
+    learnt = any(one.value for of, one in scores.items() if of.metric == SEEN)
     for kind in kinds_of(config, name):
         release = release_of(config, name, kind)
         of_pairs = kind == PAIRS or (isinstance(model, JudgeModel) and kind in model.pairs)
-        suffix = "" if kind == PAIRS else f"/{kind}"
-        beside = {
-            floor: of[f"{release}:{MEAN_KAPPA}"] for floor, of in floors.items() if f"{release}:{MEAN_KAPPA}" in of
-        }
-        kappa = scores.get(f"{release}:{MEAN_KAPPA}")
+        by_pairs = partial(Quantity, criterion=None if kind == PAIRS else kind)
+        beside = {floor: one for floor, of in floors.items() if (one := mean_kappa(of, release))}
+        kappa = mean_kappa(scores, release)
         if release is None and not of_pairs and isinstance(model, JudgeModel) and config.run.human_labels:
             kappa = people_kappa(config, results, name, kind)
-        prefix = "" if of_pairs else f"{release}:"
+        on = by_pairs if of_pairs else partial(Quantity, subset=subset_of(model), release=release)
         rows.append(
             {
                 "name": name,
@@ -90,16 +90,21 @@ def summary_rows(config: Config, results: Path, name: str, lights: LightOf) -> l
                 "kappa": kappa,
                 "beaten": [floor for floor, one in beside.items() if above(kappa, one)],
                 "floors": beside,
-                "pairs": scores.get(f"pair_accuracy{suffix}") if of_pairs else None,
-                "flips": scores.get(f"flip_rate{suffix}") if of_pairs else None,
-                "first_place": scores.get(f"first_place{suffix}") if of_pairs else None,
-                "unreadable": scores.get(f"{prefix}unreadable{suffix if of_pairs else ''}"),
-                "length": scores.get(f"{prefix}length_correlation{suffix if of_pairs else ''}"),
+                "pairs": scores.get(by_pairs("pair_accuracy")) if of_pairs else None,
+                "flips": scores.get(by_pairs("flip_rate")) if of_pairs else None,
+                "first_place": scores.get(by_pairs("first_place")) if of_pairs else None,
+                "unreadable": scores.get(on("unreadable")),
+                "length": scores.get(on("length_correlation")),
                 "seen": learnt,
                 "missing": not scores,
             }
         )
     return rows
+
+
+def subset_of(model: Model) -> str | None:
+    """The subset of a grader's scores on labels: classifiers know desired labels and others."""
+    return BINARY if isinstance(model, CriteriaModel) else None
 
 
 def above(score: Score | None, floor: Score) -> bool:
@@ -119,18 +124,17 @@ def dimension_tables(config: Config, results: Path) -> list[dict[str, Any]]:
     for name in all_graders(config):
         scores, floors = measured_of(config, results, name), floors_of(results, name)
         for release in LABEL_SOURCES:
-            start = f"{release}:weighted_kappa/"
-            criteria = [metric.removeprefix(start) for metric in scores if metric.startswith(start)]
-            if not criteria:
+            kappas = [of for of in scores if (of.metric, of.release) == ("weighted_kappa", release)]
+            if not kappas:
                 continue
             rows = [
                 {
-                    "criterion": called(criterion),
-                    "n": scores[f"{release}:accuracy/{criterion}"].n,
-                    "cells": [scores.get(f"{release}:{column}/{criterion}") for column in COLUMNS],
-                    "floor": best_floor(floors, f"{start}{criterion}"),
+                    "criterion": called(str(of.criterion)),
+                    "n": scores[of._replace(metric="accuracy")].n,
+                    "cells": [scores.get(of._replace(metric=column)) for column in COLUMNS],
+                    "floor": best_floor(floors, of),
                 }
-                for criterion in criteria
+                for of in kappas
             ]
             tables.append(
                 {
@@ -143,9 +147,9 @@ def dimension_tables(config: Config, results: Path) -> list[dict[str, Any]]:
     return tables
 
 
-def best_floor(floors: Mapping[str, Mapping[str, Score]], metric: str) -> tuple[str, float] | None:
+def best_floor(floors: Mapping[str, Measured], quantity: Quantity) -> tuple[str, float] | None:
     """The floor with the highest value of a measure, and that value; None where none was measured."""
-    values = [(floor, of[metric].value or 0.0) for floor, of in floors.items() if metric in of]
+    values = [(floor, of[quantity].value or 0.0) for floor, of in floors.items() if quantity in of]
     return max(values, key=lambda pair: pair[1], default=None)
 
 
@@ -153,14 +157,12 @@ def agreement_figure(config: Config, results: Path) -> str:
     """Weighted kappa of every grader and dimension."""
     table = []
     for name in all_graders(config):
-        for metric, one in measured_of(config, results, name).items():
-            release, _, rest = metric.partition(":")
-            if not rest.startswith("weighted_kappa/") or one.value is None:
+        for of, one in measured_of(config, results, name).items():
+            if of.metric != "weighted_kappa" or one.value is None:
                 continue
-            if release != next(iter(releases_for(config, name)), None):
+            if of.release != next(iter(releases_for(config, name)), None):
                 continue
-            criterion = called(rest.partition("/")[2])
-            shown = {"criterion": criterion, "grader": label_of(config, name)}
+            shown = {"criterion": called(str(of.criterion)), "grader": label_of(config, name)}
             table.append({**shown, "value": one.value, "low": one.low, "high": one.high})
     return agreement_chart(pd.DataFrame(table)) if table else ""
 
@@ -170,17 +172,21 @@ def reward_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     rows = []
     for name in graders_of(config):
         scores, release = measured_of(config, results, name), taxonomy_release(config, name)
-        desired = scores.get(f"{release}:desired_correlation")
+        on = partial(Quantity, release=release)
+        desired = scores.get(on("desired_correlation"))
         if desired is None:
             continue
-        start = f"{release}:auc/"
         rows.append(
             {
                 "label": label_of(config, name),
                 "desired": desired,
-                "length": scores.get(f"{release}:length_correlation"),
-                "seen": bool(scores[f"{release}:seen_in_training"].value),
-                "auc": {called(m.removeprefix(start)): one for m, one in scores.items() if m.startswith(start)},
+                "length": scores.get(on("length_correlation")),
+                "seen": bool(scores[on(SEEN)].value),
+                "auc": {
+                    called(str(of.criterion)): one
+                    for of, one in scores.items()
+                    if (of.metric, of.release) == ("auc", release)
+                },
             }
         )
     return rows
@@ -205,21 +211,20 @@ def people_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     rows = []
     tutors = tutors_of(config)
     for name in config.run.judges:
-        by_cell = {(one.model, one.metric): one for one in people_scores_of(config, results, name)}
-        for (tutor, metric), one in by_cell.items():
-            kind, _, criterion = metric.partition("/")
-            if kind != "ppi" or tutor not in tutors:
+        by_cell = {(one.model, one.metric, one.criterion): one for one in people_scores_of(config, results, name)}
+        for (tutor, metric, criterion), one in by_cell.items():
+            if metric != "ppi" or tutor not in tutors:
                 continue
             rows.append(
                 {
                     "judge": label_of(config, name),
                     "tutor": label_of(config, tutor),
-                    "criterion": called(criterion),
+                    "criterion": called(str(criterion)),
                     "corrected": one,
                     "why": why_not(one) if one.value is None else "",
                     "labelled": one.clusters,
-                    "by_judge": by_cell[tutor, f"ppi_judge/{criterion}"].value,
-                    "by_people": by_cell[tutor, f"ppi_labels/{criterion}"].value,
+                    "by_judge": by_cell[tutor, "ppi_judge", criterion].value,
+                    "by_people": by_cell[tutor, "ppi_labels", criterion].value,
                 }
             )
     return rows
@@ -229,12 +234,12 @@ def own_agreement(config: Config, results: Path) -> list[dict[str, Any]]:
     """How far each judge agrees with the labels that people gave to this run's replies, by dimension."""
     rows = []
     for name in config.run.judges:
-        found = {one.metric: one for one in people_scores_of(config, results, name) if one.scoring == "robust"}
-        for metric in [metric for metric in found if metric.startswith("weighted_kappa/")]:
-            criterion = metric.partition("/")[2]
-            cells = [found.get(f"{measure}/{criterion}") for measure in ("weighted_kappa", "ac", "accuracy")]
-            n = found[f"accuracy/{criterion}"].n
-            rows.append({"judge": label_of(config, name), "criterion": called(criterion), "n": n, "cells": cells})
+        scores = people_scores_of(config, results, name)
+        found = {(one.metric, one.criterion): one for one in scores if one.scoring == "robust"}
+        for criterion in [criterion for metric, criterion in found if metric == "weighted_kappa"]:
+            cells = [found.get((measure, criterion)) for measure in ("weighted_kappa", "ac", "accuracy")]
+            n = found["accuracy", criterion].n
+            rows.append({"judge": label_of(config, name), "criterion": called(str(criterion)), "n": n, "cells": cells})
     return rows
 
 
@@ -242,12 +247,13 @@ def annotator_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     """How far the people who labelled this run's replies agree with each other."""
     if not config.run.judges:
         return []
-    found = {one.metric: one for one in people_scores_of(config, results, config.run.judges[0])}
+    scores = people_scores_of(config, results, config.run.judges[0])
+    found = {(one.metric, one.criterion): one for one in scores}
     return [
-        {"criterion": called(metric.partition("/")[2]), "n": one.n, "fleiss": one.value,
-         "cohen": found[metric.replace("fleiss", "cohen")].value}
-        for metric, one in found.items()
-        if metric.startswith("fleiss_kappa/")
+        {"criterion": called(str(criterion)), "n": one.n, "fleiss": one.value,
+         "cohen": found["cohen_kappa", criterion].value}
+        for (metric, criterion), one in found.items()
+        if metric == "fleiss_kappa"
     ]  # fmt: skip
 
 
@@ -308,7 +314,7 @@ def pair_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     for name in config.run.judges:
         scores = measured_of(config, results, name)
         for rubric in judge_entry(config, name).pairs:
-            found = {kind: scores.get(f"{kind}/{rubric}") for kind in PAIR_MEASURES}
+            found = {kind: scores.get(Quantity(kind, rubric)) for kind in PAIR_MEASURES}
             if not found["flip_rate"]:
                 continue
             pairs = found["flip_rate"].n + found["flip_rate"].missing

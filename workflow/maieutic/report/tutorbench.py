@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.breakdown import ANSWERED, OVERALL
+from maieutic.breakdown import ANSWERED, OVERALL, Slice
 from maieutic.cards import Card
 from maieutic.graders.rubric import READINGS
-from maieutic.judges.raters import ALL
+from maieutic.judges.raters import AGREEMENT, ALL, KAPPA
 from maieutic.judges.selection import is_blind, leading_judge, pooled_benchmarks, pooled_cards, pooled_judges
 from maieutic.models import BaselineModel
 from maieutic.printed import REFERENCE, rows_of
@@ -33,7 +33,11 @@ from maieutic.report.tutorbench_figures import (
 from maieutic.settings import Config, judges_of_card, protocol_of, takes, tutors_on
 
 PRINTED = REFERENCE / "tutorbench_tables.csv"
-TABLE_1 = ("modality/text", "modality/multimodal", OVERALL)
+TABLE_1 = {  # as the printed table names its columns
+    "modality/text": Slice("modality", "text"),
+    "modality/multimodal": Slice("modality", "multimodal"),
+    OVERALL: Slice(OVERALL),
+}
 SIDES = 3  # tutors of an example
 
 
@@ -60,8 +64,8 @@ def scores_by_pool(config: Config, results: Path) -> dict[str, Found]:
     found: dict[str, Found] = defaultdict(dict)
     judge = leading_judge(config, BENCHMARK)
     for one in breakdown_scores(config, results)[BENCHMARK]:
-        if one.grader == judge:
-            found[one.task][one.model, one.metric] = one
+        if one.by == judge:
+            found[one.task][one.model, Slice(one.metric, one.subset)] = one
     return dict(found)
 
 
@@ -107,7 +111,7 @@ def our_rows(config: Config, scores: Found, cards: Sequence[Card]) -> list[dict[
     """Every tutor's text, multimodal and overall score. A tutor that takes no pictures has one of them."""
     rows = []
     for model in tutors_on(config, BENCHMARK):
-        cells = [scores.get((model, name)) for name in TABLE_1]
+        cells = [scores.get((model, of)) for of in TABLE_1.values()]
         if any(cells):
             rows.append(
                 {
@@ -125,9 +129,9 @@ def reading_rows(config: Config, scores: Found) -> list[dict[str, Any]]:
     """The score of all items that a tutor was asked, clipped, and under every reading of the negative weight."""
     names = [ANSWERED, f"{ANSWERED}_clipped", *(f"{ANSWERED}_{each}" for each in READINGS)]
     return [
-        {"who": label_of(config, model), "cells": [scores.get((model, name)) for name in names]}
+        {"who": label_of(config, model), "cells": [scores.get((model, Slice(name))) for name in names]}
         for model in tutors_on(config, BENCHMARK)
-        if (model, ANSWERED) in scores
+        if (model, Slice(ANSWERED)) in scores
     ]
 
 
@@ -137,22 +141,22 @@ def rater_section(config: Config, results: Path) -> list[dict[str, Any]]:
     kinds = kinds_on(config, pooled_cards(config, BENCHMARK), lambda card: judges_of_card(config, card))
     for judge in pooled_judges(config, BENCHMARK) if config.run.human_labels else []:
         scores = score_file(results / "scores" / "raters" / BENCHMARK / f"{judge}.json")
-        mine = {one.metric: one for one in scores if one.model == judge}
-        people = [one for one in scores if one.metric == "agreement" and one.model != judge and one.value is not None]
-        if not people or "agreement" not in mine:
+        mine = {(one.metric, one.subset): one for one in scores if one.model == judge}
+        people = [one for one in scores if one.metric == AGREEMENT and one.model != judge and one.value is not None]
+        if not people or (AGREEMENT, None) not in mine:
             continue
         f1 = {one.model: one for one in scores if one.metric == "f1"}
         found.append(
             {
                 "judge": judge,
                 "kinds": [(name, kind) for name, kind in kinds if name == judge],
-                "svg": raters_chart([one.value or 0.0 for one in people], mine["agreement"].value),
-                "agreement": mine["agreement"],
+                "svg": raters_chart([one.value or 0.0 for one in people], mine[AGREEMENT, None].value),
+                "agreement": mine[AGREEMENT, None],
                 "mean": next(one for one in scores if one.metric == "mean_agreement"),
                 "fleiss": next(one for one in scores if one.metric == "fleiss_kappa"),
-                "kappa": mine["kappa_with_majority"],
-                "f1": [(name, mine[f"f1/{name}"]) for name in (ALL, "critical", "not_critical")],
-                "people": [(one.model, one, mine.get(f"agreement/{one.model}"), f1.get(one.model)) for one in people],
+                "kappa": mine[KAPPA, None],
+                "f1": [(name, mine["f1", name]) for name in (ALL, "critical", "not_critical")],
+                "people": [(one.model, one, mine.get((AGREEMENT, one.model)), f1.get(one.model)) for one in people],
             }
         )
     return found

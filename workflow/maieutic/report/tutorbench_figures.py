@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from maieutic.breakdown import VOTE
+from maieutic.breakdown import VOTE, Slice
 from maieutic.datasets.tutorbench import BLOOM, DIMENSIONS, SKILLS, USE_CASES
 from maieutic.records import Item, Score
 from maieutic.report.figures import counts_chart, levels_chart
@@ -68,12 +68,12 @@ def shown_level(level: str) -> str:
     return SHOWN.get(level, level.replace("_", " ").capitalize() if level.islower() else level)
 
 
-Found = dict[tuple[str, str], Score]  # by tutor and metric
+Found = dict[tuple[str, Slice], Score]  # by tutor
 
 
 def levels_of(figure: Figure, scores: Found) -> list[str]:
     """The levels that occur: the paper's in its order, then the others."""
-    met = dict.fromkeys(metric.partition("/")[2] for _, metric in scores if metric.startswith(f"{figure.kind}/"))
+    met = dict.fromkeys(str(of.subset) for _, of in scores if of.metric == figure.kind)
     others = [level for level in met if level not in figure.levels]
     return [*(level for level in figure.levels if level in met), *others]
 
@@ -87,12 +87,12 @@ def figure_of(config: Config, figure: Figure, scores: Found, paper: Mapping[str,
     if not levels:
         return None
     everybody = tutors_on(config, BENCHMARK)
-    tutors = [name for name in everybody if any((name, f"{figure.kind}/{one}") in scores for one in levels)]
+    tutors = [name for name in everybody if any((name, Slice(figure.kind, one)) in scores for one in levels)]
     table = [
         {
             "level": shown_level(level),
             "paper": paper.get(f"{figure.kind}/{level}"),
-            "cells": [scores.get((model, f"{figure.kind}/{level}")) for model in tutors],
+            "cells": [scores.get((model, Slice(figure.kind, level))) for model in tutors],
         }
         for level in levels
     ]

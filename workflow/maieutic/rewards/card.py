@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from maieutic.files import whole_file
 from maieutic.records import Pair, PairReward, read_records
 from maieutic.rewards.validation import pair_scores
+from maieutic.stats import Sampling
 
 HERE = Path(__file__).parent
 LAST = 0.1  # share of the steps that "at the end" means
@@ -20,7 +21,7 @@ def write_card(
 ) -> None:
     """Write README.md beside the weights. rewards: its scores of the test `pairs`; counts: of each source of pairs."""
     told = json.loads(training.read_text(encoding="utf-8"))
-    scores = pair_scores(name, read_records(pairs, Pair), read_records(rewards, PairReward), resamples, seed)
+    scores = pair_scores(name, read_records(pairs, Pair), read_records(rewards, PairReward), Sampling(resamples, seed))
     measured = {score.metric: score for score in scores}
     history = told["history"]
     last = history[-max(1, round(LAST * len(history))) :] if history else []

@@ -10,14 +10,14 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 from scipy.stats import spearmanr
 
 from maieutic.records import Labelling, Pair, PairReward, Score, read_records
 from maieutic.score import write_scores
-from maieutic.stats import Interval, clustered_interval
+from maieutic.stats import MEAN, Sampling, estimate
 
 TASK = "bridge_pairs"
+BEST_3 = "best_3"  # the sum of the best three, as a criterion
 BEST = 3  # of the ensemble in MathTutorBench, Table 5
 
 
@@ -26,37 +26,35 @@ def mean_score(
     metric: str,
     values: Sequence[float],
     clusters: Sequence[str],
-    resamples: int,
-    seed: int,
+    sampling: Sampling,
     missing: int = 0,
     headline: bool = False,
+    criterion: str | None = None,
 ) -> Score:
     """The mean of one number a pair (or reply), with its clustered interval."""
-    value, interval = None, Interval(None, None)
-    if values:
-        counts = np.array([[one, 1.0] for one in values])
-        value = float(np.mean(values))
-        interval = clustered_interval(counts, lambda sums: sums[..., 0] / sums[..., 1], list(clusters), resamples, seed)
+    found = estimate(MEAN, values, clusters, sampling, missing)
     return Score(
         task=TASK,
         model=model,
         metric=metric,
+        criterion=criterion,
         scoring="robust",
         headline=headline,
-        value=value,
-        low=interval.low,
-        high=interval.high,
-        n=len(values),
-        missing=missing,
-        clusters=len(set(clusters)),
+        value=found.value,
+        low=found.interval.low,
+        high=found.interval.high,
+        n=found.n,
+        missing=found.missing,
+        clusters=found.clusters,
     )
 
 
 def pair_scores(
-    model: str, pairs: Sequence[Pair], rewards: Sequence[PairReward], resamples: int, seed: int, suffix: str = ""
+    model: str, pairs: Sequence[Pair], rewards: Sequence[PairReward], sampling: Sampling, criterion: str | None = None
 ) -> list[Score]:
     """Pair accuracy (strict: a tie is wrong), margin, ties, and what length alone would say.
 
+    criterion: of the classifier, or the set of classifiers whose sum it is.
     Source: MathTutorBench, equation 3 (accuracy) and Table 3 (average margin).
     """
     texts = {pair.id: pair for pair in pairs}
@@ -67,14 +65,14 @@ def pair_scores(
 
     def score(metric: str, values: Sequence[float], headline: bool = False) -> Score:
         missing = len(rewards) - len(read)
-        return mean_score(model, f"{metric}{suffix}", values, clusters, resamples, seed, missing, headline)
+        return mean_score(model, metric, values, clusters, sampling, missing, headline, criterion)
 
     found = [
-        score("pair_accuracy", [float(margin > 0) for margin in margins], headline=not suffix),
+        score("pair_accuracy", [float(margin > 0) for margin in margins], headline=criterion is None),
         score("mean_margin", margins),
         score("ties", [float(margin == 0) for margin in margins]),
     ]
-    if not suffix:
+    if criterion is None:
         found.append(score("longer_reply_accuracy", [float(length > 0) for length in lengths]))
         found.append(correlation(model, margins, lengths, clusters))
     return found
@@ -84,13 +82,14 @@ def correlation(model: str, margins: Sequence[float], lengths: Sequence[float], 
     """Spearman correlation of margin and length difference: what of the verdict length alone explains."""
     varied = len(set(margins)) > 1 and len(set(lengths)) > 1
     value = float(spearmanr(margins, lengths).statistic) if varied else None
-    empty = mean_score(model, "length_correlation", [], [], 0, 0)
+    empty = mean_score(model, "length_correlation", [], [], Sampling(0, 0))
     return empty.model_copy(update={"value": value, "n": len(margins), "clusters": len(set(clusters))})
 
 
 def validate_reward_model(model: str, pairs: Path, rewards: Path, out: Path, resamples: int, seed: int) -> None:
     """Write the scores of one reward model on the Bridge pairs."""
-    write_scores(pair_scores(model, read_records(pairs, Pair), read_records(rewards, PairReward), resamples, seed), out)
+    sampling = Sampling(resamples, seed)
+    write_scores(pair_scores(model, read_records(pairs, Pair), read_records(rewards, PairReward), sampling), out)
 
 
 def verdict(probability: float | None) -> float:
@@ -120,7 +119,7 @@ def ensemble(rewards: Sequence[PairReward], criteria: Sequence[str]) -> list[Pai
     return sums
 
 
-def heldout_scores(model: str, labellings: Sequence[Labelling], resamples: int, seed: int) -> list[Score]:
+def heldout_scores(model: str, labellings: Sequence[Labelling], sampling: Sampling) -> list[Score]:
     """Accuracy of each criterion's classifier on held-out dialogues, and of always saying the more frequent label."""
     found = []
     by_criterion: dict[str, list[Labelling]] = defaultdict(list)
@@ -137,7 +136,7 @@ def heldout_scores(model: str, labellings: Sequence[Labelling], resamples: int, 
         for metric, check in right.items():
             values = [float(check(one)) for one in given]
             missing = len(labelled) - len(given)
-            found.append(mean_score(model, f"{metric}/{criterion}", values, clusters, resamples, seed, missing))
+            found.append(mean_score(model, metric, values, clusters, sampling, missing, criterion=criterion))
     return found
 
 
@@ -149,14 +148,15 @@ def validate_criteria(
     The paper does not say which three; here they are those whose held-out accuracy is farthest above always saying the
     more frequent label, which alone makes a rare criterion's classifier look best.
     """
+    sampling = Sampling(resamples, seed)
     read, rewards = read_records(pairs, Pair), read_records(bridge, PairReward)
-    alone = heldout_scores(model, read_records(heldout, Labelling), resamples, seed)
+    alone = heldout_scores(model, read_records(heldout, Labelling), sampling)
     criteria = list(dict.fromkeys(str(one.criterion) for one in rewards))
-    found = {one.metric: one.value or 0.0 for one in alone}
-    gain = {name: found[f"heldout_accuracy/{name}"] - found[f"majority_accuracy/{name}"] for name in criteria}
+    found = {(one.metric, one.criterion): one.value or 0.0 for one in alone}
+    gain = {name: found["heldout_accuracy", name] - found["majority_accuracy", name] for name in criteria}
     best = sorted(criteria, key=lambda name: -gain[name])[:BEST]
-    scores = [*alone, *pair_scores(model, read, ensemble(rewards, criteria), resamples, seed)]
-    scores += pair_scores(model, read, ensemble(rewards, best), resamples, seed, "/best_3")
+    scores = [*alone, *pair_scores(model, read, ensemble(rewards, criteria), sampling)]
+    scores += pair_scores(model, read, ensemble(rewards, best), sampling, BEST_3)
     for criterion in criteria:
-        scores += pair_scores(model, read, ensemble(rewards, [criterion]), resamples, seed, f"/{criterion}")
+        scores += pair_scores(model, read, ensemble(rewards, [criterion]), sampling, criterion)
     write_scores(scores, out)

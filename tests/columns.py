@@ -1,0 +1,21 @@
+"""What a score is of, its columns as one short text: `release:metric/criterion/subset`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maieutic.records import Quantity, Score
+
+
+def spelt(score: Score | dict[str, Any]) -> str:
+    """The text of a score's columns, without those that are empty."""
+    known = score.model_dump() if isinstance(score, Score) else score
+    name = "/".join(known[column] for column in ("metric", "criterion", "subset") if known[column])
+    return f"{known['release']}:{name}" if known["release"] else name
+
+
+def quantity(text: str) -> Quantity:
+    """The columns of such a text; what follows the metric is a criterion."""
+    release, _, name = text.rpartition(":")
+    metric, _, criterion = name.partition("/")
+    return Quantity(metric, criterion or None, None, release or None)
