@@ -108,6 +108,7 @@ def test_a_second_run_asks_nothing_and_a_second_judge_runs_its_own_jobs(
     more = configure(finished, address, "more.yaml", judges=["strict", "second"])
     assert planned(finished, more) == {
         "save_config", "build_report", "check_report", "check_judges",
+        "compare_tutors benchmark=mrbench",
         "judge_labelled_locally model=second", "validate_judge model=second",
         "grade_replies_locally model=second, benchmark=mrbench, batch=_baselines",
         *(f"score_replies benchmark=mrbench, model={name}" for name in ("always-ask", "reference", "reveal")),
@@ -131,6 +132,7 @@ def test_a_tutor_more_is_judged_alone(finished: Path, judge_server: tuple[str, A
     assert planned(finished, overlay(finished, config, "tutor.yaml")) == {
         "save_config", "build_report", "check_report", "check_judges",
         *(f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")),
+        "compare_tutors benchmark=mrbench",
         "grade_replies_locally model=strict, benchmark=mrbench, batch=added",
         "grade_verdicts benchmark=mrbench, judge=strict, model=added",
     }  # fmt: skip

@@ -99,7 +99,7 @@ def test_a_second_run_does_nothing_and_a_tutor_more_runs_its_own_jobs(finished: 
     config["models"]["added"] = model
     where = "benchmark=mathtutorbench, model=added"
     assert planned(finished, overlay(finished, config, "more.yaml")) == {
-        "save_config", "build_report", "check_report",
+        "save_config", "build_report", "check_report", "compare_tutors benchmark=mathtutorbench",
         *(f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")),
         "score_rewards model=tiny-rm, benchmark=mathtutorbench, batch=added",
         "grade_by_rewards benchmark=mathtutorbench, reward=tiny-rm, model=added",

@@ -151,7 +151,7 @@ def test_adding_a_model_schedules_that_models_jobs_and_the_summaries(finished: P
     model = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     more = overlay(finished, {"models": {"added": model}, "run": {"tutors": ["echo", "added"]}}, "more.yaml")
     where = "benchmark=mathtutorbench, model=added"
-    assert planned(finished, more) == SUMMARIES | {
+    assert planned(finished, more) == SUMMARIES | {"compare_tutors benchmark=mathtutorbench"} | {
         f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")
     }
 

@@ -150,6 +150,17 @@ def test_a_tutor_that_takes_no_pictures_is_not_asked_and_has_no_zero(finished: P
     assert 'title="this tutor takes no pictures">n/a' in page
 
 
+def test_tutors_are_compared_on_what_both_have_answered(finished: Path) -> None:
+    table = pd.read_csv(finished / "results/report/differences.csv")
+    assert set(table.task) == {"text"}, "one of the two takes no pictures"
+    assert set(zip(table["first"], table["second"], strict=True)) == {("seer", "blind")}
+    row = table[table.scoring == "robust"].iloc[0]
+    values = scores(finished).value
+    apart = values["text", "seer", row.metric] - values["text", "blind", row.metric]
+    assert row.value == pytest.approx(apart, abs=1e-6) and (row.by, row.metric) == ("ruler", "arr_w")
+    assert row.low <= row.value <= row.high and row.p <= row.p_holm <= 1 and pd.isna(row.mcnemar_p)
+
+
 def test_what_the_judge_left_out_was_asked_again_and_its_reasons_are_kept(finished: Path) -> None:
     path = finished / "results/verdicts/ruler/tutorbench/seer.jsonl"
     told = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -258,6 +269,6 @@ def test_another_reading_asks_nobody(finished: Path, server: tuple[str, Any]) ->
     config = configure(finished, server[0], "reading.yaml", negative_weights="violated")
     jobs = {job.split()[0] for job in planned(finished, config)}
     assert jobs == {
-        *("grade_verdicts", "score_replies", "break_down", "filter_by_difficulty"),
+        *("grade_verdicts", "score_replies", "compare_tutors", "break_down", "filter_by_difficulty"),
         *("save_config", "build_report", "check_report", "check_judges"),
     }

@@ -344,6 +344,13 @@ def score(given: Arguments) -> None:
     score_replies(job=job, items=given.items, grades=given.grades, out=given.out)
 
 
+def compare(given: Arguments) -> None:
+    from maieutic.differences import CompareTutors, compare_tutors
+
+    job = CompareTutors.model_validate_json(given.job)
+    compare_tutors(job=job, items=given.items, grades=given.grades, out=given.out)
+
+
 def config(given: Arguments) -> None:
     from maieutic.commands import save_config
     from maieutic.files import write_json
@@ -480,6 +487,7 @@ def parser() -> argparse.ArgumentParser:
     verb("grade-verdicts", grade_verdicts, "a judge's verdicts to grades of one tutor", "verdicts", "items", "out",
          job=need)  # fmt: skip
     verb("score-replies", score, "grades to scores with intervals", "items", "out", job=need, grades=files)
+    verb("compare-tutors", compare, "paired differences of tutors", "items", "out", job=need, grades=files)
     verb("validate-reward-model", validate_reward, "a reward model on the test pairs", "pairs", "rewards", "out",
          model=need, resamples=seed, seed=seed)  # fmt: skip
     verb("validate-criteria", validate_criteria, "criteria classifiers on labels and pairs",

@@ -334,6 +334,35 @@ class ReportedScore(Score):
     changed: bool = False
 
 
+class Difference(Record):
+    """How far one tutor is ahead of another by a headline metric, on the items that both have answered.
+
+    value: the first one's less the second one's, with its 95 % interval [low, high] over problems; p: of no difference,
+    by the same bootstrap; p_holm: corrected over all differences of a benchmark under one scoring; by: the reward model
+    or judge, None: a parser; n: items, of so many problems (clusters). Where an item is right or wrong:
+    first_alone_right, second_alone_right: items that one of both has right; mcnemar_p: McNemar's exact test of these.
+    """
+
+    benchmark: str
+    task: str
+    first: str
+    second: str
+    metric: str
+    criterion: str | None
+    by: str | None
+    scoring: Scoring
+    value: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_holm: float | None = None
+    n: int
+    clusters: int
+    first_alone_right: int | None = None
+    second_alone_right: int | None = None
+    mcnemar_p: float | None = None
+
+
 R = TypeVar("R", bound=Record)
 
 

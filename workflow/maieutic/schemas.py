@@ -28,6 +28,7 @@ from maieutic.models import (
     WeightsOnly,
 )
 from maieutic.records import (
+    Difference,
     Grade,
     Item,
     Judgement,
@@ -54,6 +55,7 @@ RECORDS: list[type[BaseModel]] = [
     Judgement,
     Grade,
     Score,
+    Difference,
 ]
 
 

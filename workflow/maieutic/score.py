@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,24 +64,26 @@ def sources_of(kind: str, card: Card, index: Index, judges: Sequence[str] | None
     return {name: index.get((card.task, name), {}) for name in names}
 
 
-def score_task(
-    card: Card,
-    tutor: str,
-    items: list[Item],
-    index: Index,
-    sampling: Sampling,
-    judges: Sequence[str] | None = None,
-) -> list[Score]:
-    """Every score of one tutor on one task.
+class Measured(NamedTuple):
+    """One metric of one tutor under one scoring, by one grader (None: a parser), with what is known of the items."""
+
+    name: str
+    metric: Metric
+    scoring: Scoring
+    by: str | None
+    found: Found
+
+
+def measured_on(card: Card, items: list[Item], index: Index, judges: Sequence[str] | None = None) -> Iterator[Measured]:
+    """Everything that is measured of one tutor on one task.
 
     A tutor's reply that a parser cannot read is wrong, and counted as unreadable; what a model grader (a judge, a
     reward model) leaves open is missing. Of several judges or reward models the first one's headline metric is the
     task's headline.
 
-    judges: those that judge this task; None: all that there are.
+    index: the tutor's grades; judges: those that judge this task; None: all that there are.
     """
     parsed = index.get((card.task, None), {})
-    scores = []
     for name, metric in all_metrics(card).items():
         kind = metric.grader or card.graders[0]
         leader = None
@@ -99,8 +101,14 @@ def score_task(
                 if found is not None:
                     leader = leader or grader  # a judge without a rubric for this task has said nothing of it
                     shown = metric if grader == leader else metric.model_copy(update={"headline": False})
-                    scores.append(score_metric(card, name, shown, scoring, tutor, grader, found, sampling))
-    return scores
+                    yield Measured(name, shown, scoring, grader, found)
+
+
+def score_task(
+    card: Card, tutor: str, items: list[Item], index: Index, sampling: Sampling, judges: Sequence[str] | None = None
+) -> list[Score]:
+    """Every score of one tutor on one task. index, judges: as of `measured_on`."""
+    return [score_metric(card, tutor, one, sampling) for one in measured_on(card, items, index, judges)]
 
 
 OPEN = Graded(None, None, None)  # a judge was asked, and what it said could not be read
@@ -207,21 +215,17 @@ def part_of(metric: Metric, scoring: Scoring, kind: str, grade: Grade | None) ->
     return seen(metric, kind, scoring, grade)
 
 
-def score_metric(
-    card: Card,
-    name: str,
-    metric: Metric,
-    scoring: Scoring,
-    tutor: str,
-    by: str | None,
-    found: Found,
-    sampling: Sampling,
-) -> Score:
-    """One number. Its value comes from scikit-learn or the mean, its interval from whole problems drawn again."""
+def function_of(name: str, metric: Metric, scoring: Scoring) -> Function:
+    """How a metric is computed; some otherwise by the released code."""
     named = metric.function or name
-    function: Function = RELEASED.get(named, METRICS[named]) if scoring == "paper_compat" else METRICS[named]
+    return RELEASED.get(named, METRICS[named]) if scoring == "paper_compat" else METRICS[named]
+
+
+def score_metric(card: Card, tutor: str, measured: Measured, sampling: Sampling) -> Score:
+    """One number. Its value comes from scikit-learn or the mean, its interval from whole problems drawn again."""
+    name, metric, scoring, by, found = measured
     known, clusters = [one for _, one in found.known], [item.cluster for item, _ in found.known]
-    estimated = estimate(function, known, clusters, sampling)
+    estimated = estimate(function_of(name, metric, scoring), known, clusters, sampling)
     return Score(
         benchmark=card.benchmark,
         task=card.task,

@@ -117,7 +117,11 @@ def clustered_interval(
     fewer than two problems leave nothing to draw. counts: observations x k; of_sums: ... x k -> ...; clusters: the
     problem of each observation.
     """
-    drawn = clustered_draws(counts, of_sums, clusters, sampling)
+    return percentiles(clustered_draws(counts, of_sums, clusters, sampling), sampling)
+
+
+def percentiles(drawn: Array, sampling: Sampling) -> Interval:
+    """The interval of the draws that have a value; none where most have none."""
     known = drawn[~np.isnan(drawn)]
     if len(known) * 2 <= sampling.resamples:
         return Interval(None, None)

@@ -14,6 +14,7 @@ from maieutic import (
     cards,
     cluster,
     commands,
+    differences,
     difficulty,
     digest,
     images,

@@ -33,6 +33,7 @@ rule build_report:
         ],
         replies=of_tutors("results/replies/{benchmark}/{model}.jsonl"),
         graders=grader_files(),
+        differences=difference_files(),
         rubrics=rubric_report_files(),
         printed=[
             path
@@ -54,6 +55,7 @@ rule build_report:
             labels={"what": "every score"},
         ),
         parquet="results/report/scores.parquet",
+        differences="results/report/differences.csv",
         problems="results/report/problems.json",
         trust="results/report/trust.csv",
         runtime=report(

@@ -28,6 +28,30 @@ rule score_replies:
         " --grades {input.grades} {input.rewards} {input.judged} --out {output} --log {log}"
 
 
+rule compare_tutors:
+    """How far each tutor of the run is ahead of each other one, on the items that both have answered."""
+    input:
+        cases=compared_items,
+        grades=compared_grades,
+        cards=lambda wildcards: [file for file in card_files(wildcards) if file.endswith(".yaml")],
+    output:
+        "results/scores/differences/{benchmark}.json",
+    log:
+        "results/logs/compare_tutors/{benchmark}.log",
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        code=code_of("compare-tutors"),
+        job=comparing_job,
+    shell:
+        '"$DRIVER" -m maieutic compare-tutors --job {params.job:q} --items results/items/{wildcards.benchmark}'
+        " --grades {input.grades} --out {output} --log {log}"
+
+
 rule validate_reward_model:
     """A reward model on the Bridge pairs: accuracy, margin, what length alone would say."""
     input:

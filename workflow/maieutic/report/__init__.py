@@ -18,7 +18,9 @@ PARTIAL = "partial"
 def build_report(
     config_path: Path, results: Path, out: Path, missing_ok: bool, provenance_path: Path | None = None
 ) -> None:
-    """Write index.html, scores.csv, scores.parquet, trust.csv, runtime.csv and problems.json into the folder `out`.
+    """Write the page, its tables and problems.json into the folder `out`.
+
+    The tables: scores.csv and scores.parquet, differences.csv, trust.csv, runtime.csv.
 
     With missing_ok a tutor whose job failed is marked as absent; without it, that is an error. A part of the page that
     cannot be made is a box with its error there, and a line of problems.json. A complete report removes the partial one
@@ -26,7 +28,14 @@ def build_report(
     """
     from maieutic.provenance import read_provenance
     from maieutic.report.page import Run, render_page
-    from maieutic.report.tables import breakdown_scores, complete_scores, runtime_table, score_table, trust_table
+    from maieutic.report.tables import (
+        breakdown_scores,
+        complete_scores,
+        difference_table,
+        runtime_table,
+        score_table,
+        trust_table,
+    )
 
     config = check_config(yaml.safe_load(config_path.read_text(encoding="utf-8")))
     provenance = read_provenance(provenance_path) if provenance_path else None
@@ -43,6 +52,8 @@ def build_report(
         table.to_parquet(handle, index=False)
     with whole_file(out / "runtime.csv") as handle:
         runtime.to_csv(handle, index=False)
+    with whole_file(out / "differences.csv") as handle:
+        difference_table(config, results).to_csv(handle, index=False)
     with whole_file(out / "trust.csv") as handle:
         trust_table(config, results).to_csv(handle, index=False)
     made = render_page(Run(config, results, scores, provenance), runtime)

@@ -6,7 +6,6 @@ MathTutorBench's Tables 2, 3, 5, 6 and 7 and its Figures 3 and 4, each beside th
 from __future__ import annotations
 
 import csv
-import json
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from maieutic.printed import REFERENCE, paper_name
 from maieutic.records import Item, Pair, PairReward, Quantity, Reply, Reward, Score, read_records
 from maieutic.report.figures import bar_chart, density_chart, line_chart
 from maieutic.report.lights import PAIRS
-from maieutic.report.tables import label_of, score_file
+from maieutic.report.tables import label_of, read_json, score_file
 from maieutic.rewards.checks import sources_of
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 from maieutic.rewards.selection import (
@@ -59,11 +58,6 @@ Measured = dict[str, dict[Quantity, Score]]  # by grader; empty for a grader who
 def scores_of(results: Path, name: str) -> dict[Quantity, Score]:
     """What was measured of one grader; empty where its job has failed."""
     return {one.quantity: one for one in score_file(results / "scores" / "bridge_pairs" / f"{name}.json")}
-
-
-def read_json(path: Path) -> Any:
-    """A JSON file, None where its job has failed."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def accuracy_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:

@@ -16,9 +16,8 @@ from maieutic.judges.selection import judge_entry, label_sources, limit_of
 from maieutic.models import JudgeModel
 from maieutic.printed import CRITICS, REFERENCE, paper_name, rows_of
 from maieutic.records import Quantity, Score
-from maieutic.report.graders import read_json
 from maieutic.report.lights import release_rubric
-from maieutic.report.tables import label_of, score_file
+from maieutic.report.tables import label_of, read_json, score_file
 from maieutic.report.trust import called
 from maieutic.settings import Config
 

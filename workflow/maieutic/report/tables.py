@@ -16,7 +16,7 @@ from maieutic.judges.selection import pooled_benchmarks
 from maieutic.models import BaselineModel, HostedModel, JudgeModel, Model, RewardModel
 from maieutic.printed import Circumstances, difference_note, paper_name, printed_of, printed_values
 from maieutic.provenance import Provenance, differences
-from maieutic.records import Item, Reply, ReportedScore, Score, Turn, read_records
+from maieutic.records import Difference, Item, Reply, ReportedScore, Score, Turn, read_records
 from maieutic.score import all_metrics
 from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, protocol_of, tutors_of, tutors_on
 
@@ -203,6 +203,19 @@ def score_table(config: Config, scores: dict[str, list[ReportedScore]]) -> pd.Da
     columns.insert(columns.index("unreadable") + 1, "readable")
     table = pd.DataFrame(rows, columns=columns).astype({**dict.fromkeys(NUMBERS, float), "version": "Int64"})
     return table.round(DIGITS).map(safe_cell).astype(dict.fromkeys(TEXTS, "str"))
+
+
+def difference_table(config: Config, results: Path) -> pd.DataFrame:
+    """Every paired difference of two tutors of the run by a headline metric."""
+    files = [results / "scores" / "differences" / f"{benchmark}.json" for benchmark in benchmarks_of(config)]
+    found = [Difference.model_validate(one) for path in files for one in read_json(path) or []]
+    mine = [one.model_dump() for one in found if {one.first, one.second} <= {*config.run.tutors}]
+    return pd.DataFrame(mine, columns=list(Difference.model_fields)).round(DIGITS).map(safe_cell)
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file, None where its job has failed."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def trust_table(config: Config, results: Path) -> pd.DataFrame:

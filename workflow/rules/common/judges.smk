@@ -281,6 +281,66 @@ def graded_by_models(benchmark, tutor):
     return [*reward_grades(place), *judge_grades(place)]
 
 
+def grade_files(benchmark, tutor):
+    """All grades of one tutor, in the order of the run."""
+    return [
+        f"results/grades/{benchmark}/_parsers/{tutor}.jsonl",
+        *graded_by_models(benchmark, tutor),
+    ]
+
+
+def compared_tutors(benchmark):
+    """The tutors of the run that answer a benchmark; the trivial ones are its floor and ceiling."""
+    return [
+        name for name in settings.tutors_on(checked, benchmark) if name in checked.run.tutors
+    ]
+
+
+def compared_grades(wildcards):
+    """Their grades."""
+    return [
+        file
+        for tutor in compared_tutors(wildcards.benchmark)
+        for file in grade_files(wildcards.benchmark, tutor)
+    ]
+
+
+def compared_items(wildcards):
+    """The items of the selected tasks."""
+    return [
+        f"results/items/{wildcards.benchmark}/{loaded.card.task}.jsonl"
+        for loaded in CARDS[wildcards.benchmark]
+    ]
+
+
+def comparing_job(wildcards):
+    """What is compared: by every grader of any of the tutors."""
+    benchmark, tutors = wildcards.benchmark, compared_tutors(wildcards.benchmark)
+    judged = REPLY_JUDGES and benchmark in judging.judged_benchmarks(checked)
+    kinds = {cards.REWARD: checked.run.reward_models, cards.JUDGE: judged}
+    return differences.CompareTutors(
+        benchmark=benchmark,
+        tutors=[tutor for tutor in tutors for _ in grade_files(benchmark, tutor)],
+        tasks=[loaded.card.task for loaded in CARDS[benchmark]],
+        judging={
+            card.task: settings.judges_of_card(checked, card)
+            for card in (judging.judge_cards(checked, benchmark) if judged else [])
+        },
+        absent=[kind for kind, names in kinds.items() if not names],
+        resamples=checked.report.resamples,
+        seed=checked.run.seed,
+    ).model_dump_json()
+
+
+def difference_files():
+    """The differences of every benchmark with two tutors or more."""
+    return [
+        f"results/scores/differences/{benchmark}.json"
+        for benchmark in CARDS
+        if len(compared_tutors(benchmark)) > 1
+    ]
+
+
 def trust_files():
     """What the report's pages on trust and on labels are made of."""
     graders = [*REWARD_MODELS, *CLASSIFIERS, *JUDGES]

@@ -1,0 +1,130 @@
+"""Paired differences of tutors: on the same items, with the same problems drawn for both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from maieutic.cards import Card, read_card
+from maieutic.differences import CompareTutors, compare_tutors, exact_mcnemar, two_sided, with_holm
+from maieutic.records import Difference, Grade, Item, write_records
+from maieutic.stats import MEAN, Sampling, estimate
+from scipy.stats import binomtest
+
+TASK = "problem_solving"
+CARD: Card = read_card(Path("resources/benchmarks/mathtutorbench") / f"{TASK}.yaml").card
+
+
+def grades(answers: Mapping[str, bool | None]) -> list[Grade]:
+    """Grades of a tutor: by item right, wrong, or (None) what only the released rules can read."""
+    return [
+        Grade(
+            id=name,
+            task=TASK,
+            kind=CARD.graders[0],
+            scoring=scoring,
+            value=1 if right is not None else None,
+            correct=right,
+            raw="",
+            why_none=None if right is not None else "refused",
+        )
+        for name, right in answers.items()
+        for scoring in ("paper_compat", "robust")
+    ]
+
+
+def compared(
+    folder: Path, tutors: Mapping[str, Mapping[str, bool | None]], clusters: Mapping[str, str] | None = None
+) -> dict[tuple[str, str], Difference]:
+    """The differences under the robust scoring of some tutors."""
+    names = sorted({name for answers in tutors.values() for name in answers})
+    items = [
+        Item(id=name, task=TASK, cluster=(clusters or {}).get(name, name), vars={}, reference={}) for name in names
+    ]
+    write_records(folder / f"{TASK}.jsonl", items)
+    for tutor, answers in tutors.items():
+        write_records(folder / f"of-{tutor}.jsonl", grades(answers))
+    job = CompareTutors(
+        benchmark="mathtutorbench", tutors=list(tutors), tasks=[TASK], absent=["reward", "judge"], resamples=500, seed=1
+    )
+    files = [folder / f"of-{tutor}.jsonl" for tutor in tutors]
+    compare_tutors(job=job, items=folder, grades=files, out=folder / "out.json")
+    found = [Difference.model_validate(one) for one in json.loads((folder / "out.json").read_text(encoding="utf-8"))]
+    return {(one.first, one.second): one for one in found if one.scoring == "robust"}
+
+
+def marks(right: Sequence[bool]) -> dict[str, bool | None]:
+    return {f"i{number:03}": bool(one) for number, one in enumerate(right)}
+
+
+def test_a_difference_is_that_of_the_values_and_its_interval_knows_that_items_are_shared(tmp_path: Path) -> None:
+    chance = np.random.default_rng(3)
+    second = chance.random(300) < 0.5
+    first = second | (chance.random(300) < 0.1)  # right wherever the second is, and on a tenth of the others
+    found = compared(tmp_path, {"a": marks(first), "b": marks(second)})["a", "b"]
+    assert found.value == pytest.approx(first.mean() - second.mean()) and found.n == found.clusters == 300
+    apart = estimate(MEAN, list(first.astype(float) - second), [f"i{n:03}" for n in range(300)], Sampling(500, 1))
+    assert (found.low, found.high) == (pytest.approx(apart.interval.low), pytest.approx(apart.interval.high))
+    assert found.low > 0, "two intervals that overlap hide what pairs show"
+    alone = estimate(MEAN, list(second.astype(float)), [f"i{n:03}" for n in range(300)], Sampling(500, 1))
+    assert found.high - found.low < (alone.interval.high - alone.interval.low) / 2
+    assert (found.first_alone_right, found.second_alone_right) == (int((first & ~second).sum()), 0)
+    assert found.mcnemar_p == pytest.approx(binomtest(0, int((first & ~second).sum()), 0.5).pvalue)
+
+
+def test_equal_tutors_do_not_differ(tmp_path: Path) -> None:
+    answers = marks([True, False] * 20)
+    found = compared(tmp_path, {"a": answers, "b": answers})["a", "b"]
+    assert (found.value, found.low, found.high, found.p, found.p_holm, found.mcnemar_p) == (0, 0, 0, 1, 1, 1)
+
+
+def test_items_of_one_problem_are_drawn_together(tmp_path: Path) -> None:
+    first, second = marks([True] * 12 + [False] * 12), marks([False] * 24)
+    alone = compared(tmp_path, {"a": first, "b": second})["a", "b"]
+    grouped = compared(tmp_path, {"a": first, "b": second}, {name: name[:3] for name in first})["a", "b"]
+    assert grouped.value == alone.value == 0.5 and (grouped.clusters, alone.clusters) == (3, 24)
+    assert grouped.high - grouped.low > alone.high - alone.low
+
+
+def test_only_items_that_both_have_count(tmp_path: Path) -> None:
+    """A reply that cannot be read is wrong, and one that is not there is nobody's loss."""
+    first = {"i1": True, "i2": None, "i3": True}
+    second = {"i1": False, "i2": True, "i4": True}
+    found = compared(tmp_path, {"a": first, "b": second})["a", "b"]
+    assert (found.n, found.value, found.first_alone_right, found.second_alone_right) == (2, 0.0, 1, 1)
+
+
+def test_p_values_keep_their_promise_where_nothing_differs(tmp_path: Path) -> None:
+    chance, below = np.random.default_rng(5), 0
+    for _ in range(200):
+        pairs = chance.random((80, 2)) < 0.5
+        apart = pairs[:, 0].astype(float) - pairs[:, 1]
+        drawn = apart[chance.integers(0, 80, (400, 80))].mean(axis=1)
+        p = two_sided(drawn)
+        assert p is not None and 0 < p <= 1
+        below += p < 0.05
+    assert 2 <= below <= 22, "about one in twenty"
+
+
+def test_the_exact_test_is_the_binomial_one() -> None:
+    for wins, losses in ((5, 15), (0, 0), (1, 0), (30, 31)):
+        expected = binomtest(wins, wins + losses, 0.5).pvalue if wins + losses else 1.0
+        assert exact_mcnemar(wins, losses) == pytest.approx(expected)
+
+
+def difference(p: float | None, scoring: str = "robust") -> Difference:
+    return Difference(
+        benchmark="b", task="t", first="x", second="y", metric="m", criterion=None, by=None, scoring=scoring,
+        value=0.1, low=0.0, high=0.2, p=p, n=1, clusters=1,
+    )  # fmt: skip
+
+
+def test_holm_by_hand() -> None:
+    """0.01 x 3, then the larger of that and 0.03 x 2, then the larger of that and 0.04; another scoring is apart."""
+    found = with_holm(
+        [difference(0.04), difference(0.01), difference(None), difference(0.03), difference(0.5, "paper_compat")]
+    )
+    assert [one.p_holm for one in found] == [pytest.approx(0.06), pytest.approx(0.03), None, pytest.approx(0.06), 0.5]
