@@ -291,9 +291,7 @@ def grade_files(benchmark, tutor):
 
 def compared_tutors(benchmark):
     """The tutors of the run that answer a benchmark; the trivial ones are its floor and ceiling."""
-    return [
-        name for name in settings.tutors_on(checked, benchmark) if name in checked.run.tutors
-    ]
+    return [name for name in settings.tutors_on(checked, benchmark) if name in checked.run.tutors]
 
 
 def compared_grades(wildcards):
