@@ -21,11 +21,12 @@ include: "workflow/rules/rewards.smk"
 include: "workflow/rules/verdicts.smk"
 include: "workflow/rules/grades.smk"
 include: "workflow/rules/scores.smk"
+include: "workflow/rules/validation.smk"
 include: "workflow/rules/report.smk"
 
 
 rule all:
     default_target: True
     input:
-        "results/report/index.html",
-        last_checks(),
+        paths.PAGE,
+        last_checks(plan),

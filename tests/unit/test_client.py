@@ -14,12 +14,12 @@ import pytest
 import yaml
 from httpserver import chat, completion, scripted, serving
 from maieutic import client
-from maieutic.backends import hosted_backend
+from maieutic.backends import JobFiles, hosted_backend
 from maieutic.cards import CARDS, read_card
 from maieutic.client import Client, Server, Unanswered
-from maieutic.commands import readings_of
 from maieutic.errors import UserError
-from maieutic.generate import Limits, generate_replies, request_of
+from maieutic.generate import Limits, ask_tutor, request_of
+from maieutic.graders.parsing import readings_of
 from maieutic.models import HostedModel, VllmModel
 from maieutic.records import SCORINGS, Item, Prompt, Reply, read_records
 from maieutic.serving import identity
@@ -88,7 +88,7 @@ def test_the_text_as_sent_is_on_file_and_paper_compat_reads_it(key: None, tmp_pa
     handler = scripted(lambda n, body: (200, chat({"content": said}), {}))
     with serving(handler) as address:
         paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
-        generate_replies("m", hosted(address, endpoint="chat"), work(1), Limits(8, 1), None, *paths)
+        ask_tutor("m", hosted(address, endpoint="chat"), work(1), Limits(8, 1), JobFiles(None, *paths[:2]), *paths[2:])
     [reply] = read_records(tmp_path / "o.jsonl", Reply)
     assert (reply.text, reply.released, reply.turns[0].endpoint) == ("Final answer: 12", said, "chat")
     item = work(1)[0][1].model_copy(update={"reference": {"incorrect": True}})
@@ -279,9 +279,9 @@ def hosted(address: str, **more: Any) -> HostedModel:
 
 def drive(address: str, folder: Path, count: int, **more: Any) -> list[Reply]:
     """Run the driver on `count` items."""
-    files = {name: folder / name for name in ("journal.jsonl", "server.log", "out.jsonl", "prompts.jsonl")}
-    generate_replies("m", hosted(address, **more), work(count), Limits(8, 1), None, *files.values())
-    return read_records(files["out.jsonl"], Reply)
+    paths = [folder / name for name in ("journal.jsonl", "server.log", "out.jsonl", "prompts.jsonl")]
+    ask_tutor("m", hosted(address, **more), work(count), Limits(8, 1), JobFiles(None, *paths[:2]), *paths[2:])
+    return read_records(paths[2], Reply)
 
 
 @pytest.fixture
@@ -352,7 +352,7 @@ def test_items_with_the_same_prompt_are_one_request(key: None, tmp_path: Path) -
     items = [(loaded, item.model_copy(update={"vars": {"question": "same"}})) for loaded, item in work(6)]
     with serving(handler) as address:
         paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
-        generate_replies("m", hosted(address), items, Limits(8, 1), None, *paths)
+        ask_tutor("m", hosted(address), items, Limits(8, 1), JobFiles(None, *paths[:2]), *paths[2:])
     assert len(handler.requests) == 1
     assert len(read_records(tmp_path / "o.jsonl", Reply)) == 6
 
@@ -372,7 +372,9 @@ def test_several_turns_see_the_tutors_own_answers(key: None, tmp_path: Path) -> 
     two = loaded.model_copy(update={"templates": ["First {{ question }}", "Then, after {{ answers[0] }}?"]})
     with serving(handler) as address:
         paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
-        generate_replies("m", hosted(address, endpoint="chat"), [(two, item)], Limits(8, 1), None, *paths)
+        ask_tutor(
+            "m", hosted(address, endpoint="chat"), [(two, item)], Limits(8, 1), JobFiles(None, *paths[:2]), *paths[2:]
+        )
     sent = [body["messages"] for _, _, body in handler.requests]
     assert [message["content"] for message in sent[1]] == ["First 0+1?", "answer 1", "Then, after answer 1?"]
     [reply] = read_records(tmp_path / "o.jsonl", Reply)

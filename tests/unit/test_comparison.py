@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 import yaml
+from maieutic import paths
 from maieutic.cards import Card
 from maieutic.errors import UserError
 from maieutic.models import BaselineModel
+from maieutic.plan.checks import check_config
+from maieutic.plan.plan import Plan
 from maieutic.printed import (
     PEOPLE,
     RM,
@@ -26,7 +29,7 @@ from maieutic.printed import (
 from maieutic.records import ReportedScore, Score
 from maieutic.report.comparison import against_paper
 from maieutic.report.tables import paper_value
-from maieutic.settings import Config, check_config
+from maieutic.settings import Config
 from running import NO_GRADERS
 
 COMMIT = "0" * 40
@@ -138,7 +141,7 @@ def scored(task: str, metric: str, **more: Any) -> ReportedScore:
 
 
 def cards_of(config: Config) -> list[Card]:
-    return [loaded.card for loaded in config.cards.values()]
+    return [loaded.card for loaded in Plan(config).cards.values()]
 
 
 JOINED = set(ReportedScore.model_fields) - set(Score.model_fields)
@@ -157,12 +160,12 @@ def test_a_win_rate_is_compared_under_the_papers_reward_model_alone(tmp_path: Pa
         config = configuration(["mathtutorbench/scaffolding_generation"], {**LLAMA, "rm": entry}, reward_models=["rm"])
         score = scored("scaffolding_generation", "win_rate", by="rm")
         [card] = cards_of(config)
-        shown = against_paper(config, tmp_path, "mathtutorbench", [card], [score])
+        shown = against_paper(Plan(config), tmp_path, "mathtutorbench", [card], [score])
         assert shown is not None
         [ours] = [one for row in shown["rows"] for one in row["ours"]]
         [cell] = ours["cells"]
         assert (cell.value, cell.note) == (0.5, note)
-        assert (paper_value(config, card, score, False) is None) == (note is not None), "scores.csv says the same"
+        assert (paper_value(Plan(config), card, score, False) is None) == (note is not None), "scores.csv says the same"
 
 
 def test_a_sample_is_not_compared_with_a_full_set(tmp_path: Path) -> None:
@@ -175,10 +178,10 @@ def test_a_sample_is_not_compared_with_a_full_set(tmp_path: Path) -> None:
         config = configuration(["mathtutorbench/problem_solving"], LLAMA, limit=limit)
         [card] = cards_of(config)
         score = scored("problem_solving", "accuracy", n=n - missing, missing=missing)
-        assert (paper_value(config, card, score, False) is not None) == whole
-        assert paper_value(config, card, score, True) is None, "a changed prompt"
-        assert paper_value(config, card, score.model_copy(update={"scoring": "robust"}), False) is None
-        assert paper_value(config, card, score.model_copy(update={"model": "echo"}), False) is None
+        assert (paper_value(Plan(config), card, score, False) is not None) == whole
+        assert paper_value(Plan(config), card, score, True) is None, "a changed prompt"
+        assert paper_value(Plan(config), card, score.model_copy(update={"scoring": "robust"}), False) is None
+        assert paper_value(Plan(config), card, score.model_copy(update={"model": "echo"}), False) is None
 
 
 def test_tutorbench_stands_beside_its_table_task_by_task_and_overall(tmp_path: Path) -> None:
@@ -196,7 +199,7 @@ def test_tutorbench_stands_beside_its_table_task_by_task_and_overall(tmp_path: P
     folder = tmp_path / "scores/breakdowns/tutorbench"
     folder.mkdir(parents=True)
     (folder / "m.json").write_text(json.dumps([pool.model_dump(exclude=JOINED)]))
-    shown = against_paper(config, tmp_path, "tutorbench", cards, scores)
+    shown = against_paper(Plan(config), tmp_path, "tutorbench", cards, scores)
     assert shown is not None and [(one.task, one.metric) for one in shown["columns"]] == [
         ("text", "arr_w"), ("multimodal", "arr_w"), ("release", "overall"),
     ]  # fmt: skip
@@ -211,7 +214,7 @@ def test_tutorbench_stands_beside_its_table_task_by_task_and_overall(tmp_path: P
         {**models, "gemini-2.0-flash-judge": {**raw, "rubrics": ["tutorbench"]}},
         judges=["gemini-2.0-flash-judge"],
     )
-    shown = against_paper(other, tmp_path / "none", "tutorbench", cards_of(other), judged)
+    shown = against_paper(Plan(other), tmp_path / "none", "tutorbench", cards_of(other), judged)
     assert shown is not None
     notes = {cell.note for row in shown["rows"] for one in row["ours"] for cell in one["cells"] if cell}
     assert notes == {"the paper: by Claude Sonnet 4"}
@@ -225,14 +228,16 @@ def test_mrbench_is_compared_where_people_have_labelled(tmp_path: Path) -> None:
     )
     cards = cards_of(config)
     judged = scored("mistake_remediation", "actionability", by="gpt-4o-mini-judge", n=192)
-    shown = against_paper(config, tmp_path, "mrbench", cards, [judged])
+    shown = against_paper(Plan(config), tmp_path, "mrbench", cards, [judged])
     assert shown is not None
     [ours] = [one for row in shown["rows"] for one in row["ours"]]
     assert [cell.note for cell in ours["cells"] if cell] == ["the paper: by people"]
     corrected = scored("trust", "ppi", criterion="Actionability", n=192, value=0.46)
-    (tmp_path / "scores/people").mkdir(parents=True)
-    (tmp_path / "scores/people/gpt-4o-mini-judge.json").write_text(json.dumps([corrected.model_dump(exclude=JOINED)]))
-    shown = against_paper(config, tmp_path, "mrbench", cards, [judged])
+    paths.CORRECTED.within(tmp_path, judge="gpt-4o-mini-judge").parent.mkdir(parents=True)
+    (paths.CORRECTED.within(tmp_path, judge="gpt-4o-mini-judge")).write_text(
+        json.dumps([corrected.model_dump(exclude=JOINED)])
+    )
+    shown = against_paper(Plan(config), tmp_path, "mrbench", cards, [judged])
     assert shown is not None
     [cell] = [cell for row in shown["rows"] for one in row["ours"] for cell in one["cells"] if cell]
     assert (cell.value, cell.note) == (0.46, None)
@@ -240,7 +245,7 @@ def test_mrbench_is_compared_where_people_have_labelled(tmp_path: Path) -> None:
 
 def test_kmpbench_rows_are_shown_and_never_compared(tmp_path: Path) -> None:
     config = configuration(["kmpbench/fqa"], {"m": {"paper": {"kmpbench": "GPT-4o"}}}, edition="demo")
-    shown = against_paper(config, tmp_path, "kmpbench", cards_of(config), [scored("fqa", "final_round", n=3)])
+    shown = against_paper(Plan(config), tmp_path, "kmpbench", cards_of(config), [scored("fqa", "final_round", n=3)])
     assert shown is not None and shown["not_released"] and len(shown["rows"]) == 21 and len(shown["columns"]) == 18
     [cell] = [cell for row in shown["rows"] for one in row["ours"] for cell in one["cells"] if cell]
     assert cell.note == "the paper's data are not released"

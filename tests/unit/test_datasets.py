@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 from maieutic.cards import CARDS, read_card
-from maieutic.commands import make_items
 from maieutic.datasets import LOADERS
 from maieutic.datasets.sampling import select
 from maieutic.datasets.sources import Dataset, check_source, read_source
 from maieutic.errors import UserError
 from maieutic.graders import GRADERS
+from maieutic.items import MakeItems, make_items
 from maieutic.records import Item, read_records
 
 REGISTRY = {
@@ -31,6 +31,8 @@ PUBLISHED = {
     "pedagogy_following": 1150,
     "pedagogy_following_hard": 327,
 }
+
+SOLVING = MakeItems(benchmark="mathtutorbench", task="problem_solving", form="jsonl", seed=1)
 
 
 def items_of(task: str, folder: Path, edition: str) -> list[Item]:
@@ -154,14 +156,14 @@ def test_a_source_that_the_loader_cannot_read_is_one_clear_error(tmp_path: Path)
     source = tmp_path / "gsm8k.source"
     source.write_text('{"question": 5, "answer": "#### 5"}\n', encoding="utf-8")
     with pytest.raises(UserError, match="loader gsm8k_solving cannot read it"):
-        make_items("mathtutorbench", "problem_solving", "jsonl", source, tmp_path / "o", None, 1)
+        make_items(job=SOLVING, source=source, pictures=[], out=tmp_path / "o")
     assert not (tmp_path / "o").exists()
 
 
 def test_items_are_written_and_read_back(tmp_path: Path) -> None:
     out = tmp_path / "items.jsonl"
     source = Path("resources/demo/gsm8k/test.jsonl")
-    make_items("mathtutorbench", "problem_solving", "jsonl", source, out, 5, 1)
+    make_items(job=SOLVING.model_copy(update={"limit": 5}), source=source, pictures=[], out=out)
     assert len(read_records(out, Item)) == 5
     with open(out, "a", encoding="utf-8") as handle:
         handle.write('{"id": "torn')

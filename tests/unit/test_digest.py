@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from maieutic import digest
-from maieutic.digest import ANY, NEUTRAL, Code, Name, closure_of, code_of, commands, commands_of, read_source
+from maieutic.datasets import LOADERS
+from maieutic.digest import ANY, NEUTRAL, Code, Name, closure_of, code_of, commands, read_source, roots_of
 from maieutic.rewards.pairs import PAIR_SOURCES
-from maieutic.settings import LOADERS
 
 PACKAGE = {
     "": "",
@@ -144,11 +144,10 @@ def test_every_rule_depends_on_the_code_of_its_command() -> None:
         for rule, body in re.findall(r"^rule (\w+):\n((?:    .*\n|\n)+)", text, re.MULTILINE):
             if rule == "fetch":
                 continue
-            command = rule.replace("_", "-")
-            assert f'code_of("{command}"' in body, rule
-            used.add(command)
+            assert f'code=plan.code_of("{rule}")' in body, rule
+            used.add(rule.replace("_", "-"))
         for rule, body in re.findall(r"^use rule (\w+) as \w+ with:\n((?:    .*\n|\n)+)", text, re.MULTILINE):
-            assert f'code_of("{rule.replace("_", "-")}"' in body, rule
+            assert f'code=plan.code_of("{rule}")' in body, rule
         assert "maieutic/" not in text, path
     assert used <= set(commands()) and len(used) > 30
 
@@ -174,7 +173,7 @@ def digests(**changed: str) -> dict[str, str]:
     """The digest of every command, with other texts of some modules. The others are parsed once for all tests."""
     code = Code(lambda name: changed.get(name, read_source(name)))
     code.modules = {name: one for name, one in PARSED.modules.items() if name not in changed}
-    told = {name: code.digest(code.closure([one.function], {})) for name, one in commands_of(code).items()}
+    told = {name: code.digest(code.closure(roots_of(function, code), {})) for name, function in commands().items()}
     PARSED.modules |= {name: one for name, one in code.modules.items() if name not in changed}
     return told
 
@@ -208,26 +207,26 @@ def test_the_table_of_what_reruns_is_true() -> None:
 
 
 def test_a_silenced_parser_rereads_replies_and_asks_nobody(now: dict[str, str]) -> None:
-    text = str(read_source("commands"))
+    text = str(read_source("graders.parsing"))
     silent = text.replace('        return [Reading(None, None, "", refused)]\n', "        return []\n", 1)
     silent = re.sub(r"(def readings_of\(.*\n    \"\"\".*\"\"\"\n)", r"\1    return []\n", text)
     assert silent != text
-    after = digests(commands=silent)
+    after = digests(**{"graders.parsing": silent})
     assert {name for name in now if after[name] != now[name]} == {"parse-replies"}
 
 
 # The dear steps by all that decides them: an import more is seen in review. Printed by `maieutic.digest.closure_of`.
 DEAR = {
     "train-reward-model": {
-        "cli", "conversations", "datasets.sampling", "models", "records", "rewards.checkpoints", "rewards.loading",
+        "conversations", "datasets.sampling", "models", "records", "rewards.checkpoints", "rewards.loading",
         "rewards.training", "weights",
     },
     "score-rewards": {
-        "cli", "conversations", "models", "records", "rewards.loading", "rewards.scorer", "rewards.scoring",
+        "conversations", "models", "records", "rewards.loading", "rewards.scorer", "rewards.scoring",
         "rewards.sharing", "weights",
     },
     "generate-replies": {
-        "backends", "baselines", "cards", "cli", "client", "commands", "forms", "generate", "models", "pictures",
+        "backends", "baselines", "cards", "client", "forms", "generate", "models", "pictures",
         "prompts", "records", "thinking",
     },
 }  # fmt: skip
@@ -243,7 +242,7 @@ def test_a_new_field_of_a_card_or_of_a_judge_trains_nothing_again(now: dict[str,
     texts = {name: str(read_source(name)) for name in ("cards", "models", "records")}
     after = digests(**{name: re.sub(classes, r"\1    new: int = 0\n", text) for name, text in texts.items()})
     changed = {name for name in now if after[name] != now[name]}
-    assert "generate-replies" in changed and "grade-replies" in changed
+    assert "generate-replies" in changed and "judge-replies" in changed
     assert changed.isdisjoint({"train-reward-model", "train-criteria", "score-pairs", "prepare-weights"})
 
 

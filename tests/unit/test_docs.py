@@ -12,8 +12,9 @@ import yaml
 from maieutic import cards, models, settings
 from maieutic.datasets.sources import Copy, Dataset
 from maieutic.models import BaselineModel, Model, RewardModel, ServedModel, Training
+from maieutic.plan.checks import check_config
+from maieutic.plan.plan import Plan
 from maieutic.schemas import ENGINES, config_page
-from maieutic.settings import check_config
 
 CLAIMS: dict[str, dict[str, Any]] = yaml.safe_load(Path("tests/claims.yaml").read_text(encoding="utf-8"))
 DOCS = ["README.md", *sorted(str(path) for path in Path("docs").glob("*.md"))]
@@ -101,8 +102,8 @@ def configuration() -> settings.Config:
 
 def test_the_demo_is_what_the_readme_says() -> None:
     config = configuration()
-    baselines = [name for name in settings.tutors_of(config) if isinstance(config.models[name], BaselineModel)]
-    tasks = {name: len(of) for name, of in settings.benchmarks_of(config).items()}
+    baselines = [name for name in Plan(config).tutors if isinstance(config.models[name], BaselineModel)]
+    tasks = {name: len(of) for name, of in Plan(config).benchmarks.items()}
     assert len(baselines) == 10 and tasks == {"mathtutorbench": 9, "mrbench": 1, "kmpbench": 5, "tutorbench": 2}
     [classifiers] = config.run.classifiers
     assert len(config.models[classifiers].train.criteria) == 3

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from httpserver import Files, serving
 from maieutic.datasets import fetch
-from maieutic.datasets.fetch import fetch_dataset
+from maieutic.datasets.fetch import FetchDataset, fetch_dataset
 from maieutic.datasets.sources import Copy, Dataset
 from maieutic.errors import UserError
 
@@ -33,7 +33,12 @@ def dataset(url: str | None) -> Dataset:
 
 
 def get(url: str, out: Path, seconds: float = 5.0) -> None:
-    fetch_dataset("gsm8k", dataset(url), "published", None, DEMO, out, read_seconds=seconds)
+    fetch_dataset(
+        job=FetchDataset(name="gsm8k", dataset=dataset(url), edition="published", data_dir=None),
+        demo_dir=DEMO,
+        out=out,
+        read_seconds=seconds,
+    )
 
 
 def leftovers(out: Path) -> list[str]:
@@ -109,9 +114,21 @@ def test_a_server_that_is_down_is_one_clear_line(monkeypatch: pytest.MonkeyPatch
 
 def test_files_that_are_already_there_take_the_same_way(tmp_path: Path) -> None:
     out = tmp_path / "gsm8k.source"
-    fetch_dataset("gsm8k", dataset(None), "published", DEMO, DEMO, out)
+    fetch_dataset(
+        job=FetchDataset(name="gsm8k", dataset=dataset(None), edition="published", data_dir=DEMO),
+        demo_dir=DEMO,
+        out=out,
+    )
     assert out.read_bytes() == BODY
     with pytest.raises(UserError, match=r"nowhere/gsm8k/test.jsonl: the file is not there. Fix: mend data_dir"):
-        fetch_dataset("gsm8k", dataset(None), "published", Path("nowhere"), DEMO, tmp_path / "other")
+        fetch_dataset(
+            job=FetchDataset(name="gsm8k", dataset=dataset(None), edition="published", data_dir=Path("nowhere")),
+            demo_dir=DEMO,
+            out=tmp_path / "other",
+        )
     with pytest.raises(UserError, match=r"datasets.gsm8k.published.url: no address is known"):
-        fetch_dataset("gsm8k", dataset(None), "published", None, DEMO, tmp_path / "other")
+        fetch_dataset(
+            job=FetchDataset(name="gsm8k", dataset=dataset(None), edition="published", data_dir=None),
+            demo_dir=DEMO,
+            out=tmp_path / "other",
+        )

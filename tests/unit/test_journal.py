@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from maieutic.errors import UserError
 from maieutic.journal import Entry, Journal, request_key
-from maieutic.recover import end_orphans, held_by
+from maieutic.recover import held_by, recover
 
 REQUEST = {"endpoint": "chat", "messages": [{"role": "user", "content": "2+2?"}], "temperature": 0.0, "max_tokens": 8}
 MODEL = {"engine": "vllm", "files": {"model.safetensors": "aa"}, "dtype": "float32"}
@@ -139,10 +139,10 @@ def test_recover_ends_a_driver_that_lives_on(tmp_path: Path) -> None:
     process = holder(tmp_path / "results/journal/replies/b/m.jsonl")
     lock = tmp_path / "results/journal/replies/b/m.lock"
     assert held_by(lock) is not None
-    end_orphans(tmp_path / "results")
+    recover(tmp_path / "results")
     assert held_by(lock) is None
     assert process.wait(10) == -signal.SIGTERM
-    end_orphans(tmp_path / "results")  # nothing to do is no error
+    recover(tmp_path / "results")  # nothing to do is no error
 
 
 def test_appending_is_flushed_at_once(tmp_path: Path) -> None:
@@ -173,4 +173,4 @@ def end_orphans_by(folder: Path, scancel: str, monkeypatch: pytest.MonkeyPatch) 
     program.write_text(f"#!/bin/sh\n{scancel}\n", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
-    end_orphans(folder / "results")
+    recover(folder / "results")

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from gullible import HONEST, answering, obeyed, prompt_of
 from httpserver import chat, scripted, serving
+from maieutic.backends import JobFiles
 from maieutic.datasets.mrbench import DESIRED, LABELS
 from maieutic.errors import UserError
 from maieutic.graders.judges import DESIRED_SHARE, grades_by_judge
@@ -190,7 +191,7 @@ def judge(
         engine="hosted", model="m", base_url=f"{address}/v1", structured=structured, concurrency=8, attempts=2
     )
     panel = Panel("judge", JudgeModel(engine="judge", model="m", rubrics=["r"]), model, 1)
-    run_judge(panel, work, None, folder / "journal.jsonl", folder / "server.log", folder / name)
+    run_judge(panel, work, JobFiles(None, folder / "journal.jsonl", folder / "server.log"), folder / name)
     return read_records(folder / name, Judgement)
 
 
@@ -299,9 +300,9 @@ def test_a_judge_may_answer_anything(tmp_path: Path) -> None:
     assert max(len(one.raw) for one in told) < 25_000 and told[0].raw == "prose"
     strict, loose = (CheckJudges(judges=["judge"], limits={"judge": limit}) for limit in (0.05, 0.7))
     with pytest.raises(UserError, match=r"judge \(4 of 6, 5.0% allowed\)"):
-        check_judges(job=strict, judgements=[tmp_path / "out.jsonl"], out=tmp_path / "judges.json")
+        check_judges(job=strict, verdicts=[tmp_path / "out.jsonl"], out=tmp_path / "judges.json")
     assert not (tmp_path / "judges.json").exists()
-    check_judges(job=loose, judgements=[tmp_path / "out.jsonl"], out=tmp_path / "judges.json")
+    check_judges(job=loose, verdicts=[tmp_path / "out.jsonl"], out=tmp_path / "judges.json")
     assert json.loads((tmp_path / "judges.json").read_text())["judge"]["unreadable"] == 4
 
 
@@ -360,7 +361,7 @@ def test_each_rubric_is_watched_by_itself_and_the_limit_may_be_raised(tmp_path: 
         asked = len(script.requests)
         model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", concurrency=8, attempts=2)
         panel = Panel("judge", JudgeModel(engine="judge", model="m", rubrics=["r"]), model, 1, stop_above=1.0)
-        run_judge(panel, work, None, tmp_path / "journal.jsonl", tmp_path / "log", tmp_path / "out.jsonl")
+        run_judge(panel, work, JobFiles(None, tmp_path / "journal.jsonl", tmp_path / "log"), tmp_path / "out.jsonl")
     assert len(read_records(tmp_path / "out.jsonl", Judgement)) == 270
     assert len(script.requests) <= 270 + 8 and len(script.requests) > asked, "nothing is asked again"
 

@@ -14,20 +14,21 @@ import pytest
 import yaml
 from gullible import answering, obeyed, prompt_of
 from httpserver import chat, scripted, serving
+from maieutic.backends import JobFiles
 from maieutic.baselines import TUTORS, baseline_reply
 from maieutic.cards import CARDS, JUDGE, check_variables, read_card
-from maieutic.commands import grades_of
 from maieutic.datasets import LOADERS, kmp
 from maieutic.datasets.mathchat import rounds_of, stated
 from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
-from maieutic.generate import Limits, generate_replies
+from maieutic.generate import Limits, ask_tutor
 from maieutic.graders.answers import final_number
 from maieutic.graders.detection import detection, located
 from maieutic.graders.judges import DESIRED_SHARE, SAME_IN_BOTH, grades_by_judge
+from maieutic.graders.parsing import grades_of
 from maieutic.graders.problems import new_problem
 from maieutic.graders.rounds import round_answers
-from maieutic.judges.alignment import ALL, align_judge, aligned
+from maieutic.judges.alignment import ALL, AlignJudge, align_judge, aligned
 from maieutic.judges.answers import read_answer
 from maieutic.judges.cases import messages_of, questions_of
 from maieutic.judges.judging import Panel, run_judge
@@ -454,9 +455,8 @@ def judged(
     model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", structured=structured, attempts=1)
     panel = Panel("j", JudgeModel(engine="judge", model="m", rubrics=[rubric], **more), model, 1)
     loaded = read_rubric(rubric)
-    run_judge(
-        panel, [(loaded, case_of(loaded, item, said))], None, folder / "j.jsonl", folder / "s.log", folder / "o.jsonl"
-    )
+    files = JobFiles(None, folder / "j.jsonl", folder / "s.log")
+    run_judge(panel, [(loaded, case_of(loaded, item, said))], files, folder / "o.jsonl")
     return read_records(folder / "o.jsonl", Judgement)
 
 
@@ -655,17 +655,8 @@ def test_a_conversation_has_system_history_and_the_tutors_own_answers(tmp_path: 
                 engine="hosted", model="m", base_url=f"{address}/v1", prompt_role=role, concurrency=1, attempts=1
             )
             work = [(dialogue, item), (fqa, asked)]
-            generate_replies(
-                "m",
-                model,
-                work,
-                Limits(None, 1),
-                None,
-                tmp_path / f"{role}.jsonl",
-                tmp_path / "log",
-                tmp_path / f"{role}-out.jsonl",
-                tmp_path / "p.jsonl",
-            )
+            files = JobFiles(None, tmp_path / f"{role}.jsonl", tmp_path / "log")
+            ask_tutor("m", model, work, Limits(None, 1), files, tmp_path / f"{role}-out.jsonl", tmp_path / "p.jsonl")
     sent = [body["messages"] for _, _, body in handler.requests]
     with_system, folded = [one for one in sent if "kind" in one[0]["content"]]
     assert [one["role"] for one in with_system] == ["system", "user"] and with_system[1]["content"] == "I got 5."
@@ -722,7 +713,9 @@ def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> 
     cells = {"i": {"Universal_1": "win", "Universal_2": "tie", "Universal_3": "lose", "Universal_4": "win", "Practice_1": "lose", "overall": "win"},
              "j": {"Universal_1": "win", "Feedback_1": "win"}}  # fmt: skip
     lines = [f"dialogue,{item},m,{name},{label},a," for item, of in cells.items() for name, label in of.items()]
-    align_judge("judge", [tmp_path / "judged.jsonl"], people(tmp_path, *lines), tmp_path / "out.json", 100, 1)
+    job = AlignJudge(judge="judge", resamples=100, seed=1)
+    judged = [tmp_path / "judged.jsonl"]
+    align_judge(job=job, verdicts=judged, people=people(tmp_path, *lines), out=tmp_path / "out.json")
     scores = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     rates = {"alignment_rate", "overall_alignment", "weighted_kappa"}
     found = {one["metric"] if one["metric"] in rates else f"{one['metric']}/{one['by']}": one for one in scores}
@@ -737,14 +730,8 @@ def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> 
     assert found["overall/people"]["value"] == pytest.approx((0.75 + 0.5) / 2)
     assert found["overall_judgement/judge"]["n"] == 1 and {one["by"] for one in found.values()} == {"judge", "people"}
     with pytest.raises(UserError, match="no compared reply of x to dialogue/i"):
-        align_judge(
-            "judge",
-            [tmp_path / "judged.jsonl"],
-            people(tmp_path, "dialogue,i,x,overall,win,a,"),
-            tmp_path / "o",
-            100,
-            1,
-        )
+        wrong = people(tmp_path, "dialogue,i,x,overall,win,a,")
+        align_judge(job=job, verdicts=judged, people=wrong, out=tmp_path / "o")
 
 
 def test_several_tutors_have_a_row_together() -> None:
@@ -782,7 +769,7 @@ def fill(path: Path, answer: str) -> list[dict[str, str]]:
 
 def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path) -> None:
     study, out = tmp_path / "study", tmp_path / "people.csv"
-    draw_study(run_results, "kmpbench", "dialogue", ["first", "second"], 6, ["a", "b", "c", "d"], 5, study)
+    draw_study(results=run_results, tutors=["first", "second"], n=6, annotators=["a", "b", "c", "d"], seed=5, out=study)
     key = json.loads((study / KEY).read_text(encoding="utf-8"))["instances"]
     assert len({one["item"] for one in key.values()}) == 6, "no item twice: its reference would show"
     assert Counter(one["tutor"] for one in key.values()) == {"first": 3, "second": 3}
@@ -801,12 +788,12 @@ def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path
         text = handle.read()
     first, rest = text.split("\n", 1)[0], text.split("\n", 1)[1]
     (study / "sheet-a.csv").write_text(first + "\n", encoding="utf-8")  # a has not begun: nothing is divided
-    read_study(study, "e", out)
+    read_study(study=study, resolver="e", out=out)
     assert not (study / "sheet-e.csv").exists()
     (study / "sheet-a.csv").write_text(first + "\n" + rest, encoding="utf-8")
-    read_study(study, "e", out)
+    read_study(study=study, resolver="e", out=out)
     assert len(fill(study / "sheet-e.csv", "1")) == 3 * 8, "the resolver gets the rows on which a and b differ"
-    read_study(study, "e", out)
+    read_study(study=study, resolver="e", out=out)
     labels = read_people(out)
     chosen = {(one.id, one.model, one.criterion): label for one, label in majority(labels)}
     assert len(chosen) == 6 * 8 and None not in chosen.values()
@@ -819,20 +806,20 @@ def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path
 
 
 def test_a_study_refuses_what_would_spoil_it(run_results: Path, tmp_path: Path) -> None:
-    draw = (run_results, "kmpbench", "dialogue", ["first", "second"])
+    draw = {"results": run_results, "tutors": ["first", "second"]}
     for n, annotators, told in (
         (40, ["a"], "40 replies are wanted, first has 10"),
         (4, ["a", "b", "c"], "work in pairs"),
         (4, ["a/b"], "no name for a file"),
     ):
         with pytest.raises(UserError, match=told):
-            draw_study(*draw, n, annotators, 1, tmp_path / f"study{n}{len(annotators)}")
+            draw_study(**draw, n=n, annotators=annotators, out=tmp_path / f"study{n}{len(annotators)}")
     study = tmp_path / "study"
-    draw_study(*draw, 2, ["a"], 1, study)
+    draw_study(**draw, n=2, annotators=["a"], out=study)
     with pytest.raises(UserError, match="a is an annotator"):
-        read_study(study, "a", tmp_path / "out.csv")
+        read_study(study=study, resolver="a", out=tmp_path / "out.csv")
     with pytest.raises(UserError, match="may be filled in"):
-        draw_study(*draw, 2, ["a"], 1, study)
+        draw_study(**draw, n=2, annotators=["a"], out=study)
     fill(study / "sheet-a.csv", "3")
     with pytest.raises(UserError, match=r"sheet-a\.csv:2: expected 1, 2 or tie, found '3'"):
-        read_study(study, None, tmp_path / "out.csv")
+        read_study(study=study, out=tmp_path / "out.csv")

@@ -9,9 +9,9 @@ import pytest
 import yaml
 from maieutic.baselines import TUTORS
 from maieutic.cards import CARDS, read_card
-from maieutic.commands import grades_of
 from maieutic.datasets import LOADERS
 from maieutic.datasets.sources import read_source
+from maieutic.graders.parsing import grades_of
 from maieutic.metrics import METRICS, Graded
 from maieutic.records import Item, Reply, Score, Turn
 from maieutic.score import index_of, score_task

@@ -17,12 +17,14 @@ from maieutic import cli, provenance
 from maieutic.cards import Card
 from maieutic.datasets.sources import Dataset
 from maieutic.errors import UserError
+from maieutic.plan.checks import check_config
+from maieutic.plan.plan import Plan
 from maieutic.provenance import Code, Provenance, differences, record
 from maieutic.records import ReportedScore
 from maieutic.report import check_report, figures, page
 from maieutic.report.page import HERE, leaderboard, share
 from maieutic.report.sections import Parts
-from maieutic.settings import Config, check_config
+from maieutic.settings import Config
 from running import NO_GRADERS
 
 ITEMS = 20_000
@@ -171,23 +173,23 @@ BOLD = [
 @pytest.mark.parametrize(("why", "scores", "bold"), BOLD, ids=[case[0] for case in BOLD])
 def test_bold_is_what_stands_out(why: str, scores: list[ReportedScore], bold: str | None) -> None:
     config = configuration()
-    card = next(iter(config.cards.values())).card
-    rows = leaderboard(config, [card], scores, "robust")
+    card = next(iter(Plan(config).cards.values())).card
+    rows = leaderboard(Plan(config), [card], scores, "robust")
     assert [row["label"] for row in rows if row["cells"][0]["best"]] == ([bold] if bold else [])
 
 
 def board(config: Config, card: Card, scores: list[ReportedScore]) -> str:
-    environment = page.environment_of(page.Run(config, Path("nowhere"), {}, None), lambda name, kind: None)
+    environment = page.environment_of(page.Run(Plan(config), Path("nowhere"), {}, None), lambda name, kind: None)
     return environment.get_template("board.html.jinja").render(
         config=config, scorings=("robust",), name="x", size=100, cards=[card], skills=[("s", 1)],
-        boards={"robust": leaderboard(config, [card], scores, "robust")}, limits={"robust": [(None, None)]},
+        boards={"robust": leaderboard(Plan(config), [card], scores, "robust")}, limits={"robust": [(None, None)]},
         differs={card.task: []},
     )  # fmt: skip
 
 
 def test_what_a_judge_leaves_open_is_no_wrong_reply() -> None:
     config = configuration()
-    card = next(iter(config.cards.values())).card
+    card = next(iter(Plan(config).cards.values())).card
     judged = [scored("a", 1.0, n=2, missing=14, by="demo-judge"), scored("b", 0.9, n=16, by="demo-judge")]
     shown = board(config, card, judged)
     assert re.search(r'data-value="1.0" data-last>.*12\.5\u00a0% graded', shown), "it does not lead the table"
@@ -197,10 +199,10 @@ def test_what_a_judge_leaves_open_is_no_wrong_reply() -> None:
 
 def test_the_readable_share_stands_in_the_cells_of_both_scorings() -> None:
     config = configuration()
-    card = next(iter(config.cards.values())).card
+    card = next(iter(Plan(config).cards.values())).card
     silent = [scored("a", 0.1, unreadable=90), scored("a", 1.0, scoring="paper_compat"), scored("b", 0.9)]
     for scoring in ("robust", "paper_compat"):
-        [cell] = next(row["cells"] for row in leaderboard(config, [card], silent, scoring) if row["label"] == "a")
+        [cell] = next(row["cells"] for row in leaderboard(Plan(config), [card], silent, scoring) if row["label"] == "a")
         assert (cell["readable"], cell["silent"], cell["best"]) == (0.1, True, False), scoring
     shown = board(config, card, silent)
     assert re.search(r'data-value="0.1" data-last>.*10\u00a0% readable', shown), "sorted last, with its share"
@@ -230,18 +232,18 @@ def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_one_changed_word_of_a_prompt_marks_its_task_and_no_other(edited: Path) -> None:
     tasks = ["mathtutorbench/problem_solving", "mathtutorbench/socratic_questioning"]
-    before = record(configuration(tasks=tasks), Code(commit=None))
+    before = record(Plan(configuration(tasks=tasks)), Code(commit=None))
     assert before.versions["resources/benchmarks/mathtutorbench/problem_solving.yaml"] >= 1
     assert set(before.versions) < set(before.files)
     assert before.differs == {} and before.files["resources/benchmarks/mathtutorbench/problem_solving.yaml"]
     config = configuration(tasks=tasks)
-    card = next(loaded for path, loaded in config.cards.items() if path.stem == "problem_solving")
+    card = next(loaded for path, loaded in Plan(config).cards.items() if path.stem == "problem_solving")
     prompt = edited / "resources/benchmarks/mathtutorbench" / card.card.turns[0]
     prompt.write_text(prompt.read_text(encoding="utf-8").replace("the", "a", 1), encoding="utf-8")
-    found = record(configuration(tasks=tasks), Code(commit=None))
+    found = record(Plan(configuration(tasks=tasks)), Code(commit=None))
     name = f"resources/benchmarks/mathtutorbench/{card.card.turns[0]}"
     assert found.differs == {name: "edited"}
-    told = {one.card.task: differences(found, config, one.card) for one in config.cards.values()}
+    told = {one.card.task: differences(found, Plan(config), one.card) for one in Plan(config).cards.values()}
     assert told == {"problem_solving": [f"{name}, edited"], "socratic_questioning": []}
 
 
@@ -249,10 +251,10 @@ def test_a_changed_rubric_marks_the_judges_numbers_and_not_the_parsers(edited: P
     rubric = edited / "resources/rubrics/mrbench_taxonomy.jinja"
     rubric.write_text(rubric.read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8")
     config = configuration(tasks=["mrbench"], judges=["demo-judge"])
-    found = record(config, Code(commit=None))
-    [card] = [loaded.card for loaded in config.cards.values()]
-    assert differences(found, config, card) == []
-    assert differences(found, config, card, "demo-judge") == ["resources/rubrics/mrbench_taxonomy.jinja, edited"]
+    found = record(Plan(config), Code(commit=None))
+    [card] = [loaded.card for loaded in Plan(config).cards.values()]
+    assert differences(found, Plan(config), card) == []
+    assert differences(found, Plan(config), card, "demo-judge") == ["resources/rubrics/mrbench_taxonomy.jinja, edited"]
 
 
 def test_data_of_ones_own_and_a_card_of_ones_own_are_said(edited: Path) -> None:
@@ -260,10 +262,10 @@ def test_data_of_ones_own_and_a_card_of_ones_own_are_said(edited: Path) -> None:
     own.write_text("like: problem_solving\ntask: my_task\n", encoding="utf-8")
     config = configuration(tasks=["mathtutorbench/my_task"])
     config.datasets["gsm8k"].demo.__dict__["sha256"] = "0" * 64
-    found = record(config, Code(commit=None))
+    found = record(Plan(config), Code(commit=None))
     assert found.differs == {str(own.relative_to(edited)): "not shipped", "gsm8k (demo)": "another file"}
-    [card] = [loaded.card for loaded in config.cards.values()]
-    assert len(differences(found, config, card)) == 2
+    [card] = [loaded.card for loaded in Plan(config).cards.values()]
+    assert len(differences(found, Plan(config), card)) == 2
 
 
 def test_the_commit_and_what_was_edited_are_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +295,7 @@ def test_about_does_not_claim_the_published_configuration_where_it_was_edited() 
     config = configuration()
     known = Provenance(code=Code(commit="c" * 40), files={"f": "0"}, data={}, differs={})
     for differs, claims in (({}, True), ({"resources/x.jinja": "edited"}, False)):
-        run = page.Run(config, Path("nowhere"), {}, known.model_copy(update={"differs": differs}))
+        run = page.Run(Plan(config), Path("nowhere"), {}, known.model_copy(update={"differs": differs}))
         environment = page.environment_of(run, lambda name, kind: None)
         text = environment.get_template("about.html.jinja").render(
             config=config, scorings=(), all_differs=differs, **page.about_section(run)
@@ -306,12 +308,12 @@ def test_about_does_not_claim_the_published_configuration_where_it_was_edited() 
 def test_about_says_what_else_keeps_a_run_from_the_published_configuration() -> None:
     config = configuration()
     code = Code(commit="c" * 40, edited=["workflow/a.py"], n_edited=300)
-    run = page.Run(config, Path("nowhere"), {}, Provenance(code=code, files={}, data={}, differs={}))
+    run = page.Run(Plan(config), Path("nowhere"), {}, Provenance(code=code, files={}, data={}, differs={}))
     told = page.reservations(run)
     assert "the items are the demo's, written for this project" in told and "300 files of the code edited" in told
     assert "with 300 edited files" in code.told
     published = config.model_copy(update={"edition": "published", "data_dir": "somewhere"})
-    plain = page.reservations(run._replace(config=published, provenance=None))
+    plain = page.reservations(run._replace(plan=Plan(published), provenance=None))
     assert not any("demo" in one for one in plain)
 
 
@@ -319,16 +321,13 @@ def test_the_pages_of_graders_and_benchmarks_say_what_they_rest_on(edited: Path)
     for path in ("resources/rubrics/mrbench_taxonomy.jinja", "resources/benchmarks/mrbench/mistake_remediation.jinja"):
         (edited / path).write_text((edited / path).read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8")
     config = configuration(tasks=["mrbench", "mathtutorbench/problem_solving"], judges=["demo-judge"])
-    run = page.Run(config, Path("nowhere"), {}, record(config, Code(commit=None)))
+    run = page.Run(Plan(config), Path("nowhere"), {}, record(Plan(config), Code(commit=None)))
     rubric = "resources/rubrics/mrbench_taxonomy.jinja, edited"
     assert page.not_as_shipped(run) == [rubric], "graders rest on rubrics, not on tutors' prompts"
     assert rubric in page.not_as_shipped(run, "mrbench") and len(page.not_as_shipped(run, "mrbench")) == 2
     assert page.not_as_shipped(run, "mathtutorbench") == []
 
 
-def test_the_shipped_record_is_written_by_its_verb(tmp_path: Path) -> None:
-    given = cli.parser().parse_args(
-        ["export-shipped", "--datasets", "config/datasets.yaml", "--out", str(tmp_path / "s")]
-    )
-    cli.shipped(given)
+def test_the_shipped_record_is_written_by_its_command(tmp_path: Path) -> None:
+    assert cli.main(["export-shipped", "--datasets", "config/datasets.yaml", "--out", str(tmp_path / "s")]) == 0
     assert (tmp_path / "s").read_text() == provenance.SHIPPED.read_text()

@@ -14,7 +14,7 @@ from maieutic.errors import UserError
 from maieutic.records import Item, Pair, read_records
 from maieutic.rewards.criteria import WORST, binary, split_by_dialogue
 from maieutic.rewards.overlap import items_with_seen_problems, leaked_items
-from maieutic.rewards.pairs import PAIR_SOURCES, make_pairs, refusal, turns_before
+from maieutic.rewards.pairs import PAIR_SOURCES, refusal, turns_before, write_pairs
 
 DEMO = Path("resources/demo")
 YES = dict(mrbench.DESIRED)
@@ -78,7 +78,7 @@ def demo_records(source: str) -> list[list[dict[str, Any]]]:
 
 @pytest.mark.parametrize("source", PAIR_SOURCES)
 def test_every_source_reads_the_demo(source: str, tmp_path: Path) -> None:
-    make_pairs(source, demo_records(source), tmp_path / "pairs.jsonl", tmp_path / "counts.json")
+    write_pairs(source, demo_records(source), tmp_path / "pairs.jsonl", tmp_path / "counts.json")
     pairs = read_records(tmp_path / "pairs.jsonl", Pair)
     counts = json.loads((tmp_path / "counts.json").read_text())
     assert len(pairs) == counts["pairs"] > 9
@@ -108,16 +108,16 @@ BAD = {
 def test_a_pair_that_says_nothing_is_refused_and_counted(why: str, change: dict[str, Any], tmp_path: Path) -> None:
     train, *others = demo_records("bridge")
     train[1] = {**train[1], **change}
-    make_pairs("bridge", [train, *others], tmp_path / "pairs.jsonl", tmp_path / "counts.json")
+    write_pairs("bridge", [train, *others], tmp_path / "pairs.jsonl", tmp_path / "counts.json")
     counts = json.loads((tmp_path / "counts.json").read_text())
     assert counts["refused"] == {why: 1} and counts["pairs"] == 19
 
 
 def test_a_file_of_another_shape_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^preferences/mrbench: mrbench cannot be read: KeyError"):
-        make_pairs("mrbench", [[{"conversation_history": "Tutor: Hi"}]], tmp_path / "p", tmp_path / "c")
+        write_pairs("mrbench", [[{"conversation_history": "Tutor: Hi"}]], tmp_path / "p", tmp_path / "c")
     with pytest.raises(UserError, match="no pair is left of 0"):
-        make_pairs("ultrafeedback", [[]], tmp_path / "p", tmp_path / "c")
+        write_pairs("ultrafeedback", [[]], tmp_path / "p", tmp_path / "c")
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from httpserver import Quiet, chat, scripted, serving
+from maieutic.backends import JobFiles
 from maieutic.cards import CARDS, read_card
-from maieutic.commands import make_items
 from maieutic.datasets import pictures
-from maieutic.datasets.fetch import fetch_dataset
-from maieutic.datasets.pictures import fetch_pictures
+from maieutic.datasets.fetch import FetchDataset, fetch_dataset
+from maieutic.datasets.pictures import FetchPictures, fetch_pictures
 from maieutic.datasets.sources import Copy, Dataset, Hub, Pictures, read_source
 from maieutic.errors import UserError
-from maieutic.generate import Limits, generate_replies
+from maieutic.generate import Limits, ask_tutor
+from maieutic.items import MakeItems, make_items
 from maieutic.journal import Journal
 from maieutic.models import HostedModel
 from maieutic.pictures import as_sent, with_pictures
@@ -31,6 +32,7 @@ from maieutic.records import Item, Picture, Reply, read_records
 from PIL import Image
 
 DEMO = Path("resources/demo")
+MULTIMODAL = MakeItems(benchmark="tutorbench", task="multimodal", form="csv", seed=1)
 FIELDS = ["TASK_ID", "IMAGE_URL"]
 
 
@@ -93,11 +95,23 @@ def listing(folder: Path, addresses: list[str]) -> Path:
     return path
 
 
+def fetch_beside(entry: Dataset, source: Path, folder: Path, out: Path) -> None:
+    """Fetch the pictures of a published file that lies in a folder; their store is `store` in it."""
+    published = entry.published.model_copy(update={"path": Path(entry.published.path).name})
+    job = FetchPictures(
+        name="x",
+        dataset=entry.model_copy(update={"published": published}),
+        edition="published",
+        data_dir=folder,
+    )
+    fetch_pictures(job=job, source=source, demo_dir=DEMO, store=folder / "store", out=out)
+
+
 def with_pin(entry: Dataset, source: Path, folder: Path) -> list[Picture]:
     """The list of pictures of a dataset, pinned after a first look, as the refusal says."""
     out = folder / "x.pictures.jsonl"
     try:
-        fetch_pictures("x", entry, "published", source, folder, folder / "store", out)
+        fetch_beside(entry, source, folder, out)
     except UserError as error:
         if entry.published.pictures or "nobody has pinned" not in str(error):
             raise
@@ -177,9 +191,9 @@ def test_a_broken_connection_ends_the_job_and_keeps_what_is_there(gallery: str, 
 def test_pictures_that_nobody_pinned_are_refused_with_the_pin(gallery: str, tmp_path: Path) -> None:
     source, out = listing(tmp_path, [f"{gallery}/red"]), tmp_path / "x.pictures.jsonl"
     with pytest.raises(UserError, match=r"datasets\.x\.published\.pictures: .*nobody has pinned.* [0-9a-f]{64}"):
-        fetch_pictures("x", dataset(), "published", source, tmp_path, tmp_path / "store", out)
+        fetch_beside(dataset(), source, tmp_path, out)
     with pytest.raises(UserError, match=f"should have {'1' * 64}, found"):
-        fetch_pictures("x", dataset("1" * 64), "published", source, tmp_path, tmp_path / "store", out)
+        fetch_beside(dataset("1" * 64), source, tmp_path, out)
     assert not out.exists()
 
 
@@ -221,7 +235,11 @@ def test_parquet_files_are_one_source_and_hold_their_pictures(gallery: str, tmp_
         pictures=Pictures(address="IMAGE_URL", embedded="Image"),
     )
     out = tmp_path / "x.source"
-    fetch_dataset("x", entry, "published", tmp_path / "data", DEMO, out)
+    fetch_dataset(
+        job=FetchDataset(name="x", dataset=entry, edition="published", data_dir=tmp_path / "data"),
+        demo_dir=DEMO,
+        out=out,
+    )
     assert read_source(out, "parquet") == [
         {"TASK_ID": "a", "IMAGE_URL": f"{gallery}/blue"},
         {"TASK_ID": "b", "IMAGE_URL": None},
@@ -233,7 +251,11 @@ def test_parquet_files_are_one_source_and_hold_their_pictures(gallery: str, tmp_
     assert set(Gallery.asked) == {"gone"}, "a picture that is in the file is not asked for"
     with pytest.raises(UserError, match="expected 4 records, found 3"):
         wrong = entry.model_copy(update={"published": copy.model_copy(update={"records": 4})})
-        fetch_dataset("x", wrong, "published", tmp_path / "data", DEMO, out)
+        fetch_dataset(
+            job=FetchDataset(name="x", dataset=wrong, edition="published", data_dir=tmp_path / "data"),
+            demo_dir=DEMO,
+            out=out,
+        )
 
 
 def test_parquet_without_the_column_asks_the_addresses(gallery: str, tmp_path: Path) -> None:
@@ -290,8 +312,11 @@ def demo_items(tmp_path: Path) -> tuple[list[Item], Path]:
         yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]["tutorbench"]
     )
     source, listed, store = DEMO / "tutorbench/train.csv", tmp_path / "p.jsonl", tmp_path / "store"
-    fetch_pictures("tutorbench", entry, "demo", source, DEMO / "tutorbench", store, listed)
-    make_items("tutorbench", "multimodal", "csv", source, tmp_path / "items.jsonl", None, 1, listed)
+    fetch_pictures(
+        job=FetchPictures(name="tutorbench", dataset=entry, edition="demo"),
+        source=source, demo_dir=DEMO, store=store, out=listed,
+    )  # fmt: skip
+    make_items(job=MULTIMODAL, source=source, pictures=[listed], out=tmp_path / "items.jsonl")
     return read_records(tmp_path / "items.jsonl", Item), store
 
 
@@ -299,18 +324,9 @@ def ask(address: str, items: list[Item], folder: Path, **more: Any) -> list[Repl
     model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", images=True, **more)
     card = read_card(CARDS / "tutorbench/multimodal.yaml")
     out = folder / "replies.jsonl"
-    generate_replies(
-        "seer",
-        model,
-        [(card, item) for item in items],
-        Limits(None, 1),
-        None,
-        folder / "journal.jsonl",
-        folder / "server.log",
-        out,
-        folder / "prompts.jsonl",
-        folder / "store",
-    )
+    files = JobFiles(None, folder / "journal.jsonl", folder / "server.log", folder / "store")
+    work = [(card, item) for item in items]
+    ask_tutor("seer", model, work, Limits(None, 1), files, out, folder / "prompts.jsonl")
     return read_records(out, Reply)
 
 
@@ -364,11 +380,11 @@ def test_items_without_their_picture_are_left_out_and_counted(tmp_path: Path, ca
     rows = [Picture(record=1, address="a", file=file), Picture(record=3, address="b", file=None, why_none="404")]
     listed.write_text("".join(one.model_dump_json() + "\n" for one in rows), encoding="utf-8")
     with caplog.at_level(logging.WARNING):
-        make_items("tutorbench", "multimodal", "csv", DEMO / "tutorbench/train.csv", tmp_path / "i", None, 1, listed)
+        make_items(job=MULTIMODAL, source=DEMO / "tutorbench/train.csv", pictures=[listed], out=tmp_path / "i")
     assert [item.images for item in read_records(tmp_path / "i", Item)] == [[file]]
     assert "2 of 3 items are left out" in caplog.text
     with pytest.raises(UserError, match="its dataset lists no pictures"):
-        make_items("tutorbench", "multimodal", "csv", DEMO / "tutorbench/train.csv", tmp_path / "i", None, 1)
+        make_items(job=MULTIMODAL, source=DEMO / "tutorbench/train.csv", pictures=[], out=tmp_path / "i")
 
 
 def test_messages_without_pictures_stay_as_they_were() -> None:

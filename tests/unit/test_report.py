@@ -14,13 +14,16 @@ import yaml
 from conftest import absent
 from maieutic import settings
 from maieutic.baselines import baseline_reply
-from maieutic.commands import make_items, parse_replies, save_config
+from maieutic.graders.parsing import ParseReplies, parse_replies
+from maieutic.items import MakeItems, make_items
+from maieutic.plan.checks import check_config
+from maieutic.plan.plan import Plan
 from maieutic.records import Item, Prompt, Reply, Turn, read_records, write_records
 from maieutic.report import build_report
 from maieutic.report.browser import embedded
 from maieutic.report.tables import safe_cell
+from maieutic.saving import SaveConfig, save_config
 from maieutic.score import ScoreReplies, score_replies
-from maieutic.settings import check_config
 from running import NO_GRADERS
 
 HOSTILE = '</script><script>document.title="broken"</script><img src=x onerror=alert(1)> \u202eabc 1,000 {{ 7*7 }}'
@@ -52,27 +55,32 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run in which a tutor says hostile things, made by the stages' own functions."""
     folder = tmp_path_factory.mktemp("results")
     config = configuration()
-    [(benchmark, loadeds)] = settings.benchmarks_of(config).items()
+    [(benchmark, loadeds)] = Plan(config).benchmarks.items()
     items_dir = folder / "items" / benchmark
     for loaded in loadeds:
         card = loaded.card
         dataset = config.datasets[card.dataset]
         source = Path("resources/demo") / dataset.demo.path
-        make_items(benchmark, card.task, dataset.format, source, items_dir / f"{card.task}.jsonl", None, 1)
+        items_job = MakeItems(benchmark=benchmark, task=card.task, form=dataset.format, seed=1)
+        make_items(job=items_job, source=source, pictures=[], out=items_dir / f"{card.task}.jsonl")
     items = [item for task in TASKS for item in read_records(items_dir / f"{task}.jsonl", Item)]
-    for name in settings.tutors_of(config):
+    for name in Plan(config).tutors:
         replies = folder / "replies" / benchmark / f"{name}.jsonl"
         write_records(replies, [said(config, name, item) for item in items])
         prompt = Prompt(messages="sha256:p", content=[{"role": "user", "content": HOSTILE}])
         write_records(folder / "replies" / benchmark / "prompts" / f"{name}.jsonl", [prompt])
         grades = folder / "grades" / benchmark / "_parsers" / f"{name}.jsonl"
-        parse_replies(benchmark, TASKS, items_dir, replies, grades)
+        parse_replies(job=ParseReplies(benchmark=benchmark, tasks=TASKS), items=items_dir, replies=replies, out=grades)
         job = ScoreReplies(
             benchmark=benchmark, tutor=name, tasks=TASKS, absent=["reward", "judge"], resamples=100, seed=1
         )
         out = folder / "scores" / benchmark / f"{name}.json"
         score_replies(job=job, items=items_dir, grades=[grades], out=out)
-    save_config(config.model_dump_json(), folder / "report/config.yaml")
+    save_config(
+        job=SaveConfig(config=config.model_dump(mode="json"), provenance={}),
+        out=folder / "report/config.yaml",
+        provenance=folder / "report/provenance.json",
+    )
     build_report(folder / "report/config.yaml", folder, folder / "report", missing_ok=False)
     assert json.loads((folder / "report/problems.json").read_text()) == [], "every part of the page was made"
     return folder

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 import yaml
 from maieutic.errors import UserError
-from maieutic.judges.selection import judge_batches
 from maieutic.names import check_names
+from maieutic.plan.checks import check_config
+from maieutic.plan.entries import for_asking
+from maieutic.plan.plan import Plan
 from maieutic.preflight import headers_of
-from maieutic.settings import check_config, entry_json, tutors_of, tutors_on
 
 VLLM = {"engine": "vllm", "weights": {"repo": "org/name", "revision": "a" * 40}}
 HOSTED = {"engine": "hosted", "model": "m", "base_url": "https://example.org/v1"}
@@ -43,7 +44,7 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 
 def test_the_shipped_configuration_is_right_and_adds_the_baselines() -> None:
     config = check_config(shipped())
-    assert tutors_of(config) == [
+    assert Plan(config).tutors == [
         "smollm2-135m", "always-0", "always-ask", "always-yes", "blames-step-1", "copy-seed", "echo", "finds-nothing",
         "recites-criteria", "reference", "reveal",
     ]  # fmt: skip
@@ -146,10 +147,10 @@ def test_a_fault_is_one_clear_line(path: str, value: Any, expected: str) -> None
 def test_a_tutor_that_sees_nothing_is_in_no_batch_of_tasks_with_pictures() -> None:
     config = shipped()
     config["run"]["tasks"] = ["mrbench", "tutorbench/multimodal"]
-    checked = check_config(config)
-    assert "smollm2-135m" not in tutors_on(checked, "tutorbench")
-    assert not any("smollm2-135m" in of for of in judge_batches(checked, "tutorbench").values())
-    assert any("smollm2-135m" in of for of in judge_batches(checked, "mrbench").values())
+    plan = Plan(check_config(config))
+    assert "smollm2-135m" not in plan.tutors_on("tutorbench")
+    assert not any("smollm2-135m" in of for of in plan.judge_batches("tutorbench").values())
+    assert any("smollm2-135m" in of for of in plan.judge_batches("mrbench").values())
 
 
 @pytest.mark.parametrize(
@@ -196,9 +197,10 @@ def test_what_cannot_change_an_answer_does_not_reach_the_job() -> None:
             {**HOSTED, "label": "L", "notice": "N", "paper": "Phi-4", "group": "G", "price": {"input": 1, "output": 1}},
         )
     )
-    text = entry_json(config.models["m"])
+    text = for_asking(config.models["m"]).model_dump_json(exclude_defaults=True)
     assert all(f'"{key}"' not in text for key in ("label", "notice", "paper", "group", "price"))
-    assert text == entry_json(check_config(changed("models/m", HOSTED)).models["m"])
+    plain = for_asking(check_config(changed("models/m", HOSTED)).models["m"])
+    assert text == plain.model_dump_json(exclude_defaults=True)
 
 
 def test_a_secret_in_the_wrong_place_is_not_repeated() -> None:

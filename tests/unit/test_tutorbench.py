@@ -18,6 +18,7 @@ import yaml
 from columns import spelt
 from gullible import obeyed
 from httpserver import chat, scripted, serving
+from maieutic.backends import JobFiles
 from maieutic.breakdown import ANSWERED, OVERALL, BreakDown, both_modalities, break_down
 from maieutic.cards import CARDS, read_card
 from maieutic.datasets import LOADERS, tutorbench
@@ -40,18 +41,20 @@ from maieutic.graders.rubric import (
 from maieutic.judges.answers import schema_of
 from maieutic.judges.cases import messages_of, questions_of
 from maieutic.judges.judging import Panel, run_judge
-from maieutic.judges.raters import judge_ratings
+from maieutic.judges.raters import RateJudge, rate_judge
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.tagging import agreement, vote, vote_tags
+from maieutic.judges.tagging import VoteTags, agreement, vote, vote_tags, voted_tags
 from maieutic.judges.work import case_of
 from maieutic.models import HostedModel, JudgeModel
+from maieutic.plan.checks import check_config
+from maieutic.plan.entries import for_asking
+from maieutic.plan.plan import Plan
 from maieutic.prompts import render
 from maieutic.provenance import card_paths
 from maieutic.records import Item, Judgement, Reply, Score, Turn, Verdict, write_records
 from maieutic.report.tutorbench import paper_rows, printed_numbers
 from maieutic.report.tutorbench_figures import counts_of
 from maieutic.score import index_of, score_task
-from maieutic.settings import cards_for, check_config, entry_json, protocol_of
 from maieutic.stats import Sampling, normal_half_width
 from running import NO_GRADERS
 
@@ -344,7 +347,8 @@ def test_a_judge_that_takes_pictures_is_shown_the_items(sees: bool, tmp_path: Pa
     with serving(script) as address:
         model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", images=sees, attempts=2)
         panel = Panel("j", JudgeModel(engine="judge", model="m", rubrics=["tutorbench"]), model, 1)
-        run_judge(panel, work, None, tmp_path / "journal.jsonl", tmp_path / "log", tmp_path / "out.jsonl", tmp_path)
+        files = JobFiles(None, tmp_path / "journal.jsonl", tmp_path / "log", tmp_path)
+        run_judge(panel, work, files, tmp_path / "out.jsonl")
     bodies = [json.dumps(body) for _, _, body in script.requests]
     shown = [body for body in bodies if "data:image/png;base64," + base64.b64encode(PIXEL).decode() in body]
     assert len(shown) == (1 if sees else 0), "the item with a picture, and a judge that takes one"
@@ -359,16 +363,17 @@ def test_study_mode_is_a_row_beside_the_same_tutor_without_it() -> None:
         raw |= yaml.safe_load(Path(f"config/{part}.yaml").read_text(encoding="utf-8"))
     raw["run"] |= {"tutors": ["gpt-5", "gpt-5-study"], "tasks": ["tutorbench/text", "mrbench"], **NO_GRADERS}
     config = check_config(raw)
-    asked = {name: {one.card.task: one for one in cards_for(config, "tutorbench", name)} for name in config.run.tutors}
+    plan = Plan(config)
+    asked = {name: {one.card.task: one for one in plan.cards_for("tutorbench", name)} for name in config.run.tutors}
     assert asked["gpt-5"]["text"].system == read_card(FOLDER / "text.yaml").system
     assert asked["gpt-5-study"]["text"].system == read_card(FOLDER / "text.yaml", "study_mode").system
     assert asked["gpt-5"]["text"].system != asked["gpt-5-study"]["text"].system
-    assert [protocol_of(config, name) for name in config.run.tutors] == ["released", "study_mode"]
-    assert entry_json(config.models["gpt-5"]) == entry_json(config.models["gpt-5-study"]), (
+    assert [plan.protocol_of(name) for name in config.run.tutors] == ["released", "study_mode"]
+    assert for_asking(config.models["gpt-5"]) == for_asking(config.models["gpt-5-study"]), (
         "its protocol goes its own way"
     )
     card = asked["gpt-5"]["text"].card
-    named = {path.name for path in card_paths(config, card)}
+    named = {path.name for path in card_paths(plan, card)}
     assert {"tutoring.system.jinja", "tutoring.study.jinja"} <= named, "what is recorded covers both"
     raw["models"]["gpt-5-study"]["protocol"] = "studi_mode"
     with pytest.raises(UserError, match=r"models\.gpt-5-study\.protocol: 'studi_mode'.*did you mean 'study_mode'"):
@@ -561,7 +566,7 @@ def broken_down(
     job = BreakDown(
         benchmark="tutorbench", tutor="m", tasks=tasks, asked=list(answered), judges=["j"], resamples=200, seed=1
     )
-    break_down(job=job, items=tmp_path, grades=[grades], votes=path, out=out)
+    break_down(job=job, items=tmp_path, grades=[grades], votes=[path] if path else [], out=out)
     scores = [Score.model_validate(one) for one in json.loads(out.read_text(encoding="utf-8"))]
     assert {(one.task, one.by) for one in scores} == {("release", "j")}
     return {spelt(one): one for one in scores}
@@ -659,9 +664,13 @@ def test_tags_by_models_against_each_other_and_the_release(tmp_path: Path) -> No
         "two": [tagged("a", bloom="Apply"), tagged("b", bloom="Remember"), tagged("a/c02", dimension="truthfulness")],
         "three": [tagged("a", bloom="Analyze"), tagged("a/c03", skill="none")],
     }
-    vote_tags(ITEMS[:2], {"one": said["one"]}, tmp_path / "alone.json")
-    assert json.loads((tmp_path / "alone.json").read_text(encoding="utf-8"))["covered"] is None
-    vote_tags(ITEMS[:2], said, tmp_path / "tags.json")
+    assert voted_tags(ITEMS[:2], {"one": said["one"]})["covered"] is None
+    write_records(tmp_path / "text.jsonl", ITEMS[:2])
+    for name, judgements in said.items():
+        write_records(tmp_path / f"{name}.tags", judgements)
+    job = VoteTags(tasks=["text"], taggers=list(said))
+    files = [tmp_path / f"{name}.tags" for name in said]
+    vote_tags(job=job, items=tmp_path, tags=files, out=tmp_path / "tags.json")
     found = json.loads((tmp_path / "tags.json").read_text(encoding="utf-8"))
     assert found["bloom"] == {"text/a": "apply", "text/b": None} and found["covered"] == 0.5
     rows = {(row["tagger"], row["tag"]): row["same"] for row in found["with_release"]}
@@ -725,8 +734,11 @@ def rated(tmp_path: Path, ratings: str) -> dict[tuple[str, str], Score]:
     people, said = tmp_path / "people.csv", tmp_path / "said.jsonl"
     people.write_text(ratings, encoding="utf-8")
     write_records(said, SAID)
-    items = {(item.task, item.id): item for item in ITEMS}
-    judge_ratings("j", [said], people, items, tmp_path / "out.json", 100, 1)
+    tasks = list(dict.fromkeys(item.task for item in ITEMS))
+    for task in tasks:
+        write_records(tmp_path / f"{task}.jsonl", [item for item in ITEMS if item.task == task])
+    job = RateJudge(judge="j", tasks=tasks, resamples=100, seed=1)
+    rate_judge(job=job, verdicts=[said], people=people, items=tmp_path, out=tmp_path / "out.json")
     scores = [Score.model_validate(one) for one in json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))]
     return {(one.model, spelt(one)): one for one in scores}
 

@@ -15,28 +15,34 @@ import yaml
 from columns import quantity, spelt
 from conftest import absent
 from httpserver import chat, scripted, serving
+from maieutic.backends import JobFiles
 from maieutic.cards import read_card
 from maieutic.datasets.mr_gsm8k import ERROR_REASON
 from maieutic.datasets.mrbench import LABELS, SHARED_TASK, remediation
 from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
-from maieutic.generate import Limits, first_messages, generate_replies
-from maieutic.judges import selection
-from maieutic.judges.alignment import align_judge
+from maieutic.generate import Limits, ask_tutor, first_messages
+from maieutic.judges.alignment import AlignJudge, align_judge
 from maieutic.judges.cases import messages_of, questions_of
 from maieutic.judges.floors import FLOORS, KEYWORDS, MAJORITY, TFIDF, floor_verdicts
-from maieutic.judges.labels import LABEL_SOURCES, make_labels, read_labels
+from maieutic.judges.labels import LABEL_SOURCES, read_labels, write_labels
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.submission import write_submission
-from maieutic.judges.validation import validate_criteria_on_labels, validate_judge
+from maieutic.judges.submission import WriteSubmission, write_submission
+from maieutic.judges.validation import (
+    ValidateCriteriaOnLabels,
+    ValidateJudge,
+    validate_criteria_on_labels,
+    validate_judge,
+)
 from maieutic.judges.work import rubric_for_labels, work_on_labels
 from maieutic.models import HostedModel, JudgeModel
+from maieutic.plan.checks import check_config
+from maieutic.plan.plan import Plan
 from maieutic.records import Judgement, Labelling, Prompt, Reply, Score, Verdict, read_records, write_records
 from maieutic.report.lights import kind_on, kinds_of, lights
 from maieutic.report.mrbench import earlier_schemes, printed_agreement
 from maieutic.report.trust import marked
-from maieutic.settings import Config, check_config
-from maieutic.uses import used_datasets, used_models
+from maieutic.settings import Config
 from running import NO_GRADERS
 
 FILES = ("Claude", "GPT3_5", "llama2_70b", "mammoth_70B", "metamath_70B", "wizardmath_70B")
@@ -58,7 +64,7 @@ def reasons(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The labelled release of graded reasons, made of the published files."""
     folder = tmp_path_factory.mktemp("labels") / REASONS
     paths = [data / f"mr_gsm8k/gpt4-grading/{name}_eval_results.json" for name in FILES]
-    make_labels(REASONS, [read_source(path, "json") for path in paths], folder)
+    write_labels(REASONS, [read_source(path, "json") for path in paths], folder)
     return folder
 
 
@@ -77,7 +83,7 @@ def test_an_unknown_verdict_is_refused_by_name(tmp_path: Path) -> None:
     records = read_source(Path("resources/demo/mr_gsm8k/graded_reasons.json"), "json")
     records[3]["error_reason_correctness"] = "maybe"
     with pytest.raises(UserError, match=rf"{records[3]['uuid']}.*no such verdict 'maybe'"):
-        make_labels(REASONS, [records], tmp_path)
+        write_labels(REASONS, [records], tmp_path)
 
 
 def judged(labels: Path, say: Any) -> list[Judgement]:
@@ -104,7 +110,9 @@ def test_the_judge_of_reasons_is_asked_about_all_of_them_and_validated(reasons: 
     for name, say, kappa in (("right", str, 1.0), ("always", lambda label: "correct", 0.0)):
         write_records(tmp_path / f"{name}.jsonl", judged(reasons, say))
         out = tmp_path / f"{name}.json"
-        validate_judge(name, tmp_path / f"{name}.jsonl", [reasons], None, out, tmp_path / "pairs.json", 100, 1)
+        job = ValidateJudge(judge=name, resamples=100, seed=1)
+        verdicts, labels = tmp_path / f"{name}.jsonl", [reasons / "labels.jsonl"]
+        validate_judge(job=job, verdicts=verdicts, labels=labels, pairs=[], out=out, pairs_out=tmp_path / "pairs.json")
         found = {(one.model, spelt(one)): one for one in scores_in(out) if one.scoring == "robust"}
         own = found[name, f"{REASONS}:mean_weighted_kappa"]
         assert (own.value, own.n) == (pytest.approx(kappa), 851)
@@ -116,7 +124,7 @@ def test_the_judge_of_reasons_is_asked_about_all_of_them_and_validated(reasons: 
 
 def test_floors_on_mrbench_are_far_above_chance_and_see_no_problem_of_their_own(data: Path, tmp_path: Path) -> None:
     """Word counts reach a mean kappa above one half on V1: what a judge has to beat."""
-    make_labels("mrbench", [read_source(data / "mrbench/MRBench_V1.json", "json")], tmp_path / "mrbench")
+    write_labels("mrbench", [read_source(data / "mrbench/MRBench_V1.json", "json")], tmp_path / "mrbench")
     labels = read_labels(tmp_path / "mrbench")
     said = floor_verdicts(labels, 1)
     gold = {(one.id, one.model, one.criterion): one.label for one in labels.labels}
@@ -131,7 +139,7 @@ def test_floors_on_mrbench_are_far_above_chance_and_see_no_problem_of_their_own(
 
 def test_word_counts_cannot_copy_the_label_of_the_same_problem(tmp_path: Path) -> None:
     """Where every problem has words of its own and a random label, a classifier that saw them would be right."""
-    make_labels(REASONS, [read_source(Path("resources/demo/mr_gsm8k/graded_reasons.json"), "json")], tmp_path)
+    write_labels(REASONS, [read_source(Path("resources/demo/mr_gsm8k/graded_reasons.json"), "json")], tmp_path)
     labels = read_labels(tmp_path)
     assert len({one.problem for one in labels.labels}) > 1
     alone = labels._replace(labels=[one.model_copy(update={"problem": "the same"}) for one in labels.labels])
@@ -140,7 +148,7 @@ def test_word_counts_cannot_copy_the_label_of_the_same_problem(tmp_path: Path) -
 
 
 def test_classifiers_have_their_floors_too(tmp_path: Path) -> None:
-    make_labels("mrbench", [read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")], tmp_path / "mrbench")
+    write_labels("mrbench", [read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")], tmp_path / "mrbench")
     labels = read_labels(tmp_path / "mrbench")
     held = [
         Labelling(id=f"{one.id}-{one.model}", dialogue=one.id, criterion=one.criterion, label=int(one.label != "No"),
@@ -149,7 +157,9 @@ def test_classifiers_have_their_floors_too(tmp_path: Path) -> None:
         if one.criterion == "Actionability"
     ]  # fmt: skip
     write_records(tmp_path / "heldout.jsonl", held)
-    validate_criteria_on_labels("c", tmp_path / "mrbench", tmp_path / "heldout.jsonl", tmp_path / "o.json", 100, 1)
+    job = ValidateCriteriaOnLabels(classifier="c", release="mrbench", resamples=100, seed=1)
+    labels = [tmp_path / "mrbench/labels.jsonl"]
+    validate_criteria_on_labels(job=job, labels=labels, heldout=tmp_path / "heldout.jsonl", out=tmp_path / "o.json")
     found = {(one.model, spelt(one)): one for one in scores_in(tmp_path / "o.json") if one.scoring == "robust"}
     metric = "mrbench:accuracy/Actionability/binary"
     assert {model for model, name in found if name == metric} == {"c", *FLOORS}
@@ -175,7 +185,7 @@ def test_what_the_run_names_is_read_and_else_what_fits(
     """`run.labels` is never dropped: a release that no judge fits is still read for its tables."""
     tasks = {"demo-judge": [*PUBLISHED, "mrbench"], "demo-critic": ["mrbench"]}.get("".join(judges), PUBLISHED)
     config = configuration("published", labels=named, judges=judges, tasks=tasks)
-    assert selection.label_sources(config) == read
+    assert Plan(config).releases == read
 
 
 @pytest.mark.parametrize(
@@ -199,13 +209,13 @@ def test_releases_that_cannot_be_used_are_refused(run: dict[str, object], why: s
 
 def test_kinds_of_a_judge_are_its_rubrics() -> None:
     config = configuration(judges=["demo-judge"], tasks=[*KMP, "mrbench"])
-    kinds = kinds_of(config, "demo-judge")
+    kinds = kinds_of(Plan(config), "demo-judge")
     assert kinds[:2] == ["mrbench_taxonomy", "kmp_error_reason"], "those that are checked on labels come first"
     assert {"kmp_dialogue_short", "kmp_error_types", "pairs_json", "kmp_similar_short"} <= set(kinds)
-    card = next(one.card for one in config.cards.values() if one.card.task == "dialogue")
-    assert kind_on(config, "demo-judge", card, "overall") == "kmp_dialogue_short"
-    assert kind_on(config, "demo-judge", card, "error_factual_error") == "kmp_error_types"
-    assert kind_on(config, "nobody", card) is None
+    card = next(one.card for one in Plan(config).cards.values() if one.card.task == "dialogue")
+    assert kind_on(Plan(config), "demo-judge", card, "overall") == "kmp_dialogue_short"
+    assert kind_on(Plan(config), "demo-judge", card, "error_factual_error") == "kmp_error_types"
+    assert kind_on(Plan(config), "nobody", card) is None
 
 
 def test_a_light_that_was_earned_on_one_kind_says_nothing_of_another(tmp_path: Path) -> None:
@@ -243,10 +253,10 @@ def test_a_light_that_was_earned_on_one_kind_says_nothing_of_another(tmp_path: P
             clusters=167,
         ),
     ]
-    (tmp_path / "scores/trust").mkdir(parents=True)
-    (tmp_path / "scores/trust/demo-judge.json").write_text(json.dumps([one.model_dump() for one in told]))
-    light = lights(config, tmp_path)
-    colours = {kind: light("demo-judge", kind).colour for kind in kinds_of(config, "demo-judge")}
+    (tmp_path / "validation/demo-judge").mkdir(parents=True)
+    (tmp_path / "validation/demo-judge/labels.json").write_text(json.dumps([one.model_dump() for one in told]))
+    light = lights(Plan(config), tmp_path)
+    colours = {kind: light("demo-judge", kind).colour for kind in kinds_of(Plan(config), "demo-judge")}
     assert colours["mrbench_taxonomy"] == "green", "a place that is judged on pairs is not judged on labels"
     assert (colours["kmp_error_reason"], colours["pairs_json"]) == ("amber", "red")
     others = set(colours) - {"mrbench_taxonomy", "kmp_error_reason", "pairs_json"}
@@ -267,19 +277,20 @@ def test_labels_of_this_runs_replies_speak_for_comparisons(tmp_path: Path) -> No
         for n in range(45)
     ]  # fmt: skip
     write_records(tmp_path / "judged.jsonl", judgements)
-    out = tmp_path / "scores/alignment/demo-judge.json"
-    align_judge("demo-judge", [tmp_path / "judged.jsonl"], people, out, 100, 1)
+    out = tmp_path / "validation/demo-judge/alignment.json"
+    job = AlignJudge(judge="demo-judge", resamples=100, seed=1)
+    align_judge(job=job, verdicts=[tmp_path / "judged.jsonl"], people=people, out=out)
     [kappa] = [one for one in scores_in(out) if one.metric == "weighted_kappa"]
     assert (kappa.value, kappa.n, kappa.missing) == (1.0, 42, 3)
     config = configuration(judges=["demo-judge"], tasks=KMP, human_labels=str(people))
-    found = lights(config, tmp_path)("demo-judge", "kmp_dialogue_short")
+    found = lights(Plan(config), tmp_path)("demo-judge", "kmp_dialogue_short")
     assert (found.colour, "people.csv" in found.data) == ("amber", True), "7 % of its verdicts cannot be read"
 
 
 def test_the_test_set_is_predicted_as_the_shared_task_takes_it(data: Path, tmp_path: Path) -> None:
     source = data / "mrbench/mrbench_v3_testset.json"
     release = "mrbench_v3_test"
-    make_labels(release, [read_source(source, "json")], tmp_path / release)
+    write_labels(release, [read_source(source, "json")], tmp_path / release)
     judge = JudgeModel(engine="judge", model="x", rubrics=["mrbench_taxonomy"])
     loaded = rubric_for_labels(judge, release)
     assert loaded is not None and loaded.name == "mrbench_taxonomy"
@@ -293,7 +304,13 @@ def test_the_test_set_is_predicted_as_the_shared_task_takes_it(data: Path, tmp_p
     ]  # fmt: skip
     write_records(tmp_path / "told.jsonl", told)
     packed = tmp_path / "predictions.zip"
-    write_submission(release, source, tmp_path / "told.jsonl", tmp_path / "predictions.json", packed)
+    write_submission(
+        job=WriteSubmission(release=release),
+        source=source,
+        verdicts=tmp_path / "told.jsonl",
+        out=tmp_path / "predictions.json",
+        packed=packed,
+    )
     with zipfile.ZipFile(packed) as archive:
         assert archive.namelist() == ["predictions.json"]
         found = json.loads(archive.read("predictions.json"))
@@ -311,10 +328,10 @@ def test_the_effective_configuration_can_be_read_again(judges: list[str]) -> Non
     """The report reads what save_config has cut down to the run's models and datasets."""
     config = configuration(judges=judges, tasks=["mrbench"] if judges == ["demo-critic"] else [*KMP, "mrbench"])
     kept = config.model_dump()
-    kept["models"] = {name: kept["models"][name] for name in used_models(config)}
-    kept["datasets"] = {name: kept["datasets"][name] for name in used_datasets(config)}
+    kept["models"] = {name: kept["models"][name] for name in Plan(config).used_models}
+    kept["datasets"] = {name: kept["datasets"][name] for name in Plan(config).used_datasets}
     again = check_config(json.loads(json.dumps(kept)))
-    assert selection.label_sources(again) == selection.label_sources(config)
+    assert Plan(again).releases == Plan(config).releases
 
 
 def test_a_rubric_may_use_the_reference_solution_and_the_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,9 +352,9 @@ def test_a_rubric_may_use_the_reference_solution_and_the_topic(tmp_path: Path, m
     raw["models"]["demo-judge"] |= {"rubrics": ["informed"]}
     raw["run"] |= {"tutors": ["echo"], "tasks": ["mrbench"], **NO_GRADERS, "judges": ["demo-judge"]}
     config = check_config(raw)
-    assert kinds_of(config, "demo-judge")[0] == "informed", "it is checked on the labels too"
+    assert kinds_of(Plan(config), "demo-judge")[0] == "informed", "it is checked on the labels too"
     records = read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")
-    make_labels("mrbench", [records], tmp_path / "mrbench")
+    write_labels("mrbench", [records], tmp_path / "mrbench")
     work = work_on_labels(config.models["demo-judge"], [tmp_path / "mrbench"], None, 1)
     texts = [messages_of(loaded, case, questions_of(loaded.rubric, case)[0])[-1]["content"] for loaded, case in work]
     solutions = {record["Ground_Truth_Solution"] for record in records} - {"Not Available"}
@@ -395,7 +412,8 @@ def test_a_hosted_tutor_gets_no_lone_system_message_and_the_request_says_so(tmp_
     with serving(scripted(refuses)) as address:
         model = HostedModel(engine="hosted", model="m", base_url=f"{address}/v1", attempts=1)
         paths = [tmp_path / name for name in ("journal.jsonl", "log", "out.jsonl", "prompts.jsonl")]
-        generate_replies("m", model, [(loaded, item) for item in items], Limits(None, 1), None, *paths)
+        work = [(loaded, item) for item in items]
+        ask_tutor("m", model, work, Limits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
     assert all(reply.text == "Look again." for reply in read_records(paths[2], Reply))
     assert {one.content[0]["role"] for one in read_records(paths[3], Prompt)} == {"user"}
     roles = {read_card(path).card.role for path in Path("resources/benchmarks/mathtutorbench").glob("*.yaml")}

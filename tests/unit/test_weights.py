@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from maieutic.errors import UserError
 from maieutic.models import Weights
-from maieutic.weights import prepare_weights
+from maieutic.weights import PrepareWeights, prepare_weights
 
 
 def folder(path: Path, **files: str) -> Path:
@@ -24,28 +24,31 @@ def test_another_source_takes_the_place_of_the_first(tmp_path: Path) -> None:
     )
     second = folder(tmp_path / "b", model__safetensors="3", config__json="B")
     out = tmp_path / "out"
-    prepare_weights("m", Weights(path=str(first)), out)
+    prepare_weights(job=PrepareWeights(model="m", weights=Weights(path=str(first))), out=out / "manifest.json")
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert set(manifest["files"]) == {"one.safetensors", "two.safetensors", "index.json", "config.json"}, (
         "and no pickle"
     )
     before = manifest["files"]["config.json"]
-    prepare_weights("m", Weights(path=str(second)), out)
+    prepare_weights(job=PrepareWeights(model="m", weights=Weights(path=str(second))), out=out / "manifest.json")
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
     assert set(manifest["files"]) == {"model.safetensors", "config.json"}
     assert manifest["files"]["config.json"] != before
     (second / "model.safetensors").unlink()
     (second / "other.safetensors").write_text("4", encoding="utf-8")
-    prepare_weights("m", Weights(path=str(second)), out)
+    prepare_weights(job=PrepareWeights(model="m", weights=Weights(path=str(second))), out=out / "manifest.json")
     assert sorted(path.name for path in out.glob("*.safetensors")) == ["other.safetensors"], "no link to what is gone"
     assert (first / "config.json").read_text(encoding="utf-8") == "A", "the first source is untouched"
 
 
 def test_a_folder_without_safetensors_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"models\.m\.weights\.path: .* holds no \*\.safetensors"):
-        prepare_weights("m", Weights(path=str(folder(tmp_path / "a", model__bin="x"))), tmp_path / "out")
+        prepare_weights(
+            job=PrepareWeights(model="m", weights=Weights(path=str(folder(tmp_path / "a", model__bin="x")))),
+            out=tmp_path / "out",
+        )
 
 
 def test_an_unpinned_repository_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"models\.m\.weights\.revision: o/n has no pinned commit"):
-        prepare_weights("m", Weights(repo="o/n"), tmp_path / "out")
+        prepare_weights(job=PrepareWeights(model="m", weights=Weights(repo="o/n")), out=tmp_path / "out/manifest.json")

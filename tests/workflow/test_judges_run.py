@@ -94,7 +94,7 @@ def test_the_pages_say_what_the_judge_is_worth(finished: Path) -> None:
     for section in (trust, labels):
         text = re.sub(r"<[^>]+>", " ", section)
         assert "built-in method" not in text and "None" not in text and "nan" not in text.split()
-    pairs = json.loads((finished / "results/scores/bridge_pairs/strict.json").read_text(encoding="utf-8"))
+    pairs = json.loads((finished / "results/validation/strict/pairs.json").read_text(encoding="utf-8"))
     found = {spelt(one): one["value"] for one in pairs}
     assert 0 < found["pair_accuracy/pairs_simple"] <= 1 and found["unreadable/pairs_simple"] == 0
 
@@ -109,16 +109,16 @@ def test_a_second_run_asks_nothing_and_a_second_judge_runs_its_own_jobs(
     assert planned(finished, more) == {
         "save_config", "build_report", "check_report", "check_judges",
         "compare_tutors benchmark=mrbench",
-        "judge_labelled_locally model=second", "validate_judge model=second",
-        "grade_replies_locally model=second, benchmark=mrbench, batch=_baselines",
-        *(f"score_replies benchmark=mrbench, model={name}" for name in ("always-ask", "reference", "reveal")),
+        "judge_labelled_locally judge=second", "validate_judge grader=second",
+        "judge_replies_locally judge=second, benchmark=mrbench, batch=_baselines",
+        *(f"score_replies benchmark=mrbench, tutor={name}" for name in ("always-ask", "reference", "reveal")),
         *(
-            f"grade_verdicts benchmark=mrbench, judge=second, model={name}"
+            f"grade_verdicts benchmark=mrbench, judge=second, tutor={name}"
             for name in ("always-ask", "reference", "reveal")
         ),
     }  # fmt: skip
     forced = run(
-        finished, configure(finished, address), "--forcerun", "judge_labelled_locally", "grade_replies_locally"
+        finished, configure(finished, address), "--forcerun", "judge_labelled_locally", "judge_replies_locally"
     )
     assert forced.returncode == 0 and len(handler.requests) == before, "every answer is in the journal"
 
@@ -128,13 +128,13 @@ def test_a_tutor_more_is_judged_alone(finished: Path, judge_server: tuple[str, A
         configure(finished, judge_server[0], tutors=["reference", "echo", "added"]).read_text(encoding="utf-8")
     )
     config["models"]["added"] = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
-    where = "benchmark=mrbench, model=added"
+    where = "benchmark=mrbench, tutor=added"
     assert planned(finished, overlay(finished, config, "tutor.yaml")) == {
         "save_config", "build_report", "check_report", "check_judges",
         *(f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")),
         "compare_tutors benchmark=mrbench",
-        "grade_replies_locally model=strict, benchmark=mrbench, batch=added",
-        "grade_verdicts benchmark=mrbench, judge=strict, model=added",
+        "judge_replies_locally judge=strict, benchmark=mrbench, batch=added",
+        "grade_verdicts benchmark=mrbench, judge=strict, tutor=added",
     }  # fmt: skip
 
 
@@ -167,7 +167,7 @@ def test_labels_by_people_correct_the_judge(finished: Path, judge_server: tuple[
     config = configure(finished, judge_server[0], "people.yaml", human_labels=CSV)
     done = run(finished, config)
     assert done.returncode == 0, done.stdout
-    found = json.loads((finished / "results/scores/people/strict.json").read_text(encoding="utf-8"))
+    found = json.loads((finished / "results/validation/strict/people.json").read_text(encoding="utf-8"))
     by_metric = {spelt(one): one for one in found}
     assert by_metric["cohen_kappa/Actionability"]["value"] == 1.0, "ann and bob say the same"
     assert by_metric["accuracy/Actionability"]["n"] > 16
@@ -180,9 +180,9 @@ def test_labels_by_people_correct_the_judge(finished: Path, judge_server: tuple[
 
 
 REMOVED = {
-    "validation failed": ["scores/trust", "scores/bridge_pairs"],
-    "judging failed": ["verdicts", "grades/mrbench/strict", "scores/trust", "scores/mrbench"],
-    "labels failed": ["labels", "scores/labels", "scores/trust"],
+    "validation failed": ["validation"],
+    "judging failed": ["verdicts", "grades/mrbench/strict", "validation", "scores/mrbench"],
+    "labels failed": ["labels", "scores/labels", "validation"],
 }
 
 

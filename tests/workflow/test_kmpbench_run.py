@@ -125,7 +125,7 @@ def test_people_are_drawn_read_and_stand_beside_the_judge(finished: Path, judge_
     assert read.returncode == 0, read.stderr
     done = run(finished, configure(finished, judge_server[0], "people.yaml", human_labels=PEOPLE))
     assert done.returncode == 0, done.stdout
-    found = json.loads((finished / "results/scores/alignment/comparer.json").read_text(encoding="utf-8"))
+    found = json.loads((finished / "results/validation/comparer/alignment.json").read_text(encoding="utf-8"))
     by_metric = {one["metric"]: one["value"] for one in found if one["by"] == "comparer"}
     by_people = {one["metric"]: one["value"] for one in found if one["by"] == "people"}
     n = len(rows)

@@ -22,7 +22,7 @@ TASKS = ["mathtutorbench/scaffolding_generation", "mathtutorbench/mistake_locati
 BATCH = "tiny-rm/mathtutorbench/_baselines"
 TABLES = (
     "results/report/scores.csv",
-    "results/scores/bridge_pairs/tiny-rm.json",
+    "results/validation/tiny-rm/pairs.json",
     "results/scores/mathtutorbench/echo.json",
 )
 
@@ -97,12 +97,12 @@ def test_a_second_run_does_nothing_and_a_tutor_more_runs_its_own_jobs(finished: 
     model = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     config = json.loads(configure(finished, tiny, tutors=["echo", "added"]).read_text(encoding="utf-8"))
     config["models"]["added"] = model
-    where = "benchmark=mathtutorbench, model=added"
+    where = "benchmark=mathtutorbench, tutor=added"
     assert planned(finished, overlay(finished, config, "more.yaml")) == {
         "save_config", "build_report", "check_report", "compare_tutors benchmark=mathtutorbench",
         *(f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")),
-        "score_rewards model=tiny-rm, benchmark=mathtutorbench, batch=added",
-        "grade_by_rewards benchmark=mathtutorbench, reward=tiny-rm, model=added",
+        "score_rewards reward_model=tiny-rm, benchmark=mathtutorbench, batch=added",
+        "grade_by_rewards benchmark=mathtutorbench, reward_model=tiny-rm, tutor=added",
     }  # fmt: skip
 
 
@@ -137,11 +137,11 @@ def test_a_run_killed_while_it_scores_ends_the_same(finished: Path, checkouts: C
 
 
 REMOVED = {
-    "training failed": ["scores/bridge_pairs/tiny-rm.json", "rewards/pairs/tiny-rm.jsonl", "rewards/models/tiny-rm"],
+    "training failed": ["validation/tiny-rm/pairs.json", "rewards/pairs/tiny-rm.jsonl", "rewards/models/tiny-rm"],
     "scoring failed": ["rewards/replies", "grades/mathtutorbench/tiny-rm", "scores/mathtutorbench/echo.json"],
     "a tutor failed": ["replies/mathtutorbench/echo.jsonl"],
-    "pairs failed": ["preferences/bridge", "preferences/mrbench", "scores/bridge_pairs"],
-    "classifiers failed": ["rewards/criteria", "scores/bridge_pairs/tiny-criteria.json"],
+    "pairs failed": ["preferences/bridge", "preferences/mrbench", "validation"],
+    "classifiers failed": ["rewards/criteria", "validation/tiny-criteria/pairs.json"],
 }
 
 

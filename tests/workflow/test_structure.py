@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import re
 import subprocess
@@ -11,6 +13,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from maieutic import paths
+from maieutic.plan import inputs
 from running import overlay, planned, run
 
 RULES = Path("workflow/rules")
@@ -25,6 +29,7 @@ ORDER = [
     "verdicts",
     "grades",
     "scores",
+    "validation",
     "report",
 ]
 SIDE = {"logs", "benchmarks", "journal"}
@@ -32,19 +37,46 @@ BASELINES = {"models": {}, "run": {"tutors": ["echo"]}}
 
 
 def sections(text: str, name: str) -> str:
-    """The text of every `name:` section of a rule file."""
-    return "\n".join(re.findall(rf"^    {name}:\n((?:        .*\n)+)", text, re.MULTILINE))
+    """The text of every `name:` section of a rule file, with the paths that it names."""
+    found = "\n".join(re.findall(rf"^    {name}:\n((?:        .*\n)+)", text, re.MULTILINE))
+    return re.sub(r"\bpaths\.([A-Z_]+)", lambda match: getattr(paths, match[1]), found)
 
 
 def folders(text: str) -> set[str]:
     return set(re.findall(r"results/([a-z]+)", text)) - SIDE
 
 
+def written(name: str) -> set[str]:
+    """The folders that the rules of a file write."""
+    return folders(sections((RULES / f"{name}.smk").read_text(encoding="utf-8"), "output"))
+
+
+def read_by(name: str) -> set[str]:
+    """The folders that the rules of a file read: in their file, and in their functions of the plan."""
+    text = (RULES / f"{name}.smk").read_text(encoding="utf-8")
+    named = folders(sections(text, "input"))
+    functions = ast.parse(inspect.getsource(inputs))
+    bodies = {one.name: one for one in functions.body if isinstance(one, ast.FunctionDef)}
+    ahead = re.findall(r'plan\.inputs_of\("(\w+)"\)', text)
+    seen: set[str] = set()
+    while ahead:
+        if (one := ahead.pop()) in seen or one not in bodies:
+            continue
+        seen.add(one)
+        for node in ast.walk(bodies[one]):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "paths":
+                named |= folders(str(getattr(paths, node.attr)))
+            elif isinstance(node, ast.Name):
+                ahead.append(node.id)
+    return named
+
+
 @pytest.mark.parametrize("name", ORDER)
 def test_a_rule_file_owns_its_folder_and_reads_earlier_ones(name: str) -> None:
+    assert written(name) == {name}
+    assert read_by(name) <= set(ORDER[: ORDER.index(name) + 1])
+    assert read_by(name) or name in {"datasets", "weights"}
     text = (RULES / f"{name}.smk").read_text(encoding="utf-8")
-    assert folders(sections(text, "output")) == {name}
-    assert folders(sections(text, "input")) <= set(ORDER[: ORDER.index(name) + 1])
     assert text.startswith('"""'), "the first line says what is read and what is made"
 
 
@@ -55,8 +87,19 @@ def test_the_folders_that_the_documents_name_are_those_that_rules_write() -> Non
         for row in table.split("\n")
         for name in re.findall(r"`([a-z]+)[`/{]", row.partition("| ")[2].split(" |")[0])
     }
-    rules = "\n".join(path.read_text(encoding="utf-8") for path in sorted(RULES.rglob("*.smk")))
-    assert named == (folders(rules) | {"journal"}) - {"report"} and len(named) > 10
+    known = folders("\n".join(str(value) for value in vars(paths).values() if isinstance(value, paths.Pattern)))
+    assert named == (known | {"journal"}) - {"report"} and len(named) > 10
+
+
+def test_each_pattern_of_a_path_is_used() -> None:
+    """A path that no rule and no page names any more is not kept."""
+    text = "\n".join(
+        path.read_text(encoding="utf-8")
+        for path in [Path("Snakefile"), *RULES.glob("*.smk"), *Path("workflow/maieutic").rglob("*.py")]
+        if path.name != "paths.py"
+    )
+    named = {name for name, value in vars(paths).items() if isinstance(value, paths.Pattern)}
+    assert {name for name in named if not re.search(rf"\b{name}\b", text)} == set()
 
 
 def test_includes_stand_in_the_order_of_the_data() -> None:
@@ -72,7 +115,7 @@ def test_every_rule_has_a_log_and_a_container_and_one_name() -> None:
         ):
             if rule == "fetch":
                 continue
-            assert f"results/logs/{rule}" in sections(body, "log"), rule
+            assert f'paths.log_of("{rule}"' in sections(body, "log"), rule
             assert 'config["containers"]' in body, rule
             assert f"-m maieutic {rule.replace('_', '-')} " in body, "rule, command and log folder share a name"
 
@@ -89,7 +132,7 @@ def test_commands_do_not_know_snakemake_and_heavy_libraries_load_late() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["settings", "judges.checks", "preflight", "uses", "records", "cli", "judges.judging"]
+    "module", ["settings", "plan.checks", "plan.rules", "plan.start", "preflight", "records", "cli", "judges.commands"]
 )
 def test_what_only_checks_or_moves_records_loads_no_statistics(module: str) -> None:
     """A second and more of CPU at every start of Snakemake, and of every job on a cluster."""
@@ -110,8 +153,8 @@ def test_modules_that_the_serving_environment_runs_load_there() -> None:
         absent("the serving environment", "run make env")
     modules = [
         "cli",
-        "commands",
         "generate",
+        "judges.commands",
         "client",
         "serving",
         "weights",
@@ -150,7 +193,7 @@ def test_a_second_run_does_nothing(finished: Path) -> None:
 def test_adding_a_model_schedules_that_models_jobs_and_the_summaries(finished: Path) -> None:
     model = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
     more = overlay(finished, {"models": {"added": model}, "run": {"tutors": ["echo", "added"]}}, "more.yaml")
-    where = "benchmark=mathtutorbench, model=added"
+    where = "benchmark=mathtutorbench, tutor=added"
     assert planned(finished, more) == SUMMARIES | {"compare_tutors benchmark=mathtutorbench"} | {
         f"{rule} {where}" for rule in ("generate_replies_locally", "parse_replies", "score_replies")
     }
@@ -163,7 +206,7 @@ def test_no_two_models_share_a_file(finished: Path) -> None:
     jobs = planned(
         finished, overlay(finished, {"models": models, "run": {"tutors": names}}, "names.yaml"), "--forceall"
     )
-    assert {f"generate_replies_locally benchmark=mathtutorbench, model={name}" for name in names} <= jobs
+    assert {f"generate_replies_locally benchmark=mathtutorbench, tutor={name}" for name in names} <= jobs
 
 
 def test_adding_a_task_schedules_its_items_and_that_benchmark(solved: Path) -> None:
@@ -190,13 +233,13 @@ def solved(checkouts: Callable[[], Path]) -> Path:
 
 EDITS = {
     "grader": ("workflow/maieutic/graders/labels.py", "if found else 0", "if found else 1", {"parse_replies", "score_replies", *REPORT}),
-    "reader of replies": ("workflow/maieutic/commands.py", "    refused = f", "    return []\n    refused = f", {"parse_replies", "score_replies", *REPORT}),
+    "reader of replies": ("workflow/maieutic/graders/parsing.py", "    refused = f", "    return []\n    refused = f", {"parse_replies", "score_replies", *REPORT}),
     "metric": ("workflow/maieutic/metrics.py", "\nMETRICS", "\nMETRICS: dict[str, Metric] = {}\nMETRICS", {"score_replies", *REPORT}),
     "style": ("workflow/maieutic/report/page.css", "}", "} /* changed */", REPORT),
     "prompt": ("resources/benchmarks/mathtutorbench/problem_solving.jinja", "", "Well: ", {"generate_replies_locally", "parse_replies", "score_replies", *SUMMARIES}),
     "baseline tutors": ("workflow/maieutic/baselines.py", "SENTENCE_END.split(said)", "SENTENCE_END.split(said + '.')", {"generate_replies_locally", "parse_replies", "score_replies", *REPORT}),
     "what served tutors alone use": ("workflow/maieutic/generate.py", "        return await converse_all", "        await asyncio.sleep(0)\n        return await converse_all", set()),
-    "comment": ("workflow/maieutic/commands.py", "    refused = f", "    # so it was\n    refused = f", set()),
+    "comment": ("workflow/maieutic/graders/parsing.py", "    refused = f", "    # so it was\n    refused = f", set()),
     "loader of another task": ("workflow/maieutic/datasets/tutorbench.py", "LEFT_OUT = ", "LEFT_OUT = None or ", REPORT),
 }  # fmt: skip
 
@@ -220,7 +263,7 @@ def test_deleted_replies_are_made_again(solved: Path, copied: Callable[[Path], P
     config = overlay(folder, SOLVING)
     replies = "results/replies/mathtutorbench/echo.jsonl"
     chain = {
-        f"{rule} benchmark=mathtutorbench, model=echo"
+        f"{rule} benchmark=mathtutorbench, tutor=echo"
         for rule in ("generate_replies_locally", "parse_replies", "score_replies")
     }
     assert planned(folder, config, "--forcerun", replies) == chain | REPORT, "as the README says"
@@ -319,7 +362,7 @@ def test_one_dead_tutor_leaves_the_others_report(checkout: Path) -> None:
     assert "failed: no scores" in page and "Human reference" in page
     assert "what is there so far: results/report/partial/index.html" in done.stdout
     again = planned(checkout, config)
-    assert {"build_report", "generate_replies benchmark=mathtutorbench, model=dead"} <= again, "and it is not over"
+    assert {"build_report", "generate_replies benchmark=mathtutorbench, tutor=dead"} <= again, "and it is not over"
     assert (
         run(
             checkout, overlay(checkout, {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}})

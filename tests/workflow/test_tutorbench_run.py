@@ -247,7 +247,7 @@ def test_ratings_of_people_make_summaries_only(finished: Path, server: tuple[str
     done = run(finished, config)
     assert done.returncode == 0, done.stdout
     assert len(server[1].requests) == asked
-    told = json.loads((finished / "results/scores/raters/tutorbench/ruler.json").read_text(encoding="utf-8"))
+    told = json.loads((finished / "results/validation/ruler/raters/tutorbench.json").read_text(encoding="utf-8"))
     value = {(one["model"], spelt(one)): one["value"] for one in told}
     # The judge passes both; the majority passes c01 only: as many true as false positives, and nothing missed.
     assert value["ruler", "f1/all"] == pytest.approx(2 / 3)
@@ -262,7 +262,7 @@ def test_tags_of_a_judge_do_not_make_it_judge_anew(finished: Path, server: tuple
     content = json.loads(path.read_text(encoding="utf-8"))
     content["models"]["ruler"]["tags"] = ["tutorbench_bloom"]
     path.write_text(json.dumps(content), encoding="utf-8")
-    assert not any("grade_replies" in job or "judge_labelled" in job for job in planned(finished, path))
+    assert not any("judge_replies" in job or "judge_labelled" in job for job in planned(finished, path))
 
 
 def test_another_reading_asks_nobody(finished: Path, server: tuple[str, Any]) -> None:

@@ -8,12 +8,24 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from maieutic.errors import UserError
 from maieutic.models import HostedModel, ServedModel, VllmModel
 
 log = logging.getLogger(__name__)
+
+
+class JobFiles(NamedTuple):
+    """What a job that asks a model reads and writes beside its results.
+
+    weights: the manifest of a model that we serve; pictures: the store of the pictures that messages name.
+    """
+
+    weights: Path | None
+    journal: Path
+    server_log: Path
+    pictures: Path | None = None
 
 
 class Backend:
@@ -45,6 +57,15 @@ class Backend:
             log.info("retries: %s", self._client.retries or "none")
             await self._client.close()
         self._stop()
+
+
+def backend_of(name: str, model: VllmModel | HostedModel, files: JobFiles) -> tuple[Backend, dict[str, Any]]:
+    """What answers for an entry, and its part of every request key. Raises UserError for lack of weights."""
+    if isinstance(model, HostedModel):
+        return hosted_backend(name, model)
+    if files.weights is None:
+        raise UserError(name, "a model that we serve needs --weights", "name the manifest of its weights")
+    return vllm_backend(name, model, files.weights.parent, files.server_log)
 
 
 def client_of(model: ServedModel, base_url: str, name: str, **where: str) -> Any:

@@ -153,18 +153,18 @@ class BreakDown(Job):
     seed: int
 
 
-def break_down(*, job: BreakDown, items: Path, grades: list[Path], votes: Path | None = None, out: Path) -> None:
+def break_down(*, job: BreakDown, items: Path, grades: list[Path], votes: list[Path], out: Path) -> None:
     """Write every score of one tutor by slice.
 
     The overall score is of text and pictures: a tutor that was not asked everything has none, as a model without
     pictures in Table 1, and so has a run of one of both.
 
     items: the folder of the benchmark's items; grades: one file a judge, in the order of the job's judges; votes: the
-    taggers' votes on the Bloom levels.
+    taggers' votes on the Bloom levels, or none.
     """
     scores: list[Score] = []
     sampling = Sampling(job.resamples, job.seed)
-    voted = read_votes(votes) if votes else {}
+    voted = read_votes(votes[0]) if votes else {}
     cards = [read_card(card_path(job.benchmark, task)).card for task in job.tasks]
     said = dict(zip(job.judges, [read_records(path, Grade) for path in grades], strict=True)) if grades else {}
     for pool in dict.fromkeys(card.pool for card in cards if card.pool):

@@ -261,3 +261,8 @@ def files_of(path: Path, loaded: LoadedCard) -> list[Path]:
     """The card and every file that it is read with: the inputs of a rule that uses it."""
     names = [*loaded.card.turns, *filter(None, (loaded.card.shots, loaded.card.system))]
     return [path, *like_of(path), *(path.parent / name for name in names)]
+
+
+def cards_of(benchmark: str, tasks: list[str], protocol: str) -> list[LoadedCard]:
+    """The cards of some tasks of one benchmark, as a job reads them."""
+    return [read_card(card_path(benchmark, task), protocol) for task in tasks]

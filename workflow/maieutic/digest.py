@@ -18,6 +18,9 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from maieutic.commands import COMMANDS
+from maieutic.commands import name_of as command_name
+
 PACKAGE = "maieutic"
 HERE = Path(__file__).parent
 
@@ -29,6 +32,7 @@ NEUTRAL = {
     "faults": "words of errors",
     "files": "writes files whole or not at all",
     "handover": "passes a server's address from job to job",
+    "jobs": "checks what a rule hands over, which is a parameter of the rule itself",
     "journal": "keeps finished answers under the keys that it is given",
     "logs": "where log lines go",
     "names": "spelling of names in messages",
@@ -50,10 +54,11 @@ REST = ""  # what a module does besides defining: it is done whenever the module
 
 
 class Definition(NamedTuple):
-    """The syntax of a definition as text, and what it names of the package."""
+    """The syntax of a definition as text, and what it names of the package; arguments: in a function's annotations."""
 
     syntax: str
     uses: frozenset[Name]
+    arguments: frozenset[Name] = frozenset()
 
 
 Module = Mapping[str, Definition]
@@ -87,6 +92,13 @@ class Code:
     def is_module(self, name: str) -> bool:
         """Whether the package has a module of this name."""
         return self.source(name) is not None if name not in self.modules else self.modules[name] is not None
+
+    def arguments(self, function: Name) -> list[Name]:
+        """What the annotations of a function's arguments name of the package. Raises LookupError if it is not there."""
+        module = self.module(function.module)
+        if module is None or function.name not in module:
+            raise LookupError(f"{PACKAGE}.{function.module} has no {function.name}")
+        return sorted(module[function.name].arguments)
 
     def closure(self, roots: Iterable[Name], instead: Instead) -> set[Name]:
         """Every definition that some definitions use, themselves included, without those of neutral modules.
@@ -153,7 +165,7 @@ class Imports:
             else:
                 self.definitions[one.asname or one.name] = Name(within, one.name)
 
-    def with_those_of(self, statement: ast.stmt) -> Imports:
+    def with_those_of(self, statement: ast.AST) -> Imports:
         """With what a statement imports itself, as functions do to load a library late."""
         found = Imports(self.is_module)
         found.definitions, found.modules = dict(self.definitions), dict(self.modules)
@@ -177,6 +189,12 @@ def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> 
         name: Definition(
             "\n".join(ast.dump(statement) for statement in statements),
             frozenset(use for statement in statements for use in uses_of(statement, module, set(bodies), imports)),
+            frozenset(
+                use
+                for statement in statements
+                for annotation in annotations_of(statement)
+                for use in uses_of(annotation, module, set(bodies), imports)
+            ),
         )
         for name, statements in bodies.items()
     }
@@ -223,7 +241,15 @@ def names_of(statement: ast.stmt) -> list[str]:
     return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)] or [REST]
 
 
-def uses_of(statement: ast.stmt, module: str, own: set[str], imports: Imports) -> Iterable[Name]:
+def annotations_of(statement: ast.stmt) -> list[ast.expr]:
+    """The annotations of a function's arguments."""
+    if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return []
+    arguments = [*statement.args.posonlyargs, *statement.args.args, *statement.args.kwonlyargs]
+    return [one.annotation for one in arguments if one.annotation is not None]
+
+
+def uses_of(statement: ast.AST, module: str, own: set[str], imports: Imports) -> Iterable[Name]:
     """What one statement names of the package."""
     known = imports.with_those_of(statement)
     whole: set[str] = set()  # imported modules of which an attribute is named, at its place in the syntax
@@ -261,38 +287,25 @@ def name_of(function: Callable[..., object]) -> Name:
 
 # commands -------------------------------------------------------------------------------------------------------------
 
-COMMAND_LINES = ("cli", "cli_rubrics")
 CODE = Code()
 
 
-class Command(NamedTuple):
-    """A command's function, and the syntax of its place on the command line."""
-
-    function: Name
-    call: str
-
-
-def commands_of(code: Code) -> dict[str, Command]:
-    """Every command of the command line by name."""
-    found = {}
-    for module in COMMAND_LINES:
-        for node in ast.walk(ast.parse(code.source(module) or "")):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "verb":
-                name, function = node.args[:2]
-                if isinstance(name, ast.Constant) and isinstance(function, ast.Name):
-                    found[str(name.value)] = Command(Name(module, function.id), ast.dump(node))
-    return found
-
-
 @cache
-def commands() -> dict[str, Command]:
-    """Every command of the package as it lies on disk."""
-    return commands_of(CODE)
+def commands() -> dict[str, Name]:
+    """The function of every command by the command's name."""
+    return {
+        command_name(function): Name(*function.split(":")) for functions in COMMANDS.values() for function in functions
+    }
+
+
+def roots_of(function: Name, code: Code) -> list[Name]:
+    """A command's function, and the classes that its arguments are read as: the jobs of rules."""
+    return [function, *code.arguments(function)]
 
 
 def closure_of(command: str, instead: Instead | None = None) -> set[Name]:
     """Every definition that a command uses."""
-    return CODE.closure([commands()[command].function], instead or {})
+    return CODE.closure(roots_of(commands()[command], CODE), instead or {})
 
 
 def code_of(command: str, instead: Instead | None = None, files: Iterable[Path] = ()) -> str:
@@ -301,7 +314,7 @@ def code_of(command: str, instead: Instead | None = None, files: Iterable[Path] 
     instead: definitions of which a job uses a part, each with that part; files: templates and style sheets. Raises
     KeyError for an unknown command, LookupError for a definition that is not there.
     """
-    whole = hashlib.sha256(f"{commands()[command].call}\n{CODE.digest(closure_of(command, instead))}\n".encode())
+    whole = hashlib.sha256(f"{CODE.digest(closure_of(command, instead))}\n".encode())
     for path in sorted(files):
         whole.update(path.name.encode() + b"\n" + path.read_bytes())
     return whole.hexdigest()[:16]

@@ -7,24 +7,27 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from maieutic.backends import Backend, hosted_backend, vllm_backend
+from pydantic import Field
+
+from maieutic.backends import Backend, JobFiles, backend_of
 from maieutic.baselines import baseline_reply
-from maieutic.cards import LoadedCard
+from maieutic.cards import LoadedCard, cards_of
 from maieutic.errors import UserError
+from maieutic.jobs import Job
 from maieutic.journal import Entry, Journal, digest, request_key
 from maieutic.models import BaselineModel, HostedModel, ServedModel, VllmModel
 from maieutic.pictures import as_sent, with_pictures
 from maieutic.progress import Progress
 from maieutic.prompts import Messages, render
-from maieutic.records import Item, Prompt, Reply, Turn, write_records
+from maieutic.records import Item, Prompt, Reply, Turn, read_records, write_records
 
 log = logging.getLogger(__name__)
 Work = list[tuple[LoadedCard, Item]]
 
 
-class Job:
+class Asking:
     """One model on one benchmark: asks what the journal lacks, starting the server on the first miss."""
 
     def __init__(
@@ -155,7 +158,7 @@ def first_messages(
     return with_pictures(folded(messages) if system and prompt_role == "user" else messages, item.images)
 
 
-async def converse(loaded: LoadedCard, item: Item, job: Job, limits: Limits, prompts: dict[str, Prompt]) -> Reply:
+async def converse(loaded: LoadedCard, item: Item, job: Asking, limits: Limits, prompts: dict[str, Prompt]) -> Reply:
     """One item from its first turn to its last; later turns see the tutor's own answers."""
     turns: list[Turn] = []
     # Several hosted endpoints refuse a conversation of a system message alone.
@@ -180,7 +183,7 @@ async def converse(loaded: LoadedCard, item: Item, job: Job, limits: Limits, pro
     return Reply(id=item.id, task=item.task, model=job.name, key=entry.key, turns=turns, error=entry.error)
 
 
-async def converse_all(work: Work, job: Job, limits: Limits) -> tuple[list[Reply], list[Prompt]]:
+async def converse_all(work: Work, job: Asking, limits: Limits) -> tuple[list[Reply], list[Prompt]]:
     """Every item at once. Raises UserError when some stayed unanswered, after all others were heard."""
     from maieutic.client import Unanswered
 
@@ -234,36 +237,63 @@ async def watched(coroutines: list[Any], watch: Callable[[], None]) -> None:
         await asyncio.gather(guard, finished, *tasks, return_exceptions=True)
 
 
+class GenerateReplies(Job):
+    """A tutor's entry and the tasks of one benchmark that it is asked, under one protocol.
+
+    max_tokens: upper bound on the cards' own; seed: of answers that are drawn.
+    """
+
+    tutor: str
+    entry: Annotated[VllmModel | HostedModel | BaselineModel, Field(discriminator="engine")]
+    benchmark: str
+    tasks: list[str]
+    protocol: str
+    max_tokens: int | None = None
+    seed: int
+
+
 def generate_replies(
-    name: str,
-    model: VllmModel | HostedModel | BaselineModel,
-    work: Work,
-    limits: Limits,
-    weights: Path | None,
-    journal_path: Path,
+    *,
+    job: GenerateReplies,
+    items: Path,
+    weights: list[Path],
+    pictures: Path,
+    journal: Path,
     server_log: Path,
     out: Path,
-    prompts_out: Path,
-    pictures: Path | None = None,
+    prompts: Path,
 ) -> None:
-    """Write one Reply per item, and the prompts that were sent; nothing is asked that the journal holds."""
-    if isinstance(model, BaselineModel):
-        write_records(out, [baseline_reply(name, model.tutor, item, len(loaded.templates)) for loaded, item in work])
-        write_records(prompts_out, [])
+    """Write one Reply per item, and the prompts that were sent; nothing is asked that the journal holds.
+
+    items: the folder of the benchmark's items; weights: the manifest of a model that we serve; pictures: the store of
+    the items' pictures.
+    """
+    work = [
+        (loaded, item)
+        for loaded in cards_of(job.benchmark, job.tasks, job.protocol)
+        for item in read_records(items / f"{loaded.card.task}.jsonl", Item)
+    ]
+    if isinstance(job.entry, BaselineModel):
+        tutor, name = job.entry.tutor, job.tutor
+        write_records(out, [baseline_reply(name, tutor, item, len(loaded.templates)) for loaded, item in work])
+        write_records(prompts, [])
         return
-    with Journal(journal_path, Entry) as journal:
-        if isinstance(model, HostedModel):
-            backend, identity = hosted_backend(name, model)
-        else:
-            assert weights is not None, "a served model has weights"
-            backend, identity = vllm_backend(name, model, weights, server_log)
-        job = Job(name, model, identity, journal, backend, pictures)
-        replies, prompts = asyncio.run(run_job(work, job, limits))
-    write_records(prompts_out, prompts)
-    write_records(out, replies)
+    files = JobFiles(next(iter(weights), None), journal, server_log, pictures)
+    ask_tutor(job.tutor, job.entry, work, Limits(job.max_tokens, job.seed), files, out, prompts)
 
 
-async def run_job(work: Work, job: Job, limits: Limits) -> tuple[list[Reply], list[Prompt]]:
+def ask_tutor(
+    name: str, model: VllmModel | HostedModel, work: Work, limits: Limits, files: JobFiles, out: Path, prompts: Path
+) -> None:
+    """Write one Reply per item of the work, and the prompts that were sent."""
+    with Journal(files.journal, Entry) as journal:
+        backend, identity = backend_of(name, model, files)
+        said, sent = asyncio.run(run_job(work, Asking(name, model, identity, journal, backend, files.pictures), limits))
+    write_records(prompts, sent)
+    write_records(out, said)
+
+
+async def run_job(work: Work, job: Asking, limits: Limits) -> tuple[list[Reply], list[Prompt]]:
     """Converse, and end the server whatever happens."""
     try:
         return await converse_all(work, job, limits)

@@ -13,3 +13,14 @@ class Job(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+    def to_json(self) -> str:
+        """The job as its command gets it. What has its default is left out: a new field changes no other job."""
+        return self.model_dump_json(exclude_defaults=True)
+
+
+class Sampled(Job):
+    """The base of every job that makes intervals: resamples of the bootstrap, and the seed of all that is drawn."""
+
+    resamples: int
+    seed: int

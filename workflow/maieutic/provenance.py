@@ -19,10 +19,9 @@ from maieutic.cards import JUDGE, Card
 from maieutic.datasets.sources import Copy, Dataset, Edition
 from maieutic.files import sha256_of, write_json
 from maieutic.judges import rubrics
-from maieutic.judges.selection import judge_entry
 from maieutic.judges.work import rubric_of
 from maieutic.models import JudgeModel, RewardModel
-from maieutic.settings import Config, judges_of_card, protocol_of, takes
+from maieutic.plan.plan import Plan
 
 SHIPPED = Path("resources/shipped.json")
 FOLDERS = (cards.CARDS, rubrics.RUBRICS, Path("resources/rewards"))
@@ -107,11 +106,11 @@ def shipped_now(datasets: Mapping[str, Dataset]) -> dict[str, dict[str, str]]:
     return {"files": {str(path): sha256_of(path) for path in paths}, "data": pins}
 
 
-def write_shipped(registry: Path, out: Path) -> None:
-    """Write resources/shipped.json. registry: config/datasets.yaml."""
+def export_shipped(datasets: Path, out: Path) -> None:
+    """Write the checksums of what this version ships. datasets: the registry, config/datasets.yaml."""
     import yaml
 
-    raw = yaml.safe_load(registry.read_text(encoding="utf-8"))["datasets"]
+    raw = yaml.safe_load(datasets.read_text(encoding="utf-8"))["datasets"]
     write_json(out, shipped_now({name: Dataset.model_validate(one) for name, one in raw.items()}))
 
 
@@ -127,29 +126,29 @@ def shipped() -> dict[str, dict[str, str]]:
     return found
 
 
-def card_paths(config: Config, card: Card) -> list[Path]:
+def card_paths(plan: Plan, card: Card) -> list[Path]:
     """The files that a task is asked by, under the protocol of every tutor."""
     path = cards.card_path(card.benchmark, card.task)
-    tutors = [name for name in config.run.tutors if takes(config, card, name)]
-    protocols = dict.fromkeys([config.run.protocol, *(protocol_of(config, name) for name in tutors)])
+    tutors = [name for name in plan.run.tutors if plan.takes(card, name)]
+    protocols = dict.fromkeys([plan.run.protocol, *(plan.protocol_of(name) for name in tutors)])
     read = [cards.read_card(path, protocol) for protocol in protocols]
     return list(dict.fromkeys(one for loaded in read for one in cards.files_of(path, loaded)))
 
 
-def grader_paths(config: Config, card: Card, grader: str | None) -> list[Path]:
+def grader_paths(plan: Plan, card: Card, grader: str | None) -> list[Path]:
     """The files that a reward model or judge grades a task's replies by; none for a parser."""
-    model = config.models.get(grader or "")
-    if isinstance(model, JudgeModel) and JUDGE in card.graders and grader in judges_of_card(config, card):
+    model = plan.models.get(grader or "")
+    if isinstance(model, JudgeModel) and JUDGE in card.graders and grader in plan.judges_of_card(card):
         return rubrics.files_of(rubric_of(str(grader), model, card).name)
     return instruction_of(model) if isinstance(model, RewardModel) else []
 
 
-def all_paths(config: Config) -> list[Path]:
+def all_paths(plan: Plan) -> list[Path]:
     """Every file of a run that decides on a number: cards, prompts, rubrics, instructions of reward models."""
-    found = [path for own in config.cards for path in card_paths(config, config.cards[own].card)]
-    named = [rubric for name in (*config.run.judges, *config.run.taggers) for rubric in rubrics_of(config, name)]
+    found = [path for own in plan.cards for path in card_paths(plan, plan.cards[own].card)]
+    named = [rubric for name in (*plan.run.judges, *plan.run.taggers) for rubric in rubrics_of(plan, name)]
     found += [path for rubric in named for path in rubrics.files_of(rubric)]
-    rewards = [config.models[name] for name in (*config.run.reward_models, *config.run.reward_comparisons)]
+    rewards = [plan.models[name] for name in (*plan.run.reward_models, *plan.run.reward_comparisons)]
     found += [path for one in rewards if isinstance(one, RewardModel) for path in instruction_of(one)]
     return sorted(set(found))
 
@@ -159,16 +158,16 @@ def instruction_of(model: RewardModel) -> list[Path]:
     return [] if model.prompt == "none" else [Path("resources/rewards") / f"{model.prompt}.txt"]
 
 
-def rubrics_of(config: Config, judge: str) -> list[str]:
+def rubrics_of(plan: Plan, judge: str) -> list[str]:
     """Every rubric card of a judge."""
-    entry = judge_entry(config, judge)
+    entry = plan.judge_entry(judge)
     return [*entry.rubrics, *entry.pairs, *entry.tags]
 
 
-def record(config: Config, code: Code) -> Provenance:
-    """What a run is made of. config: cut down to the datasets that it uses."""
-    files = {str(path): sha256_of(path) for path in all_paths(config)}
-    data = {name: pin for name, of in config.datasets.items() if (pin := identity_of(copy_of(of, config.edition)))}
+def record(plan: Plan, code: Code) -> Provenance:
+    """What a run is made of. plan: of a configuration that is cut down to what it uses."""
+    files = {str(path): sha256_of(path) for path in all_paths(plan)}
+    data = {name: pin for name, of in plan.datasets.items() if (pin := identity_of(copy_of(of, plan.edition)))}
     known = shipped()
     differs = {
         path: "edited" if path in known["files"] else "not shipped"
@@ -176,18 +175,16 @@ def record(config: Config, code: Code) -> Provenance:
         if known["files"].get(path) != digest
     }
     for name, pin in data.items():
-        kept = known["data"].get(data_name(name, config.edition))
+        kept = known["data"].get(data_name(name, plan.edition))
         if kept != pin:
-            differs[data_name(name, config.edition)] = "another file" if kept else "not shipped"
-    return Provenance(code=code, files=files, versions=versions_of(config), data=data, differs=differs)
+            differs[data_name(name, plan.edition)] = "another file" if kept else "not shipped"
+    return Provenance(code=code, files=files, versions=versions_of(plan), data=data, differs=differs)
 
 
-def versions_of(config: Config) -> dict[str, int]:
+def versions_of(plan: Plan) -> dict[str, int]:
     """The versions of a run's cards and rubrics, by their files: raised whenever results change their meaning."""
-    found = {str(path): loaded.card.version for path, loaded in config.cards.items()}
-    named = dict.fromkeys(
-        rubric for name in (*config.run.judges, *config.run.taggers) for rubric in rubrics_of(config, name)
-    )
+    found = {str(path): loaded.card.version for path, loaded in plan.cards.items()}
+    named = dict.fromkeys(rubric for name in (*plan.run.judges, *plan.run.taggers) for rubric in rubrics_of(plan, name))
     return found | {str(rubrics.rubric_path(name)): rubrics.read_rubric(name).rubric.version for name in named}
 
 
@@ -196,12 +193,12 @@ def copy_of(dataset: Dataset, edition: Edition) -> Copy | None:
     return dataset.demo if edition == "demo" else dataset.published
 
 
-def differences(provenance: Provenance | None, config: Config, card: Card, grader: str | None = None) -> list[str]:
+def differences(provenance: Provenance | None, plan: Plan, card: Card, grader: str | None = None) -> list[str]:
     """What a task's numbers by one grader rest on that is not as shipped, as `file (edited)`."""
     if provenance is None:
         return []
-    names = [str(path) for path in (*card_paths(config, card), *grader_paths(config, card, grader))]
-    names.append(data_name(card.dataset, config.edition))
+    names = [str(path) for path in (*card_paths(plan, card), *grader_paths(plan, card, grader))]
+    names.append(data_name(card.dataset, plan.edition))
     return told(provenance, names)
 
 

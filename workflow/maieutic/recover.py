@@ -55,7 +55,7 @@ def cancel_submitted(folder: Path) -> None:
             subprocess.run(["scancel", job], check=False)
 
 
-def end_orphans(results: Path) -> None:
+def recover(results: Path) -> None:
     """Ask every driver that holds a journal of this results folder to stop, and wait until it has."""
     cancel_submitted(results.parent)
     for path in sorted((results / "journal").glob("**/*.lock")):

@@ -86,14 +86,10 @@ def all_schemas() -> dict[str, str]:
 
 
 def export_schemas(out: Path) -> None:
-    """Write every schema into the folder `out`."""
+    """Write every schema into the folder `out`, and the tables of config/README.md anew."""
     for name, text in all_schemas().items():
         with whole_file(out / name) as handle:
             handle.write(text)
-
-
-def write_config_page() -> None:
-    """Write the tables of config/README.md anew."""
     page = config_page()
     with whole_file(CONFIG_PAGE) as handle:
         handle.write(page)

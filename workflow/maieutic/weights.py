@@ -13,7 +13,8 @@ from pathlib import Path
 
 from maieutic.errors import UserError
 from maieutic.files import sha256_of, whole_file
-from maieutic.models import PackagedWeights, Weights
+from maieutic.jobs import Job
+from maieutic.models import AnyWeights, PackagedWeights, Weights
 
 MANIFEST = "manifest.json"
 SOURCE = ".source"
@@ -21,23 +22,31 @@ KEPT = {".safetensors", ".json", ".jinja", ".model", ".txt"}
 HUB_FILES = ["*.safetensors", "*.json", "*.jinja", "*.model", "*.txt"]  # never *.bin: pickle runs code
 
 
-def prepare_weights(name: str, weights: PackagedWeights | Weights, out: Path, with_code: bool = False) -> None:
-    """Put a model's safetensors and tokenizer into the folder `out`, then write its manifest of checksums.
+class PrepareWeights(Job):
+    """The origin of a model's weights. with_code: also the Python files of a pinned hub commit (trust_remote_code)."""
 
-    with_code: also the Python files of a pinned hub commit (trust_remote_code). Raises UserError where the source is
-    missing, unpinned, or not what the registry says.
+    model: str
+    weights: AnyWeights
+    with_code: bool = False
+
+
+def prepare_weights(*, job: PrepareWeights, out: Path) -> None:
+    """Put a model's safetensors and tokenizer beside `out`, then write `out`, their manifest of checksums.
+
+    Raises UserError where the source is missing, unpinned, or not what the registry says.
     """
+    name, weights, with_code, folder = job.model, job.weights, job.with_code, out.parent
     weights.refuse_unpinned(f"models.{name}.weights")
     resumable = isinstance(weights, Weights) and weights.repo is not None
-    begin(out, weights.model_dump_json() + str(with_code), resumable)
+    begin(folder, weights.model_dump_json() + str(with_code), resumable)
     if isinstance(weights, PackagedWeights):
-        convert_packaged(name, weights, out)
+        convert_packaged(name, weights, folder)
     elif weights.path is not None:
-        link_folder(name, Path(weights.path), out)
+        link_folder(name, Path(weights.path), folder)
     else:
         files = [*HUB_FILES, "*.py"] if with_code else HUB_FILES
-        download_snapshot(str(weights.repo), str(weights.revision), out, files)
-    write_manifest(name, out)
+        download_snapshot(str(weights.repo), str(weights.revision), folder, files)
+    write_manifest(name, folder)
 
 
 def begin(out: Path, source: str, resumable: bool) -> None:

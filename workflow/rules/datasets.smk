@@ -1,13 +1,15 @@
-"""pinned sources or data_dir -> results/datasets: every source file, verified, and its records' pictures."""
+"""pinned sources or data_dir -> results/datasets, results/pictures: every source file, verified, and its pictures."""
+
+from maieutic.plan.patterns import hub_datasets, pictured
 
 
 rule fetch_dataset:
     output:
-        "results/datasets/{dataset}.source",
+        paths.SOURCE,
     log:
-        "results/logs/fetch_dataset/{dataset}.log",
+        paths.log_of("fetch_dataset", "dataset"),
     wildcard_constraints:
-        dataset=one_of([name for name in checked.datasets if name not in HUB_DATASETS]),
+        dataset=one_of(name for name in plan.datasets if name not in hub_datasets(plan)),
     localrule: True
     container:
         config["containers"]["driver"]
@@ -15,37 +17,35 @@ rule fetch_dataset:
         mem_mb=1000,
         runtime=60,
     params:
-        code=code_of("fetch-dataset"),
+        code=plan.code_of("fetch_dataset"),
+        job=plan.job_of("fetch_dataset"),
         python='"$DRIVER"',
-        settings=lambda wildcards: checked.datasets[wildcards.dataset].model_dump_json(),
-        edition=checked.edition,
-        data_dir=f"--data-dir {shlex.quote(checked.data_dir)}" if checked.data_dir else "",
     shell:
-        "{params.python} -m maieutic fetch-dataset --dataset {wildcards.dataset} --settings {params.settings:q}"
-        " --edition {params.edition} {params.data_dir} --demo-dir resources/demo --out {output} --log {log}"
+        "{params.python} -m maieutic fetch-dataset --job {params.job:q} --demo-dir resources/demo --out {output} --log {log}"
 
 
 use rule fetch_dataset as fetch_dataset_from_hub with:
     """By the environment that has the hub's own client."""
     wildcard_constraints:
-        dataset=one_of(HUB_DATASETS),
+        dataset=one_of(hub_datasets(plan)),
     container:
         config["containers"]["serve"]
     params:
-        code=code_of("fetch-dataset"),
+        code=plan.code_of("fetch_dataset"),
+        job=plan.job_of("fetch_dataset"),
         python='"$SERVE"',
 
 
 rule fetch_pictures:
-    """Their files go to results/pictures, named by their SHA-256."""
+    """Their files go to the store, named by their SHA-256."""
     input:
-        source="results/datasets/{dataset}.source",
+        unpack(plan.inputs_of("fetch_pictures")),
     output:
-        "results/datasets/{dataset}.pictures.jsonl",
+        paths.PICTURE_LIST,
     log:
-        "results/logs/fetch_pictures/{dataset}.log",
+        paths.log_of("fetch_pictures", "dataset"),
     wildcard_constraints:
-        dataset=one_of(PICTURED),
+        dataset=one_of(pictured(plan)),
     localrule: True
     container:
         config["containers"]["driver"]
@@ -53,12 +53,9 @@ rule fetch_pictures:
         mem_mb=4000,
         runtime=240,
     params:
-        code=code_of("fetch-pictures"),
-        settings=lambda wildcards: checked.datasets[wildcards.dataset].model_dump_json(),
-        edition=checked.edition,
-        data_dir=f"--data-dir {shlex.quote(checked.data_dir)}" if checked.data_dir else "",
-        store=PICTURES,
+        code=plan.code_of("fetch_pictures"),
+        job=plan.job_of("fetch_pictures"),
+        store=paths.PICTURE_STORE,
     shell:
-        '"$DRIVER" -m maieutic fetch-pictures --dataset {wildcards.dataset} --settings {params.settings:q}'
-        " --edition {params.edition} {params.data_dir} --demo-dir resources/demo --source {input.source}"
+        '"$DRIVER" -m maieutic fetch-pictures --job {params.job:q} --source {input.source} --demo-dir resources/demo'
         " --store {params.store} --out {output} --log {log}"

@@ -3,15 +3,11 @@
 
 rule parse_replies:
     input:
-        cases=items_of,
-        replies="results/replies/{benchmark}/{model}.jsonl",
-        cards=lambda wildcards: [
-            file for file in tutor_card_files(wildcards) if file.endswith(".yaml")
-        ],
+        unpack(plan.inputs_of("parse_replies")),
     output:
-        "results/grades/{benchmark}/_parsers/{model}.jsonl",
+        paths.PARSED,
     log:
-        "results/logs/parse_replies/{benchmark}/{model}.log",
+        paths.log_of("parse_replies", "benchmark", "tutor"),
     localrule: True
     container:
         config["containers"]["driver"]
@@ -19,24 +15,24 @@ rule parse_replies:
         mem_mb=2000,
         runtime=30,
     params:
-        code=code_of("parse-replies"),
-        tasks=tasks_of,
+        code=plan.code_of("parse_replies"),
+        job=plan.job_of("parse_replies"),
+        item_folder=paths.ITEM_FOLDER,
     shell:
-        '"$DRIVER" -m maieutic parse-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}'
-        " --items results/items/{wildcards.benchmark} --replies {input.replies} --out {output} --log {log}"
+        '"$DRIVER" -m maieutic parse-replies --job {params.job:q} --items {params.item_folder} --replies {input.replies}'
+        " --out {output} --log {log}"
 
 
 rule grade_by_rewards:
     """A tutor's replies against the human ones, by one reward model."""
     input:
-        cases=reward_items,
-        replies="results/replies/{benchmark}/{model}.jsonl",
-        rewards=reward_files,
-        overlaps=overlap_files,
+        unpack(plan.inputs_of("grade_by_rewards")),
     output:
-        "results/grades/{benchmark}/{reward}/{model}.jsonl",
+        paths.REWARD_GRADES,
     log:
-        "results/logs/grade_by_rewards/{reward}/{benchmark}/{model}.log",
+        paths.log_of("grade_by_rewards", "reward_model", "benchmark", "tutor"),
+    wildcard_constraints:
+        reward_model=one_of(plan.run.reward_models),
     localrule: True
     container:
         config["containers"]["driver"]
@@ -44,26 +40,22 @@ rule grade_by_rewards:
         mem_mb=2000,
         runtime=30,
     params:
-        code=code_of("grade-by-rewards"),
-        job=reward_grading_job,
+        code=plan.code_of("grade_by_rewards"),
+        job=plan.job_of("grade_by_rewards"),
+        item_folder=paths.ITEM_FOLDER,
     shell:
-        '"$DRIVER" -m maieutic grade-by-rewards --job {params.job:q}'
-        " --items results/items/{wildcards.benchmark} --replies {input.replies}"
+        '"$DRIVER" -m maieutic grade-by-rewards --job {params.job:q} --items {params.item_folder} --replies {input.replies}'
         " --rewards {input.rewards} --overlaps {input.overlaps} --out {output} --log {log}"
 
 
 rule grade_verdicts:
     """A tutor's grades by one judge: its verdicts as values, and the shares and weighted scores that they make."""
     input:
-        verdicts=verdict_file,
-        cases=weighted_items,
-        rubrics=lambda wildcards: rubric_files_of(
-            reply_rubrics(wildcards.judge, wildcards.benchmark)
-        ),
+        unpack(plan.inputs_of("grade_verdicts")),
     output:
-        "results/grades/{benchmark}/{judge}/{model}.jsonl",
+        paths.JUDGE_GRADES,
     log:
-        "results/logs/grade_verdicts/{benchmark}/{judge}/{model}.log",
+        paths.log_of("grade_verdicts", "benchmark", "judge", "tutor"),
     localrule: True
     container:
         config["containers"]["driver"]
@@ -71,8 +63,9 @@ rule grade_verdicts:
         mem_mb=2000,
         runtime=30,
     params:
-        code=code_of("grade-verdicts"),
-        job=verdict_job,
+        code=plan.code_of("grade_verdicts"),
+        job=plan.job_of("grade_verdicts"),
+        item_folder=paths.ITEM_FOLDER,
     shell:
-        '"$DRIVER" -m maieutic grade-verdicts --job {params.job:q} --verdicts {input.verdicts}'
-        " --items results/items/{wildcards.benchmark} --out {output} --log {log}"
+        '"$DRIVER" -m maieutic grade-verdicts --job {params.job:q} --verdicts {input.verdicts} --items {params.item_folder}'
+        " --out {output} --log {log}"

@@ -3,13 +3,11 @@
 
 rule make_items:
     input:
-        source=lambda wildcards: f"results/datasets/{card_of(wildcards).dataset}.source",
-        pictures=listed_pictures,
-        card=lambda wildcards: str(cards.card_path(wildcards.benchmark, wildcards.task)),
+        unpack(plan.inputs_of("make_items")),
     output:
-        "results/items/{benchmark}/{task}.jsonl",
+        paths.ITEMS,
     log:
-        "results/logs/make_items/{benchmark}/{task}.log",
+        paths.log_of("make_items", "benchmark", "task"),
     localrule: True
     container:
         config["containers"]["driver"]
@@ -17,12 +15,8 @@ rule make_items:
         mem_mb=2000,
         runtime=30,
     params:
-        code=lambda wildcards: code_of("make-items", loader_used(wildcards)),
-        form=lambda wildcards: checked.datasets[card_of(wildcards).dataset].form_of(checked.edition),
-        pictures=lambda wildcards, input: f"--pictures {input.pictures}" if input.pictures else "",
-        limit=f"--limit {checked.run.limit}" if checked.run.limit else "",
-        seed=checked.run.seed,
+        code=plan.code_of("make_items"),
+        job=plan.job_of("make_items"),
     shell:
-        '"$DRIVER" -m maieutic make-items --benchmark {wildcards.benchmark} --task {wildcards.task}'
-        " --format {params.form} --source {input.source} {params.pictures} {params.limit} --seed {params.seed}"
+        '"$DRIVER" -m maieutic make-items --job {params.job:q} --source {input.source} --pictures {input.pictures}'
         " --out {output} --log {log}"

@@ -3,17 +3,14 @@
 
 rule make_labels:
     input:
-        sources=lambda wildcards: [
-            f"results/datasets/{dataset}.source"
-            for dataset in judging.label_datasets(checked, wildcards.release)
-        ],
+        unpack(plan.inputs_of("make_labels")),
     output:
-        cases="results/labels/{release}/items.jsonl",
-        replies="results/labels/{release}/replies.jsonl",
-        labels="results/labels/{release}/labels.jsonl",
-        statistics="results/labels/{release}/statistics.json",
+        cases=paths.LABELLED_ITEMS,
+        replies=paths.LABELLED_REPLIES,
+        labels=paths.LABELS,
+        statistics=paths.LABEL_STATISTICS,
     log:
-        "results/logs/make_labels/{release}.log",
+        paths.log_of("make_labels", "release"),
     localrule: True
     container:
         config["containers"]["driver"]
@@ -21,12 +18,8 @@ rule make_labels:
         mem_mb=2000,
         runtime=30,
     params:
-        code=code_of("make-labels"),
-        forms=lambda wildcards: [
-            checked.datasets[dataset].form_of(checked.edition)
-            for dataset in judging.label_datasets(checked, wildcards.release)
-        ],
-        folder=subpath(output.cases, parent=True),
+        code=plan.code_of("make_labels"),
+        job=plan.job_of("make_labels"),
     shell:
-        '"$DRIVER" -m maieutic make-labels --release {wildcards.release} --sources {input.sources}'
-        " --formats {params.forms} --out {params.folder} --log {log}"
+        '"$DRIVER" -m maieutic make-labels --job {params.job:q} --sources {input.sources} --out {output.cases}'
+        " --log {log}"

@@ -3,14 +3,12 @@
 
 rule make_pairs:
     input:
-        sources=lambda wildcards: [
-            f"results/datasets/{name}.source" for name in PAIR_SOURCES[wildcards.source].datasets
-        ],
+        unpack(plan.inputs_of("make_pairs")),
     output:
-        pairs="results/preferences/{source}/pairs.jsonl",
-        counts="results/preferences/{source}/counts.json",
+        pairs=paths.PAIRS,
+        counts=paths.PAIR_COUNTS,
     log:
-        "results/logs/make_pairs/{source}.log",
+        paths.log_of("make_pairs", "source"),
     localrule: True
     container:
         config["containers"]["driver"]
@@ -18,25 +16,21 @@ rule make_pairs:
         mem_mb=4000,
         runtime=30,
     params:
-        code=lambda wildcards: code_of("make-pairs", pairs_used(wildcards)),
-        edition=checked.edition,
-        forms=lambda wildcards: [
-            checked.datasets[name].format for name in PAIR_SOURCES[wildcards.source].datasets
-        ],
+        code=plan.code_of("make_pairs"),
+        job=plan.job_of("make_pairs"),
     shell:
-        '"$DRIVER" -m maieutic make-pairs --preference {wildcards.source} --edition {params.edition} --sources {input.sources}'
-        " --formats {params.forms} --out {output.pairs} --counts {output.counts} --log {log}"
+        '"$DRIVER" -m maieutic make-pairs --job {params.job:q} --sources {input.sources} --out {output.pairs}'
+        " --counts {output.counts} --log {log}"
 
 
 rule find_overlap:
     """Which human replies of the benchmark stand in these pairs."""
     input:
-        cases=reward_items,
-        pairs="results/preferences/{source}/pairs.jsonl",
+        unpack(plan.inputs_of("find_overlap")),
     output:
-        "results/preferences/{source}/overlap/{benchmark}.json",
+        paths.OVERLAP,
     log:
-        "results/logs/find_overlap/{source}/{benchmark}.log",
+        paths.log_of("find_overlap", "source", "benchmark"),
     localrule: True
     container:
         config["containers"]["driver"]
@@ -44,8 +38,9 @@ rule find_overlap:
         mem_mb=2000,
         runtime=30,
     params:
-        code=code_of("find-overlap"),
-        tasks=reward_tasks,
+        code=plan.code_of("find_overlap"),
+        job=plan.job_of("find_overlap"),
+        item_folder=paths.ITEM_FOLDER,
     shell:
-        '"$DRIVER" -m maieutic find-overlap --items results/items/{wildcards.benchmark} --tasks {params.tasks}'
-        " --pairs {input.pairs} --out {output} --log {log}"
+        '"$DRIVER" -m maieutic find-overlap --job {params.job:q} --items {params.item_folder} --pairs {input.pairs}'
+        " --out {output} --log {log}"

@@ -4,56 +4,45 @@
 rule generate_replies:
     """A model that we serve. A further attempt gets more time and memory, and goes on from the journal."""
     input:
-        cases=items_of,
-        cards=tutor_card_files,
-        weights="results/weights/{model}/manifest.json",
+        unpack(plan.inputs_of("generate_replies")),
     output:
-        replies="results/replies/{benchmark}/{model}.jsonl",
-        prompts="results/replies/{benchmark}/prompts/{model}.jsonl",
+        replies=paths.REPLIES,
+        prompts=paths.PROMPTS,
     log:
-        "results/logs/generate_replies/{benchmark}/{model}.log",
+        paths.log_of("generate_replies", "benchmark", "tutor"),
     benchmark:
-        "results/benchmarks/generate_replies/{benchmark}/{model}.tsv"
+        paths.timing_of("generate_replies", "benchmark", "tutor")
     wildcard_constraints:
-        model=one_of(SERVED),
+        tutor=one_of(plan.with_engine("vllm")),
     container:
         config["containers"]["serve"]
-    threads: lambda wildcards: needs_of(wildcards).cpus
+    threads: threads_of
     resources:
         **MODEL_JOB,
     params:
-        code=code_of("generate-replies", SERVED_TUTORS),
+        code=plan.code_of("generate_replies"),
+        job=plan.job_of("generate_replies"),
         python='"$SERVE"',
-        tasks=tasks_of,
-        settings=model_json,
-        weights="--weights results/weights/{model}",
-        pictures=f"--pictures {PICTURES}",
-        max_tokens=f"--max-tokens {checked.run.max_tokens}" if checked.run.max_tokens else "",
-        protocol=lambda wildcards: settings.protocol_of(checked, wildcards.model),
-        seed=checked.run.seed,
-        journal="results/journal/replies/{benchmark}/{model}.jsonl",
-        server_log="results/logs/serve/{benchmark}/{model}.log",
+        item_folder=paths.ITEM_FOLDER,
+        pictures=paths.PICTURE_STORE,
+        journal=paths.REPLY_JOURNAL,
+        server_log=paths.TUTOR_SERVER_LOG,
     shell:
-        "{params.python} -m maieutic generate-replies --benchmark {wildcards.benchmark} --tasks {params.tasks}"
-        " --protocol {params.protocol:q} --model {wildcards.model} --settings {params.settings:q}"
-        " --items results/items/{wildcards.benchmark} {params.weights} {params.pictures} {params.max_tokens} --seed {params.seed}"
-        " --journal {params.journal} --server-log {params.server_log}"
-        " --out {output.replies} --prompts {output.prompts} --log {log}"
+        "{params.python} -m maieutic generate-replies --job {params.job:q} --items {params.item_folder}"
+        " --weights {input.weights} --pictures {params.pictures} --journal {params.journal}"
+        " --server-log {params.server_log} --out {output.replies} --prompts {output.prompts} --log {log}"
 
 
 use rule generate_replies as generate_replies_locally with:
     """A hosted model or a baseline tutor: no GPU, and a compute node may have no way out."""
-    input:
-        cases=items_of,
-        cards=tutor_card_files,
     wildcard_constraints:
-        model=one_of(UNSERVED),
+        tutor=one_of(plan.with_engine("hosted", "baseline")),
     localrule: True
     container:
         config["containers"]["driver"]
     resources:
-        mem_mb=lambda wildcards: needs_of(wildcards).mem_mb,
+        mem_mb=memory_of,
+        server_gpus=0,
     params:
-        code=lambda wildcards: code_of("generate-replies", tutor_used(wildcards)),
+        code=plan.code_of("generate_replies"),
         python='"$DRIVER"',
-        weights="",

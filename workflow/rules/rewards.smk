@@ -4,167 +4,126 @@
 rule train_reward_model:
     """Safetensors, tokenizer, training.json. A killed training goes on from its checkpoint in the journal."""
     input:
-        pairs=lambda wildcards: expand(
-            "results/preferences/{source}/pairs.jsonl",
-            source=checks.sources_of(checked.models[wildcards.model]),
-        ),
-        base=lambda wildcards: f"results/weights/{base_of(wildcards.model)}/manifest.json",
-        prompts=reward_prompt,
+        unpack(plan.inputs_of("train_reward_model")),
     output:
-        manifest="results/rewards/models/{model}/manifest.json",
-        training="results/rewards/models/{model}/training.json",
+        manifest=paths.TRAINED_WEIGHTS,
+        training=paths.TRAINING,
     log:
-        "results/logs/train_reward_model/{model}.log",
+        paths.log_of("train_reward_model", "reward_model"),
     benchmark:
-        "results/benchmarks/train_reward_model/{model}.tsv"
+        paths.timing_of("train_reward_model", "reward_model")
     wildcard_constraints:
-        model=one_of(TRAINED),
+        reward_model=one_of(plan.trained_reward_models),
     container:
         config["containers"]["serve"]
-    threads: lambda wildcards: needs_of(wildcards).cpus
+    threads: threads_of
     resources:
         **MODEL_JOB,
     params:
-        code=code_of("train-reward-model"),
-        settings=training_json,
-        base=subpath(input.base, parent=True),
-        folder=subpath(output.manifest, parent=True),
-        journal="results/journal/training/{model}",
+        code=plan.code_of("train_reward_model"),
+        job=plan.job_of("train_reward_model"),
+        journal=paths.TRAINING_JOURNAL,
     shell:
-        '"$SERVE" -m maieutic train-reward-model --model {wildcards.model} --settings {params.settings:q}'
-        " --base {params.base} --preferences results/preferences --journal {params.journal} --out {params.folder}"
+        '"$SERVE" -m maieutic train-reward-model --job {params.job:q} --base {input.base} --pairs {input.pairs}'
+        " --journal {params.journal} --out {output.manifest}"
         " --gpus {resources.server_gpus} --threads {threads} --log {log}"
 
 
 rule write_model_card:
     """README.md beside the weights."""
     input:
-        training="results/rewards/models/{model}/training.json",
-        pairs=f"results/preferences/{TEST_SOURCE}/pairs.jsonl",
-        rewards="results/rewards/pairs/{model}.jsonl",
-        counts=lambda wildcards: expand(
-            "results/preferences/{source}/counts.json",
-            source=checks.sources_of(checked.models[wildcards.model]),
-        ),
+        unpack(plan.inputs_of("write_model_card")),
     output:
-        "results/rewards/models/{model}/README.md",
+        paths.MODEL_CARD,
     log:
-        "results/logs/write_model_card/{model}.log",
+        paths.log_of("write_model_card", "reward_model"),
     wildcard_constraints:
-        model=one_of(TRAINED),
+        reward_model=one_of(plan.trained_reward_models),
     localrule: True
     container:
         config["containers"]["driver"]
     params:
-        code=code_of("write-model-card", files="rewards/card.*"),
-        resamples=checked.report.resamples,
-        seed=checked.run.seed,
+        code=plan.code_of("write_model_card"),
+        job=plan.job_of("write_model_card"),
     shell:
-        '"$DRIVER" -m maieutic write-model-card --model {wildcards.model} --training {input.training}'
-        " --pairs {input.pairs} --rewards {input.rewards} --counts {input.counts}"
-        " --resamples {params.resamples} --seed {params.seed} --out {output} --log {log}"
+        '"$DRIVER" -m maieutic write-model-card --job {params.job:q} --training {input.training}'
+        " --pairs {input.pairs} --rewards {input.rewards} --counts {input.counts} --out {output} --log {log}"
 
 
 rule score_pairs:
     """Both replies of every Bridge pair, and the labelled replies: what a reward model is worth."""
     input:
-        manifest=reward_weights,
-        pairs=f"results/preferences/{TEST_SOURCE}/pairs.jsonl",
-        labels=labels_of(REWARD_RELEASE),
-        prompts=reward_prompt,
+        unpack(plan.inputs_of("score_pairs")),
     output:
-        pairs="results/rewards/pairs/{model}.jsonl",
-        labelled="results/rewards/labelled/{model}.jsonl",
+        pairs=paths.PAIR_REWARDS,
+        labelled=paths.LABELLED_REWARDS,
     log:
-        "results/logs/score_pairs/{model}.log",
+        paths.log_of("score_pairs", "reward_model"),
     benchmark:
-        "results/benchmarks/score_pairs/{model}.tsv"
-    wildcard_constraints:
-        model=one_of(REWARD_MODELS),
+        paths.timing_of("score_pairs", "reward_model")
     container:
         config["containers"]["serve"]
-    threads: lambda wildcards: needs_of(wildcards).cpus
+    threads: threads_of
     resources:
         **MODEL_JOB,
     params:
-        code=code_of("score-pairs"),
-        settings=scoring_json,
-        weights=subpath(input.manifest, parent=True),
-        labels=labels_folder,
-        journal="results/journal/rewards/{model}/pairs.jsonl",
+        code=plan.code_of("score_pairs"),
+        job=plan.job_of("score_pairs"),
+        journal=paths.PAIR_JOURNAL,
     shell:
-        '"$SERVE" -m maieutic score-pairs --model {wildcards.model} --settings {params.settings:q}'
-        " --weights {params.weights} --pairs {input.pairs} --labels {params.labels} --journal {params.journal}"
-        " --out {output.pairs} --labels-out {output.labelled}"
+        '"$SERVE" -m maieutic score-pairs --job {params.job:q} --weights {input.weights} --pairs {input.pairs}'
+        " --labels {input.labels} --journal {params.journal} --out {output.pairs} --labels-out {output.labelled}"
         " --gpus {resources.server_gpus} --threads {threads} --log {log}"
 
 
 rule score_rewards:
     """Every reply of a batch of tutors. The human replies are a tutor of the baselines' batch: scored once."""
     input:
-        manifest=reward_weights,
-        cases=reward_items,
-        replies=lambda wildcards: [
-            f"results/replies/{wildcards.benchmark}/{tutor}.jsonl"
-            for tutor in reward_batches(wildcards.benchmark)[wildcards.batch]
-        ],
-        prompts=reward_prompt,
+        unpack(plan.inputs_of("score_rewards")),
     output:
-        "results/rewards/replies/{model}/{benchmark}/{batch}.jsonl",
+        paths.REWARDS,
     log:
-        "results/logs/score_rewards/{model}/{benchmark}/{batch}.log",
+        paths.log_of("score_rewards", "reward_model", "benchmark", "batch"),
     benchmark:
-        "results/benchmarks/score_rewards/{model}/{benchmark}/{batch}.tsv"
-    wildcard_constraints:
-        model=one_of(REWARD_MODELS),
+        paths.timing_of("score_rewards", "reward_model", "benchmark", "batch")
     container:
         config["containers"]["serve"]
-    threads: lambda wildcards: needs_of(wildcards).cpus
+    threads: threads_of
     resources:
         **MODEL_JOB,
     params:
-        code=code_of("score-rewards"),
-        settings=scoring_json,
-        weights=subpath(input.manifest, parent=True),
-        tasks=reward_tasks,
-        journal="results/journal/rewards/{model}/{benchmark}/{batch}.jsonl",
+        code=plan.code_of("score_rewards"),
+        job=plan.job_of("score_rewards"),
+        item_folder=paths.ITEM_FOLDER,
+        journal=paths.REWARD_JOURNAL,
     shell:
-        '"$SERVE" -m maieutic score-rewards --model {wildcards.model} --settings {params.settings:q}'
-        " --weights {params.weights} --items results/items/{wildcards.benchmark} --tasks {params.tasks}"
+        '"$SERVE" -m maieutic score-rewards --job {params.job:q} --weights {input.weights} --items {params.item_folder}'
         " --replies {input.replies} --journal {params.journal} --out {output}"
         " --gpus {resources.server_gpus} --threads {threads} --log {log}"
 
 
 rule train_criteria:
-    """Binary classifiers, one a criterion: their say on held-out dialogues and on the Bridge pairs."""
+    """Binary classifiers, one a criterion: what they say of held-out dialogues and of the Bridge pairs."""
     input:
-        base=lambda wildcards: f"results/weights/{base_of(wildcards.model)}/manifest.json",
-        labels="results/datasets/mrbench.source",
-        pairs=f"results/preferences/{TEST_SOURCE}/pairs.jsonl",
+        unpack(plan.inputs_of("train_criteria")),
     output:
-        heldout="results/rewards/criteria/{model}/heldout.jsonl",
-        pairs="results/rewards/criteria/{model}/bridge.jsonl",
-        training="results/rewards/criteria/{model}/training.json",
+        heldout=paths.HELDOUT,
+        pairs=paths.CLASSIFIED_PAIRS,
+        training=paths.CLASSIFIER_TRAINING,
     log:
-        "results/logs/train_criteria/{model}.log",
+        paths.log_of("train_criteria", "classifier"),
     benchmark:
-        "results/benchmarks/train_criteria/{model}.tsv"
-    wildcard_constraints:
-        model=one_of(CLASSIFIERS),
+        paths.timing_of("train_criteria", "classifier")
     container:
         config["containers"]["serve"]
-    threads: lambda wildcards: needs_of(wildcards).cpus
+    threads: threads_of
     resources:
         **MODEL_JOB,
     params:
-        code=code_of("train-criteria"),
-        settings=training_json,
-        form=checked.datasets["mrbench"].format if "mrbench" in checked.datasets else "json",
-        base=subpath(input.base, parent=True),
-        folder=subpath(output.heldout, parent=True),
-        journal="results/journal/training/{model}",
+        code=plan.code_of("train_criteria"),
+        job=plan.job_of("train_criteria"),
+        journal=paths.CLASSIFIER_JOURNAL,
     shell:
-        '"$SERVE" -m maieutic train-criteria --model {wildcards.model} --settings {params.settings:q}'
-        " --base {params.base} --labels {input.labels} --format {params.form} --pairs {input.pairs}"
-        " --journal {params.journal} --out {params.folder}"
+        '"$SERVE" -m maieutic train-criteria --job {params.job:q} --base {input.base} --labels {input.labels}'
+        " --pairs {input.pairs} --journal {params.journal} --out {output.heldout}"
         " --gpus {resources.server_gpus} --threads {threads} --log {log}"

@@ -13,6 +13,7 @@ import urllib3
 
 from maieutic.datasets.sources import Copy, Dataset, Edition, Hub, check_source
 from maieutic.errors import UserError
+from maieutic.jobs import Job
 
 log = logging.getLogger(__name__)
 BLOCK = 1 << 16
@@ -22,20 +23,24 @@ READ_SECONDS = 60.0
 REPORT_BYTES = 32 << 20
 
 
-def fetch_dataset(
-    name: str,
-    dataset: Dataset,
-    edition: Edition,
-    data_dir: Path | None,
-    demo_dir: Path,
-    out: Path,
-    read_seconds: float = READ_SECONDS,
-) -> None:
+class FetchDataset(Job):
+    """One edition of one dataset of the registry. data_dir: a folder with the published files, None: download them."""
+
+    name: str
+    dataset: Dataset
+    edition: Edition
+    data_dir: Path | None = None
+
+
+def fetch_dataset(*, job: FetchDataset, demo_dir: Path, out: Path, read_seconds: float = READ_SECONDS) -> None:
     """Write the verified bytes of one dataset to `out`.
 
     `out` appears only after checksum, count and fields were found right. An interrupted download leaves a hidden
     `.part` file that the next try continues.
+
+    demo_dir: the folder of the demo's files; read_seconds: how long a download may stand still.
     """
+    name, dataset, edition, data_dir = job.name, job.dataset, job.edition, job.data_dir
     copy = dataset.copy_of(name, edition)
     out.parent.mkdir(parents=True, exist_ok=True)
     pin = copy.sha256 or str(copy.hub.revision if copy.hub else None)

@@ -19,6 +19,7 @@ import requests
 from maieutic.datasets.sources import Copy, Dataset, Edition, Pictures, Source, read_source
 from maieutic.errors import UserError
 from maieutic.files import sha256_of, whole_file
+from maieutic.jobs import Job
 from maieutic.journal import Journal, Line
 from maieutic.progress import Progress
 from maieutic.records import Picture, read_records, write_records
@@ -68,16 +69,27 @@ class Fetched(Line):
         )
 
 
-def fetch_pictures(
-    name: str, dataset: Dataset, edition: Edition, source: Path, folder: Path | None, store: Path, out: Path
-) -> None:
+class FetchPictures(Job):
+    """The pictures of one edition of a dataset. data_dir: a folder with the published files, None: download them."""
+
+    name: str
+    dataset: Dataset
+    edition: Edition
+    data_dir: Path | None = None
+
+
+def fetch_pictures(*, job: FetchPictures, source: Path, demo_dir: Path, store: Path, out: Path) -> None:
     """Write the list of a dataset's pictures, whose files are in `store`.
 
-    folder: where paths begin, beside the source file. A picture that is gone for good is listed with the reason; any
-    other failure ends the job, and the next one goes on. Raises UserError where pictures come from addresses and the
-    list is not the pinned one.
+    A picture that is gone for good is listed with the reason; any other failure ends the job, and the next one goes on.
+    Raises UserError where pictures come from addresses and the list is not the pinned one.
+
+    source: the dataset's records; demo_dir: the folder of the demo's files. Paths begin beside the published file.
     """
+    name, dataset, edition = job.name, job.dataset, job.edition
     copy, pictures = dataset.copy_of(name, edition), dataset.pictures
+    root = demo_dir if edition == "demo" else job.data_dir
+    folder = (root / copy.path).parent if root else None
     assert pictures is not None, "only a dataset with pictures has such a job"
     store.mkdir(parents=True, exist_ok=True)
     places = list(places_of(source, pictures, dataset.form_of(edition)))

@@ -14,6 +14,7 @@ from pathlib import Path
 from maieutic.datasets.kmp import PRINCIPLES
 from maieutic.errors import UserError
 from maieutic.graders.judges import grades_of_reply
+from maieutic.jobs import Sampled
 from maieutic.judges.agreement import Pairing, measure
 from maieutic.judges.ppi import COMPARISONS, VERDICTS, annotator_scores, majority, read_people
 from maieutic.judges.rubrics import read_rubric
@@ -140,9 +141,19 @@ def pooled_kappa(by: str, judge: Verdicts, people: Verdicts, sampling: Sampling)
     return scored(ALL, KAPPA, measure(KAPPA, pairings, len(VERDICTS), False, sampling), by)
 
 
-def align_judge(judge: str, judgements: Sequence[Path], people: Path, out: Path, resamples: int, seed: int) -> None:
-    """Write a judge's alignment with people. Raises UserError for labels of replies that it has not compared."""
-    said = judged_verdicts(judge, (one for path in judgements for one in read_records(path, Judgement)))
+class AlignJudge(Sampled):
+    """A judge that has compared this run's replies with a reference."""
+
+    judge: str
+
+
+def align_judge(*, job: AlignJudge, verdicts: list[Path], people: Path, out: Path) -> None:
+    """Write a judge's alignment with people. Raises UserError for labels of replies that it has not compared.
+
+    people: the CSV of their labels (`run.human_labels`).
+    """
+    judge = job.judge
+    said = judged_verdicts(judge, (one for path in verdicts for one in read_records(path, Judgement)))
     compared = {task for task, _, _ in said}
     labels = [one for one in read_people(people) if one.label in VERDICTS and one.task in compared]
     for label in labels:
@@ -152,7 +163,7 @@ def align_judge(judge: str, judgements: Sequence[Path], people: Path, out: Path,
                 f"this run has no compared reply of {label.model} to {label.task}/{label.id}",
                 "item and tutor are named as in results/replies",
             )
-    scores = aligned(judge, said, people_verdicts(labels), Sampling(resamples, seed)) if labels else []
+    scores = aligned(judge, said, people_verdicts(labels), Sampling(job.resamples, job.seed)) if labels else []
     agreed = annotator_scores(judge, [one for one in labels if not one.resolves])
     scores += [one.model_copy(update={"task": TASK, "by": judge}) for one in agreed]
     write_scores(scores, out)

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.backends import hosted_backend, vllm_backend
+from maieutic.backends import JobFiles, backend_of
 from maieutic.errors import UserError
-from maieutic.generate import Job, watched
+from maieutic.generate import Asking, watched
 from maieutic.journal import Entry, Journal
 from maieutic.judges.answers import read_answer
 from maieutic.judges.cases import Case, Question, form_of, in_own_terms, merged, messages_of, questions_of
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
-from maieutic.models import HostedModel, JudgeModel, ServedModel, VllmModel
+from maieutic.models import HostedModel, JudgeModel, VllmModel
 from maieutic.pictures import with_pictures
 from maieutic.progress import Progress
 from maieutic.prompts import Messages
@@ -122,7 +122,9 @@ def verdicts_of(loaded: LoadedRubric, question: Question, entry: Entry) -> list[
     ]
 
 
-async def judge_case(loaded: LoadedRubric, case: Case, question: Question, job: Job, panel: Panel) -> list[Judgement]:
+async def judge_case(
+    loaded: LoadedRubric, case: Case, question: Question, job: Asking, panel: Panel
+) -> list[Judgement]:
     """One question, and again for the criteria that its answer leaves out, as often as the rubric says."""
     said: list[Judgement] = []
     left = question
@@ -158,7 +160,7 @@ def judgement(loaded: LoadedRubric, case: Case, question: Question, entry: Entry
     )
 
 
-async def judge_all(work: Work, job: Job, panel: Panel) -> list[Judgement]:
+async def judge_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
     """Every question, then what follows from the verdicts, in the order of the work; ends the server."""
     try:
         said = await ask_all(work, job, panel)
@@ -182,7 +184,7 @@ def follow_ups(work: Work, said: Sequence[Judgement]) -> Work:
     return found
 
 
-async def ask_all(work: Work, job: Job, panel: Panel) -> list[Judgement]:
+async def ask_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
     """Every question at once, in the order of the work. Raises UserError when some stayed unanswered."""
     from maieutic.client import Unanswered
 
@@ -216,26 +218,12 @@ def unreadable(judgements: Sequence[Judgement]) -> Counter[str]:
     return Counter(one.why_none or "" for said in judgements for one in said.verdicts if one.value is None)
 
 
-def run_judge(
-    panel: Panel,
-    work: Work,
-    weights: Path | None,
-    journal_path: Path,
-    server_log: Path,
-    out: Path,
-    pictures: Path | None = None,
-) -> None:
-    """Write a Judgement for each question. weights: of a judge that we serve; pictures: the store of the items'."""
-    with Journal(journal_path, Entry) as journal:
-        if isinstance(panel.model, HostedModel):
-            backend, identity = hosted_backend(panel.name, panel.model)
-        else:
-            if weights is None:
-                raise UserError(panel.name, "a judge that we serve needs --weights", "name its folder")
-            backend, identity = vllm_backend(panel.name, panel.model, weights, server_log)
-        served: ServedModel = panel.model
-        job = Job(panel.name, served, identity, journal, backend, pictures)
-        judgements = asyncio.run(judge_all(work, job, panel))
+def run_judge(panel: Panel, work: Work, files: JobFiles, out: Path) -> None:
+    """Write a Judgement for each question."""
+    with Journal(files.journal, Entry) as journal:
+        backend, identity = backend_of(panel.name, panel.model, files)
+        asking = Asking(panel.name, panel.model, identity, journal, backend, files.pictures)
+        judgements = asyncio.run(judge_all(work, asking, panel))
     for why, number in unreadable(judgements).most_common(5):
         log.warning("%s: %d verdict(s) without a value: %s", panel.name, number, why)
     write_records(out, judgements)

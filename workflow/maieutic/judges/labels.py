@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from maieutic.conversations import parse_turns
 from maieutic.datasets import kmp, mr_gsm8k, mrbench
 from maieutic.datasets.sampling import ranked
-from maieutic.datasets.sources import Source
+from maieutic.datasets.sources import Source, read_source
 from maieutic.errors import UserError
 from maieutic.files import write_json
+from maieutic.jobs import Job
 from maieutic.records import Item, Label, LabelledSet, Reply, read_records, write_records
 
 log = logging.getLogger(__name__)
@@ -78,7 +79,20 @@ class Labels(NamedTuple):
     labels: list[Label]
 
 
-def make_labels(source: str, records: Sequence[list[Source]], out: Path) -> None:
+class MakeLabels(Job):
+    """A labelled release, and the forms of its source files."""
+
+    release: str
+    forms: list[str]
+
+
+def make_labels(*, job: MakeLabels, sources: list[Path], out: Path) -> None:
+    """Write items, replies, labels and statistics of a labelled release. out: the file of its items."""
+    records = [read_source(path, form) for path, form in zip(sources, job.forms, strict=True)]
+    write_labels(job.release, records, out.parent)
+
+
+def write_labels(source: str, records: Sequence[list[Source]], out: Path) -> None:
     """Write items.jsonl, replies.jsonl, labels.jsonl and statistics.json into the folder `out`.
 
     records: of each of the release's datasets.

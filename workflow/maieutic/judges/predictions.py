@@ -208,18 +208,19 @@ def coverage_of(keys: Iterable[Any], said: Mapping[Any, str | None]) -> Coverage
 
 
 def score_predictions(
-    folder: Path, path: Path, out: Path, resamples: int, seed: int, missing: Missing = "wrong"
+    labels: Path, predictions: Path, out: Path, resamples: int = 2000, seed: int = 1, missing: Missing = "wrong"
 ) -> None:
     """Write value, interval and n of each track and measure as JSON, with what is missing and the rule for it.
 
+    labels: the folder of a labelled release (results/labels/RELEASE); predictions: a file of your own.
     missing: what a reply without a prediction or with an unparsed one is: `wrong`, as in the shared task, left out
     (`exclude`), or an error (`refuse`). A track that no line names is left out, which is printed.
     """
-    labels = read_labels(folder)
-    predicted = read_predictions(path, labels)
+    release, path = read_labels(labels), predictions
+    predicted = read_predictions(path, release)
     found: dict[str, dict[str, Any]] = {}
     for criterion in (name for name in predicted.tracks if name != IDENTIFICATION):
-        labelled = [label for label in labels.labels if label.criterion == criterion]
+        labelled = [label for label in release.labels if label.criterion == criterion]
         keys = [(label.id, label.model, criterion) for label in labelled]
         covered = coverage_of(keys, predicted.said)
         check_missing(path, criterion, covered, missing)
@@ -232,12 +233,12 @@ def score_predictions(
         }
         found[criterion]["missing"] = {"rule": missing, **covered._asdict()}
     if IDENTIFICATION in predicted.tracks:
-        found[IDENTIFICATION] = identification(path, labels, predicted, missing)
+        found[IDENTIFICATION] = identification(path, release, predicted, missing)
     if not found:
         raise UserError(str(path), "no prediction is in it", FORM)
     write_json(out, found)
     say(found)
-    if left_out := [name for name in tracks_of(labels) if name not in found]:
+    if left_out := [name for name in tracks_of(release) if name not in found]:
         print(f"not in {path}, so without a score: {', '.join(left_out)}")
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maieutic.errors import UserError
+from maieutic.jobs import Sampled
 from maieutic.judges.agreement import Pairing, measure, usual_fleiss
 from maieutic.judges.ppi import PASSED, RATED, read_people
 from maieutic.judges.trust import plain, score
@@ -52,24 +53,26 @@ class Rating(NamedTuple):
         return None if 2 * passes == len(self.people) else 2 * passes > len(self.people)
 
 
-def judge_ratings(
-    judge: str,
-    judgements: Sequence[Path],
-    people: Path,
-    items: Mapping[tuple[str, str], Item],
-    out: Path,
-    resamples: int,
-    seed: int,
-) -> None:
+class RateJudge(Sampled):
+    """A judge of the replies to some tasks whose items have criteria of their own."""
+
+    judge: str
+    tasks: list[str]
+
+
+def rate_judge(*, job: RateJudge, verdicts: list[Path], people: Path, items: Path, out: Path) -> None:
     """Write a judge's agreement with people, theirs with each other, and F1 against the majority, by severity.
 
     Raises UserError naming the first rating of a reply or criterion that this run has not judged.
+
+    people: the CSV of their ratings (`run.human_labels`); items: the folder of the benchmark's items.
     """
+    cases = {(task, item.id): item for task in job.tasks for item in read_records(items / f"{task}.jsonl", Item)}
     labels = [one for one in read_people(people) if RATED.fullmatch(one.criterion)]
-    said = verdicts_of(one for path in judgements for one in read_records(path, Judgement))
+    said = verdicts_of(one for path in verdicts for one in read_records(path, Judgement))
     check_known(people, labels, said)
-    ratings = ratings_of(labels, said, items)
-    write_scores(rating_scores(judge, ratings, Sampling(resamples, seed)) if ratings else [], out)
+    ratings = ratings_of(labels, said, cases)
+    write_scores(rating_scores(job.judge, ratings, Sampling(job.resamples, job.seed)) if ratings else [], out)
 
 
 def verdicts_of(judgements: Iterable[Judgement]) -> dict[Key, bool | None]:

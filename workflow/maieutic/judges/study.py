@@ -23,6 +23,7 @@ from maieutic.files import safe_cell, whole_file, write_json
 from maieutic.judges.ppi import COLUMNS, COMPARISONS
 from maieutic.judges.rubrics import Criterion, read_rubric
 from maieutic.judges.work import criteria_of
+from maieutic.paths import ITEMS, REPLIES, ROOT
 from maieutic.records import Item, Reply, read_records
 
 log = logging.getLogger(__name__)
@@ -50,14 +51,15 @@ class Instance(NamedTuple):
 
 
 def draw_study(
-    results: Path,
-    benchmark: str,
-    task: str,
-    tutors: Sequence[str],
-    n: int,
-    annotators: Sequence[str],
-    seed: int,
+    *,
+    tutors: list[str],
+    annotators: list[str],
     out: Path,
+    results: Path = Path(ROOT),
+    benchmark: str = "kmpbench",
+    task: str = "dialogue",
+    n: int = 300,
+    seed: int = 1,
 ) -> None:
     """Write a blind sample of n replies, spread evenly over the tutors, one sheet an annotator.
 
@@ -76,7 +78,7 @@ def draw_study(
         raise UserError(
             "--annotators", f"{len(annotators)} names", "one, or an even number of different ones: they work in pairs"
         )
-    items = {item.id: item for item in read_records(results / "items" / benchmark / f"{task}.jsonl", Item)}
+    items = {item.id: item for item in read_records(ITEMS.within(results, benchmark=benchmark, task=task), Item)}
     instances = drawn(items, replies_of(results, benchmark, task, tutors), n, seed)
     teams = [annotators[place : place + TWO] for place in range(0, len(annotators), TWO)]
     sheets: dict[str, list[Instance]] = defaultdict(list)
@@ -99,7 +101,7 @@ def replies_of(results: Path, benchmark: str, task: str, tutors: Sequence[str]) 
     """What each tutor said to a task, without what its server refused."""
     found = {}
     for tutor in tutors:
-        path = results / "replies" / benchmark / f"{tutor}.jsonl"
+        path = REPLIES.within(results, benchmark=benchmark, tutor=tutor)
         if not path.exists():
             raise UserError(str(path), f"{tutor} has no replies to {benchmark}", "run it first, or mend --tutors")
         found[tutor] = [one for one in read_records(path, Reply) if one.task == task and not one.error]
@@ -161,7 +163,7 @@ def sheet_path(study: Path, annotator: str) -> Path:
 Answers = dict[tuple[str, str], dict[str, int]]  # by instance and criterion: what each annotator answered
 
 
-def read_study(study: Path, resolver: str | None, out: Path) -> None:
+def read_study(*, study: Path, out: Path, resolver: str | None = None) -> None:
     """Write the labels of filled-in sheets as the CSV that `run.human_labels` takes.
 
     Rows on which two annotators differ go to the resolver's sheet, and its answers decide the next time. Raises

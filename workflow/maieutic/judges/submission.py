@@ -14,6 +14,7 @@ from pathlib import Path
 from maieutic.datasets.mrbench import SHARED_TASK, responses_of
 from maieutic.datasets.sources import read_source
 from maieutic.files import whole_file, write_json
+from maieutic.jobs import Job
 from maieutic.judges.trust import said_by
 from maieutic.records import Judgement, read_records
 
@@ -21,12 +22,19 @@ log = logging.getLogger(__name__)
 NAME = "predictions.json"
 
 
-def write_submission(release: str, source: Path, judgements: Path, out: Path, packed: Path) -> None:
+class WriteSubmission(Job):
+    """A release without labels that a judge predicts."""
+
+    release: str
+
+
+def write_submission(*, job: WriteSubmission, source: Path, verdicts: Path, out: Path, packed: Path) -> None:
     """Write the judge's labels of every reply of a release as JSON, and the same file in a zip.
 
     A verdict that could not be read is left out and counted: nothing stands for it.
     """
-    said = said_by(one for one in read_records(judgements, Judgement) if one.task == release)
+    release = job.release
+    said = said_by(one for one in read_records(verdicts, Judgement) if one.task == release)
     records = read_source(source, "json")
     missing = 0
     predicted = []

@@ -15,6 +15,7 @@ from typing import Any
 
 from maieutic.cards import Card
 from maieutic.files import write_json
+from maieutic.jobs import Job
 from maieutic.judges.cases import Case
 from maieutic.judges.judging import Work
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
@@ -77,11 +78,25 @@ def vote(levels: Sequence[str]) -> str | None:
     return ranked[0][0].casefold()
 
 
-def vote_tags(items: Sequence[Item], said: Mapping[str, Sequence[Judgement]], out: Path) -> None:
+class VoteTags(Job):
+    """The tasks that are tagged, and the taggers in the order of their files."""
+
+    tasks: list[str]
+    taggers: list[str]
+
+
+def vote_tags(*, job: VoteTags, items: Path, tags: list[Path], out: Path) -> None:
     """Write each item's Bloom level by vote, how many have one, and how far taggers agree with each other and the data.
 
-    said: what each tagger said.
+    items: the folder of the benchmark's items; tags: what each tagger said.
     """
+    said = {name: read_records(path, Judgement) for name, path in zip(job.taggers, tags, strict=True)}
+    cases = [item for task in job.tasks for item in read_records(items / f"{task}.jsonl", Item)]
+    write_json(out, voted_tags(cases, said))
+
+
+def voted_tags(items: Sequence[Item], said: Mapping[str, Sequence[Judgement]]) -> dict[str, Any]:
+    """Levels, coverage and agreement. said: what each tagger said."""
     tags = {name: tags_by(of) for name, of in said.items()}
     levels = {
         (item.task, item.id): [of[item.task, item.id][BLOOM] for of in tags.values() if BLOOM in of[item.task, item.id]]
@@ -90,19 +105,16 @@ def vote_tags(items: Sequence[Item], said: Mapping[str, Sequence[Judgement]], ou
     votes = {item: vote(named) for item, named in levels.items()}
     agreed = [one for one in votes.values() if one is not None]
     voters = sum(any(BLOOM in one for one in of.values()) for of in tags.values())
-    write_json(
-        out,
-        {
-            "bloom": {f"{task}/{item}": level for (task, item), level in votes.items()},
-            "taggers": list(said),
-            "items": len(items),
-            "covered": len(agreed) / len(items) if items and voters >= NEEDED else None,
-            "levels": dict(Counter(agreed)),
-            "filled": sum(votes[item.task, item.id] is not None and BLOOM not in item.tags for item in items),
-            "pairs": [pair_agreement(one, other, tags) for one, other in combinations(tags, 2)],
-            "with_release": [row for name, of in tags.items() for row in agreement_with_release(name, of, items)],
-        },
-    )
+    return {
+        "bloom": {f"{task}/{item}": level for (task, item), level in votes.items()},
+        "taggers": list(said),
+        "items": len(items),
+        "covered": len(agreed) / len(items) if items and voters >= NEEDED else None,
+        "levels": dict(Counter(agreed)),
+        "filled": sum(votes[item.task, item.id] is not None and BLOOM not in item.tags for item in items),
+        "pairs": [pair_agreement(one, other, tags) for one, other in combinations(tags, 2)],
+        "with_release": [row for name, of in tags.items() for row in agreement_with_release(name, of, items)],
+    }
 
 
 def pair_agreement(one: str, other: str, tags: Mapping[str, Tags]) -> dict[str, Any]:

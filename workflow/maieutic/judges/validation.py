@@ -12,7 +12,7 @@ import numpy as np
 from maieutic.datasets.mrbench import DESIRED
 from maieutic.errors import UserError
 from maieutic.files import write_json
-from maieutic.jobs import Job
+from maieutic.jobs import Job, Sampled
 from maieutic.judges.agreement import Pairing
 from maieutic.judges.floors import floor_verdicts
 from maieutic.judges.labels import LABEL_SOURCES, Labels, read_labels
@@ -47,9 +47,19 @@ def on_release(scores: list[Score], release: str) -> list[Score]:
     return [one.model_copy(update={"release": release}) for one in scores]
 
 
-def score_people(source: str, folder: Path, out: Path, resamples: int, seed: int) -> None:
-    """Write the DAMR of every labelled tutor by the labels of people (MRBench, Tables 3, 8 and 9)."""
-    write_scores(on_release(match_rates(PEOPLE, read_labels(folder), None, Sampling(resamples, seed)), source), out)
+class ScoreLabels(Sampled):
+    """A labelled release."""
+
+    release: str
+
+
+def score_labels(*, job: ScoreLabels, labels: list[Path], out: Path) -> None:
+    """Write the DAMR of every labelled tutor by the labels of people (MRBench, Tables 3, 8 and 9).
+
+    labels: the files of the release, in its folder.
+    """
+    scores = match_rates(PEOPLE, read_labels(labels[0].parent), None, Sampling(job.resamples, job.seed))
+    write_scores(on_release(scores, job.release), out)
 
 
 def label_scores(judge: str, source: str, labels: Labels, said: Said, sampling: Sampling) -> list[Score]:
@@ -80,29 +90,32 @@ def floor_agreement(grader: str, labels: Labels, said: Said, sampling: Sampling)
     return found
 
 
+class ValidateJudge(Sampled):
+    """A judge that was asked about labelled replies and pairs."""
+
+    judge: str
+
+
 def validate_judge(
-    judge: str,
-    judgements: Path,
-    folders: Sequence[Path],
-    pairs: Path | None,
-    out: Path,
-    pairs_out: Path,
-    resamples: int,
-    seed: int,
+    *, job: ValidateJudge, verdicts: Path, labels: list[Path], pairs: list[Path], out: Path, pairs_out: Path
 ) -> None:
-    """Write what a judge is worth on every labelled release, and on the pairs under each of its rubrics."""
-    said = read_records(judgements, Judgement)
-    sampling = Sampling(resamples, seed)
+    """Write what a judge is worth on every labelled release, and on the pairs under each of its rubrics.
+
+    labels: files of labelled releases, each in the folder of its release; pairs: the test pairs, or none; pairs_out:
+    the scores on them.
+    """
+    judge, said = job.judge, read_records(verdicts, Judgement)
+    sampling = Sampling(job.resamples, job.seed)
     scores: list[Score] = []
-    for folder in folders:
+    for folder in dict.fromkeys(path.parent for path in labels):
         mine = [one for one in said if one.task == folder.name]
         if mine:
             scores += label_scores(judge, folder.name, read_labels(folder), said_by(mine), sampling)
     on_pairs = [one for one in said if one.task == PAIRS_TASK]
     rubrics = list(dict.fromkeys(one.rubric for one in on_pairs))
     found: list[Score] = []
-    if pairs is not None:
-        read = read_records(pairs, Pair)
+    for path in pairs:
+        read = read_records(path, Pair)
         for number, rubric in enumerate(rubrics):
             found += pair_scores(judge, read, on_pairs, rubric, sampling, headline=number == 0)
     write_scores([*scores, *cost_scores(judge, said)], out)
@@ -123,39 +136,47 @@ def cost_scores(judge: str, judgements: Sequence[Judgement]) -> list[Score]:
     return [*found, plain(judge, "unreadable", unread / len(verdicts) if verdicts else None, len(verdicts), 0)]
 
 
-def validate_reward_on_labels(
-    reward: str, folder: Path, rewards: Path, seen: bool, out: Path, resamples: int, seed: int
-) -> None:
+class ValidateRewardOnLabels(Sampled):
+    """A reward model that labelled replies were scored with. seen: whether it has learnt from these labels."""
+
+    reward_model: str
+    release: str
+    seen: bool
+
+
+def validate_reward_on_labels(*, job: ValidateRewardOnLabels, labels: list[Path], rewards: Path, out: Path) -> None:
     """Write what a reward model's scalars have to do with people's labels.
 
-    desired_correlation: Spearman with the number of desired labels; auc/CRITERION: how well the scalar tells replies
-    with the desired label from the others; seen_in_training: whether it has learnt from these labels.
+    desired_correlation: Spearman with the number of desired labels; auc: how well the scalar tells replies with the
+    desired label of a criterion from the others; seen_in_training: whether it has learnt from these labels.
+
+    labels: the files of the release, in its folder.
     """
-    labels = read_labels(folder)
+    reward, given = job.reward_model, read_labels(labels[0].parent)
     scores = {(one.id, one.model): one.score for one in read_records(rewards, Reward)}
-    sampling = Sampling(resamples, seed)
+    sampling = Sampling(job.resamples, job.seed)
     desired: dict[tuple[str, str], list[bool]] = {}
     problems: dict[tuple[str, str], str] = {}
-    for label in labels.labels:
+    for label in given.labels:
         key = label.id, label.model
         desired.setdefault(key, []).append(label.label == DESIRED[label.criterion])
         problems[key] = label.problem
     read = [key for key in desired if scores.get(key) is not None]
     values = [float(scores[key] or 0.0) for key in read]
-    lengths = lengths_of(labels)
+    lengths = lengths_of(given)
     counts = [sum(desired[key]) for key in read]
     found = [
         correlation_score(reward, values, counts, [problems[key] for key in read], sampling),
         plain(reward, "length_correlation", rank_correlation(values, [lengths[key] for key in read]), len(read), 0),
         plain(reward, "unreadable", 1 - len(read) / len(desired), len(desired), 0),
-        plain(reward, "seen_in_training", float(seen), len(desired), 0),
+        plain(reward, "seen_in_training", float(job.seen), len(desired), 0),
     ]
     from sklearn.metrics import roc_auc_score  # a second to import, which those who only name a job need not pay
 
     for criterion in DESIRED:
         marks = [
             (scores.get((one.id, one.model)), one.label == DESIRED[criterion])
-            for one in labels.labels
+            for one in given.labels
             if one.criterion == criterion
         ]
         known = [(value, mark) for value, mark in marks if value is not None]
@@ -163,7 +184,7 @@ def validate_reward_on_labels(
         auc = float(roc_auc_score([mark for _, mark in known], [value for value, _ in known])) if both else None
         if marks:
             found.append(plain(reward, "auc", auc, len(known), len(marks) - len(known), criterion=criterion))
-    write_scores(on_release(found, folder.name), out)
+    write_scores(on_release(found, job.release), out)
 
 
 def correlation_score(
@@ -190,12 +211,20 @@ def correlation_score(
     return score(model, "desired_correlation", found)
 
 
-def validate_criteria_on_labels(
-    classifier: str, folder: Path, heldout: Path, out: Path, resamples: int, seed: int
-) -> None:
-    """Write how far classifiers agree with people on the replies that were held out, binary labels on both sides."""
-    labels, sampling = read_labels(folder), Sampling(resamples, seed)
-    lengths = {f"{item}-{tutor}": length for (item, tutor), length in lengths_of(labels).items()}
+class ValidateCriteriaOnLabels(Sampled):
+    """Criteria classifiers that have labelled held-out replies of a release."""
+
+    classifier: str
+    release: str
+
+
+def validate_criteria_on_labels(*, job: ValidateCriteriaOnLabels, labels: list[Path], heldout: Path, out: Path) -> None:
+    """Write how far classifiers agree with people on the replies that were held out, binary labels on both sides.
+
+    labels: the files of the release, in its folder.
+    """
+    classifier, given, sampling = job.classifier, read_labels(labels[0].parent), Sampling(job.resamples, job.seed)
+    lengths = {f"{item}-{tutor}": length for (item, tutor), length in lengths_of(given).items()}
     held = read_records(heldout, Labelling)
 
     def compared(said: Mapping[tuple[str, str], int | None]) -> dict[str, list[Pairing]]:
@@ -207,21 +236,28 @@ def validate_criteria_on_labels(
 
     own = {(one.id, one.criterion): None if one.probability is None else int(one.probability <= 0.5) for one in held}
     scores = agreement_scores(classifier, compared(own), sampling, binary=True)
-    for floor, verdicts in floor_verdicts(labels, seed).items():
+    for floor, verdicts in floor_verdicts(given, job.seed).items():
         said = {
             (f"{item}-{tutor}", criterion): None if label is None else 1 - binary(criterion, label)
             for (item, tutor, criterion), label in verdicts.items()
         }
         scores += agreement_scores(floor, compared(said), sampling, binary=True, by=classifier)
-    write_scores(on_release(scores, folder.name), out)
+    write_scores(on_release(scores, job.release), out)
 
 
-def correct_by_people(
-    judge: str, judgements: Sequence[Path], people: Path, out: Path, resamples: int, seed: int
-) -> None:
-    """Write a judge's rates corrected by the labels that people gave to this run's replies. Refuses unknown replies."""
+class CorrectByPeople(Sampled):
+    """A judge of this run's replies."""
+
+    judge: str
+
+
+def correct_by_people(*, job: CorrectByPeople, verdicts: list[Path], people: Path, out: Path) -> None:
+    """Write a judge's rates corrected by the labels that people gave to this run's replies. Refuses unknown replies.
+
+    people: the CSV of their labels (`run.human_labels`).
+    """
     labels = read_people(people)
-    read = [one for path in judgements for one in read_records(path, Judgement)]
+    read = [one for path in verdicts for one in read_records(path, Judgement)]
     known = {(one.task, one.id, one.model) for one in read}
     judged = {task for task, _, _ in known}
     for number, label in enumerate(labels, 2):  # comparisons too: of which replies they are is checked here
@@ -238,7 +274,7 @@ def correct_by_people(
         if one.criterion in DESIRED and one.task in judged
     ]
     said = said_by(one.model_copy(update={"id": f"{one.task}/{one.id}"}) for one in read)
-    write_scores(people_scores(judge, apart, said, Sampling(resamples, seed)), out)
+    write_scores(people_scores(job.judge, apart, said, Sampling(job.resamples, job.seed)), out)
 
 
 class CheckJudges(Job):
@@ -248,19 +284,19 @@ class CheckJudges(Job):
     limits: dict[str, float]
 
 
-def check_judges(*, job: CheckJudges, judgements: list[Path], out: Path) -> None:
+def check_judges(*, job: CheckJudges, verdicts: list[Path], out: Path) -> None:
     """Write each judge's share of unreadable verdicts. Raises UserError naming the judges above the limit.
 
-    judgements: files of verdicts, one for each of the job's judges, which may be named several times.
+    verdicts: files, one for each of the job's judges, which may be named several times.
     """
     shares, limits = {}, job.limits
     files: dict[str, list[Path]] = defaultdict(list)
-    for judge, path in zip(job.judges, judgements, strict=True):
+    for judge, path in zip(job.judges, verdicts, strict=True):
         files[judge].append(path)
     for judge, paths in files.items():
-        verdicts = [one for path in paths for said in read_records(path, Judgement) for one in said.verdicts]
-        unread = sum(one.value is None for one in verdicts)
-        shares[judge] = {"verdicts": len(verdicts), "unreadable": unread, "share": unread / max(1, len(verdicts))}
+        given = [one for path in paths for said in read_records(path, Judgement) for one in said.verdicts]
+        unread = sum(one.value is None for one in given)
+        shares[judge] = {"verdicts": len(given), "unreadable": unread, "share": unread / max(1, len(given))}
     above = {judge: of for judge, of in shares.items() if of["share"] > limits[judge]}
     if above:
         told = ", ".join(

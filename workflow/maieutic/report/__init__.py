@@ -10,13 +10,14 @@ import yaml
 
 from maieutic.errors import UserError
 from maieutic.files import whole_file, write_json
-from maieutic.settings import check_config, tutors_of
+from maieutic.plan.checks import check_config
+from maieutic.plan.plan import Plan
 
 PARTIAL = "partial"
 
 
 def build_report(
-    config_path: Path, results: Path, out: Path, missing_ok: bool, provenance_path: Path | None = None
+    config: Path, results: Path, out: Path, missing_ok: bool = False, provenance: Path | None = None
 ) -> None:
     """Write the page, its tables and problems.json into the folder `out`.
 
@@ -37,15 +38,15 @@ def build_report(
         trust_table,
     )
 
-    config = check_config(yaml.safe_load(config_path.read_text(encoding="utf-8")))
-    provenance = read_provenance(provenance_path) if provenance_path else None
-    scores = complete_scores(config, results, provenance)
+    plan = Plan(check_config(yaml.safe_load(config.read_text(encoding="utf-8"))))
+    made_of = read_provenance(provenance) if provenance else None
+    scores = complete_scores(plan, results, made_of)
     there = {score.model for of in scores.values() for score in of}
-    if not missing_ok and (absent := [name for name in tutors_of(config) if name not in there]):
-        raise UserError(str(results / "scores"), f"no scores of {', '.join(absent)}", "run again, or give --missing-ok")
-    by_tag = breakdown_scores(config, results)
-    table = score_table(config, {name: [*of, *by_tag.get(name, [])] for name, of in scores.items()})
-    runtime = runtime_table(config, results)
+    if not missing_ok and (absent := [name for name in plan.tutors if name not in there]):
+        raise UserError(str(results), f"no scores of {', '.join(absent)}", "run again, or give --missing-ok")
+    by_tag = breakdown_scores(plan, results)
+    table = score_table(plan, {name: [*of, *by_tag.get(name, [])] for name, of in scores.items()})
+    runtime = runtime_table(plan, results)
     with whole_file(out / "scores.csv") as handle:
         table.to_csv(handle, index=False)
     with whole_file(out / "scores.parquet", "wb") as handle:
@@ -53,10 +54,10 @@ def build_report(
     with whole_file(out / "runtime.csv") as handle:
         runtime.to_csv(handle, index=False)
     with whole_file(out / "differences.csv") as handle:
-        difference_table(config, results).to_csv(handle, index=False)
+        difference_table(plan, results).to_csv(handle, index=False)
     with whole_file(out / "trust.csv") as handle:
-        trust_table(config, results).to_csv(handle, index=False)
-    made = render_page(Run(config, results, scores, provenance), runtime)
+        trust_table(plan, results).to_csv(handle, index=False)
+    made = render_page(Run(plan, results, scores, made_of), runtime)
     with whole_file(out / "index.html") as handle:
         handle.write(made.html)
     write_json(out / "problems.json", [problem._asdict() for problem in made.problems])

@@ -11,15 +11,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maieutic import paths
 from maieutic.datasets.pictures import on_white
 from maieutic.datasets.sampling import select
-from maieutic.graders import PARSERS
-from maieutic.judges.selection import judge_cards
 from maieutic.models import BaselineModel
 from maieutic.pictures import text_of
+from maieutic.plan.plan import Plan
 from maieutic.records import Grade, Item, Prompt, Reply, read_records
 from maieutic.report.tables import read_items
-from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
 
 THUMBNAIL = 480  # pixels of the longer side of a picture on the page
 LONGEST = 4000  # characters of a text that the page shows
@@ -56,7 +55,7 @@ def thumbnail(results: Path, file: str) -> str:
     """A picture of an item, small enough for the page, as a data URL; empty where its file is gone."""
     from PIL import Image, ImageOps
 
-    path = results / "pictures" / file
+    path = paths.PICTURE_STORE.within(results) / file
     if not path.is_file():
         return ""
     with Image.open(path) as picture:
@@ -83,26 +82,26 @@ class GradePass(NamedTuple):
     shown: dict[Place, list[Grade]]
 
 
-def chosen_items(config: Config, results: Path, benchmark: str) -> dict[str, list[Item]]:
+def chosen_items(plan: Plan, results: Path, benchmark: str) -> dict[str, list[Item]]:
     """The items of each task that the browser holds: a sample."""
-    names = [loaded.card.task for loaded in benchmarks_of(config)[benchmark]]
-    number, seed = config.report.browser_items, config.run.seed
+    names = [loaded.card.task for loaded in plan.benchmarks[benchmark]]
+    number, seed = plan.config.report.browser_items, plan.run.seed
     return {name: select(read_items(results, benchmark, name), number, seed) for name in names}
 
 
-def pass_grades(config: Config, results: Path, benchmark: str) -> GradePass:
+def pass_grades(plan: Plan, results: Path, benchmark: str) -> GradePass:
     """Read every grade of a benchmark's replies once, and keep what the page needs of them."""
-    cards = [loaded.card for loaded in benchmarks_of(config)[benchmark]]
+    cards = [loaded.card for loaded in plan.benchmarks[benchmark]]
     wanted = {
         (card.task, metric.grader or card.graders[0], "robust", metric.criterion)
         for card in cards
         for metric in [card.metrics[card.headline]]
     }
-    places = {(task, item.id) for task, items in chosen_items(config, results, benchmark).items() for item in items}
+    places = {(task, item.id) for task, items in chosen_items(plan, results, benchmark).items() for item in items}
     readings: Readings = defaultdict(lambda: (defaultdict(int), []))
     shown: dict[Place, list[Grade]] = defaultdict(list)
-    for model in tutors_of(config):
-        for grade in all_grades(config, results, benchmark, model):
+    for model in plan.tutors:
+        for grade in all_grades(plan, results, benchmark, model):
             if (grade.task, grade.kind, grade.scoring, grade.criterion) in wanted:
                 add_reading(readings[model, grade.task], grade)
             if (grade.task, grade.id) in places:
@@ -118,21 +117,21 @@ def add_reading(to: tuple[Outcomes, list[float]], grade: Grade) -> None:
         values.append(float(grade.value))
 
 
-def browse(config: Config, results: Path, grades: Callable[[str], GradePass]) -> dict[str, Any]:
+def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> dict[str, Any]:
     """By benchmark and task, a sample of the items with every tutor's reply; prompts once, by their hash.
 
     grades: of a benchmark.
     """
     prompts: dict[str, str] = {}
     tasks: dict[str, list[dict[str, Any]]] = {}
-    for benchmark, loadeds in benchmarks_of(config).items():
-        items = chosen_items(config, results, benchmark)
+    for benchmark, loadeds in plan.benchmarks.items():
+        items = chosen_items(plan, results, benchmark)
         cards = [loaded.card for loaded in loadeds]
         said: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-        for model in tutors_of(config):
-            mine = {card.task for card in cards if belongs(config, card, model)}
+        for model in plan.tutors:
+            mine = {card.task for card in cards if plan.belongs(card, model)}
             shown = {(item.task, item.id) for task in mine for item in items[task]}
-            add_replies(config, results, benchmark, model, shown, said, prompts, grades(benchmark).shown)
+            add_replies(plan, results, benchmark, model, shown, said, prompts, grades(benchmark).shown)
         for task, of in items.items():
             tasks[f"{benchmark}/{task}"] = [
                 {
@@ -147,24 +146,26 @@ def browse(config: Config, results: Path, grades: Callable[[str], GradePass]) ->
     return {"prompts": prompts, "tasks": tasks}
 
 
-def all_grades(config: Config, results: Path, benchmark: str, model: str) -> list[Grade]:
+def all_grades(plan: Plan, results: Path, benchmark: str, model: str) -> list[Grade]:
     """What was said of one tutor's replies: by each task's first judge, the first reward model, then the parsers."""
-    folder = results / "grades" / benchmark
-    others = [*config.run.reward_models[:1], PARSERS]
-    judged = judge_grades(config, results, benchmark, model)
-    return [*judged, *(grade for name in others for grade in grades_in(folder / name / f"{model}.jsonl"))]
+    files = [
+        paths.REWARD_GRADES.within(results, benchmark=benchmark, reward_model=name, tutor=model)
+        for name in plan.run.reward_models[:1]
+    ]
+    files.append(paths.PARSED.within(results, benchmark=benchmark, tutor=model))
+    return [*judge_grades(plan, results, benchmark, model), *(grade for path in files for grade in grades_in(path))]
 
 
-def judge_grades(config: Config, results: Path, benchmark: str, model: str) -> list[Grade]:
+def judge_grades(plan: Plan, results: Path, benchmark: str, model: str) -> list[Grade]:
     """What each task's first judge said of one tutor's replies; its verdicts are the same under both scorings."""
     leads = {
-        card.task: judges_of_card(config, card)[0]
-        for card in (judge_cards(config, benchmark) if judges_of_replies(config) else [])
+        card.task: plan.judges_of_card(card)[0]
+        for card in (plan.judge_cards(benchmark) if plan.judges_of_replies else [])
     }
     return [
         grade
         for judge in dict.fromkeys(leads.values())
-        for grade in grades_in(results / "grades" / benchmark / judge / f"{model}.jsonl")
+        for grade in grades_in(paths.JUDGE_GRADES.within(results, benchmark=benchmark, judge=judge, tutor=model))
         if grade.scoring == "robust" and leads[grade.task] == judge
     ]
 
@@ -175,7 +176,7 @@ def grades_in(path: Path) -> list[Grade]:
 
 
 def add_replies(
-    config: Config,
+    plan: Plan,
     results: Path,
     benchmark: str,
     model: str,
@@ -185,14 +186,16 @@ def add_replies(
     grades: Mapping[Place, Sequence[Grade]],
 ) -> None:
     """Add one tutor's replies to the shown items."""
-    folder = results / "replies" / benchmark
-    graded = results / "grades" / benchmark / PARSERS / f"{model}.jsonl"
-    if not graded.exists() or not (folder / f"{model}.jsonl").exists():
+    replies = paths.REPLIES.within(results, benchmark=benchmark, tutor=model)
+    if not paths.PARSED.within(results, benchmark=benchmark, tutor=model).exists() or not replies.exists():
         return
     sent = {}
-    if not isinstance(config.models[model], BaselineModel):
-        sent = {one.messages: one.content for one in read_records(folder / "prompts" / f"{model}.jsonl", Prompt)}
-    for reply in read_records(folder / f"{model}.jsonl", Reply):
+    if not isinstance(plan.models[model], BaselineModel):
+        sent = {
+            one.messages: one.content
+            for one in read_records(paths.PROMPTS.within(results, benchmark=benchmark, tutor=model), Prompt)
+        }
+    for reply in read_records(replies, Reply):
         key = (reply.task, reply.id)
         if key not in shown:
             continue

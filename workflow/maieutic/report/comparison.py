@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maieutic import paths
 from maieutic.cards import Card
+from maieutic.plan.plan import Plan
 from maieutic.printed import (
     NOT_RELEASED,
     NOTES,
@@ -20,7 +22,6 @@ from maieutic.printed import (
 from maieutic.provenance import Provenance, differences
 from maieutic.records import ReportedScore, Score
 from maieutic.report.tables import circumstances, label_of, leads, score_file
-from maieutic.settings import Config, tutors_of
 
 
 class Cell(NamedTuple):
@@ -52,38 +53,37 @@ def columns_of(printed: Sequence[Printed], cards: Sequence[Card]) -> list[Column
 
 
 def our_scores(
-    config: Config, results: Path, cards: Sequence[Card], scores: Sequence[ReportedScore], provenance: Provenance | None
+    plan: Plan, results: Path, cards: Sequence[Card], scores: Sequence[ReportedScore], provenance: Provenance | None
 ) -> list[ReportedScore]:
     """The scores that may stand under printed ones: read as released, by the leading graders, and of pools."""
-    found = [score for score in scores if score.scoring == "paper_compat" and leads(config, score)]
+    found = [score for score in scores if score.scoring == "paper_compat" and leads(plan, score)]
     benchmark = cards[0].benchmark
     pools = {str(card.pool) for card in cards if card.pool}
-    for model in tutors_of(config) if pools else []:
-        path = results / "scores" / "breakdowns" / benchmark / f"{model}.json"
-        mine = [score for score in score_file(path) if score.task in pools and leads_pool(config, cards, score)]
+    for model in plan.tutors if pools else []:
+        path = paths.BREAKDOWN.within(results, benchmark=benchmark, tutor=model)
+        mine = [score for score in score_file(path) if score.task in pools and leads_pool(plan, cards, score)]
         found += [
-            ReportedScore(**score.model_dump(), changed=pool_changed(config, cards, score, provenance))
-            for score in mine
+            ReportedScore(**score.model_dump(), changed=pool_changed(plan, cards, score, provenance)) for score in mine
         ]
-    return [*found, *by_people(config, results, cards)]
+    return [*found, *by_people(plan, results, cards)]
 
 
-def leads_pool(config: Config, cards: Sequence[Card], score: Score) -> bool:
+def leads_pool(plan: Plan, cards: Sequence[Card], score: Score) -> bool:
     """Whether a pool's score is by the judge that heads one of its tasks."""
-    return any(leads(config, score.model_copy(update={"task": card.task})) for card in cards if card.pool == score.task)
+    return any(leads(plan, score.model_copy(update={"task": card.task})) for card in cards if card.pool == score.task)
 
 
-def pool_changed(config: Config, cards: Sequence[Card], score: Score, provenance: Provenance | None) -> bool:
+def pool_changed(plan: Plan, cards: Sequence[Card], score: Score, provenance: Provenance | None) -> bool:
     """Whether anything behind a pool's score is not as shipped."""
     mine = [card for card in cards if card.pool == score.task]
-    return any(differences(provenance, config, card, score.by) for card in mine)
+    return any(differences(provenance, plan, card, score.by) for card in mine)
 
 
-def by_people(config: Config, results: Path, cards: Sequence[Card]) -> list[ReportedScore]:
+def by_people(plan: Plan, results: Path, cards: Sequence[Card]) -> list[ReportedScore]:
     """Rates that people's labels of this run's replies correct (run.human_labels): what people would say of all."""
-    if not config.run.human_labels or not config.run.judges:
+    if not plan.run.human_labels or not plan.run.judges:
         return []
-    scores = score_file(results / "scores" / "people" / f"{config.run.judges[0]}.json")
+    scores = score_file(paths.CORRECTED.within(results, judge=plan.run.judges[0]))
     found = []
     for card in cards:
         criteria = {
@@ -97,7 +97,7 @@ def by_people(config: Config, results: Path, cards: Sequence[Card]) -> list[Repo
 
 
 def against_paper(
-    config: Config,
+    plan: Plan,
     results: Path,
     benchmark: str,
     cards: Sequence[Card],
@@ -110,11 +110,11 @@ def against_paper(
     if not columns:
         return None
     by_cell = {(one.model, one.task, one.metric): one for one in printed}
-    found = {(one.model, one.task, one.metric): one for one in our_scores(config, results, cards, scores, provenance)}
+    found = {(one.model, one.task, one.metric): one for one in our_scores(plan, results, cards, scores, provenance)}
     rows = []
     for name in dict.fromkeys(one.model for one in printed):
         cells = [by_cell.get((name, column.task, column.metric)) for column in columns]
-        ours = [model for model in tutors_of(config) if paper_name(config.models[model].paper, benchmark) == name]
+        ours = [model for model in plan.tutors if paper_name(plan.models[model].paper, benchmark) == name]
         if not any(cells):
             continue
         rows.append(
@@ -123,7 +123,7 @@ def against_paper(
                 "group": next(one.group for one in printed if one.model == name),
                 "cells": cells,
                 "ours": [
-                    {"label": label_of(config, model), "cells": our_cells(config, model, cards, cells, found)}
+                    {"label": label_of(plan, model), "cells": our_cells(plan, model, cards, cells, found)}
                     for model in ours
                 ],
             }
@@ -138,7 +138,7 @@ def against_paper(
 
 
 def our_cells(
-    config: Config,
+    plan: Plan,
     model: str,
     cards: Sequence[Card],
     cells: Sequence[Printed | None],
@@ -152,6 +152,6 @@ def our_cells(
             result.append(None)
             continue
         mine = [card for card in cards if cell.task in (card.task, card.pool)]
-        note = difference_note(cell, mine[0].benchmark, circumstances(config, mine, score, score.changed))
+        note = difference_note(cell, mine[0].benchmark, circumstances(plan, mine, score, score.changed))
         result.append(Cell(score.value, score.value - cell.value, note))
     return result

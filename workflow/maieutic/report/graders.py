@@ -13,26 +13,17 @@ from typing import Any
 
 import pandas as pd
 
+from maieutic import paths
 from maieutic.judges.rubrics import read_rubric
 from maieutic.models import CriteriaModel, JudgeModel, RewardModel
+from maieutic.plan.plan import Plan, sources_of
 from maieutic.printed import REFERENCE, paper_name
 from maieutic.records import Item, Pair, PairReward, Quantity, Reply, Reward, Score, read_records
 from maieutic.report.figures import bar_chart, density_chart, line_chart
 from maieutic.report.lights import PAIRS
 from maieutic.report.tables import label_of, read_json, score_file
-from maieutic.rewards.checks import sources_of
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
-from maieutic.rewards.selection import (
-    graders_of,
-    human_reference,
-    judges_of_pairs,
-    reward_batches,
-    reward_cards,
-    rewarded_benchmarks,
-    used_sources,
-)
 from maieutic.rewards.validation import BEST_3
-from maieutic.settings import Config, tutors_of
 
 PRINTED = REFERENCE / "reward_models.csv"
 TUTORS_PAPER = "mathtutorbench"
@@ -57,22 +48,22 @@ Measured = dict[str, dict[Quantity, Score]]  # by grader; empty for a grader who
 
 def scores_of(results: Path, name: str) -> dict[Quantity, Score]:
     """What was measured of one grader; empty where its job has failed."""
-    return {one.quantity: one for one in score_file(results / "scores" / "bridge_pairs" / f"{name}.json")}
+    return {one.quantity: one for one in score_file(paths.PAIR_VALIDATION.within(results, grader=name))}
 
 
-def accuracy_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
+def accuracy_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
     """One row a grader: accuracy on the test pairs with its interval, margin, ties, length; length alone comes last."""
     accuracy, margins = paper_values(3, "pair_accuracy"), paper_values(3, "mean_margin")
     five = paper_values(5, "accuracy")
     rows: list[dict[str, Any]] = []
     for name, scores in measured.items():
-        model = config.models[name]
+        model = plan.models[name]
         if isinstance(model, JudgeModel):
-            rows += judge_rows(config, name, model, scores)
+            rows += judge_rows(plan, name, model, scores)
             continue
         ensembles: dict[str | None, str] = ENSEMBLES if isinstance(model, CriteriaModel) else {None: ""}
         for criterion, kind in ensembles.items():
-            shown = label_of(config, name) + {"": "", "all": ": sum of all", BEST_3: ": sum of the best three"}[kind]
+            shown = label_of(plan, name) + {"": "", "all": ": sum of all", BEST_3: ": sum of the best three"}[kind]
             on = partial(Quantity, criterion=criterion)
             rows.append(
                 {
@@ -108,7 +99,7 @@ def accuracy_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
     return rows
 
 
-def judge_rows(config: Config, name: str, judge: JudgeModel, scores: dict[Quantity, Score]) -> list[dict[str, Any]]:
+def judge_rows(plan: Plan, name: str, judge: JudgeModel, scores: dict[Quantity, Score]) -> list[dict[str, Any]]:
     """A judge under each of its prompts, both orders: the mean, and where both orders agree on the expert's reply."""
     rows = []
     for rubric in judge.pairs:
@@ -119,7 +110,7 @@ def judge_rows(config: Config, name: str, judge: JudgeModel, scores: dict[Quanti
                     "name": name,
                     "kind": rubric,
                     "pairs": both.n + both.missing if both else None,
-                    "label": f"{label_of(config, name)}: {read_rubric(rubric).rubric.title}{addition}",
+                    "label": f"{label_of(plan, name)}: {read_rubric(rubric).rubric.title}{addition}",
                     "group": judge.group,
                     "accuracy": found,
                     "margin": None,
@@ -132,7 +123,7 @@ def judge_rows(config: Config, name: str, judge: JudgeModel, scores: dict[Quanti
     return rows
 
 
-def ablation_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
+def ablation_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
     """Table 3: the paper's six mixes, and under each the reward models of this run that stand beside it."""
     margins = paper_values(3, "mean_margin")
     return [
@@ -141,20 +132,20 @@ def ablation_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
             "accuracy": accuracy,
             "margin": margins[mix],
             "ours": [
-                {"label": label_of(config, name), "scores": measured[name]}
-                for name in graders_of(config)
-                if paper_name(config.models[name].paper, TUTORS_PAPER) == mix
+                {"label": label_of(plan, name), "scores": measured[name]}
+                for name in plan.reward_models
+                if paper_name(plan.models[name].paper, TUTORS_PAPER) == mix
             ],
         }
         for mix, accuracy in paper_values(3, "pair_accuracy").items()
     ]
 
 
-def pair_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+def pair_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Table 2: what was counted of each source of pairs, beside the published count."""
     rows = []
-    for source in sorted(used_sources(config), key=list(PAIR_SOURCES).index):
-        counts = read_json(results / "preferences" / source / "counts.json")
+    for source in sorted(plan.used_sources, key=list(PAIR_SOURCES).index):
+        counts = read_json(paths.PAIR_COUNTS.within(results, source=source))
         if counts:
             about = PAIR_SOURCES[source]
             role = "test" if about.test else "train"
@@ -162,14 +153,14 @@ def pair_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def overlap_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+def overlap_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """How many of each task's human replies stand in the training pairs of each source."""
     rows = []
-    sources = {source for name in config.run.reward_models for source in sources_of(config.models[name])}
-    for benchmark in rewarded_benchmarks(config):
-        titles = {card.task: card.title for card in reward_cards(config, benchmark)}
+    sources = {source for name in plan.run.reward_models for source in sources_of(plan.models[name])}
+    for benchmark in plan.rewarded_benchmarks:
+        titles = {card.task: card.title for card in plan.reward_cards(benchmark)}
         for source in sorted(sources):
-            found = read_json(results / "preferences" / source / "overlap" / f"{benchmark}.json") or {}
+            found = read_json(paths.OVERLAP.within(results, source=source, benchmark=benchmark)) or {}
             rows += [
                 {
                     "source": PAIR_SOURCES[source].title,
@@ -184,12 +175,12 @@ def overlap_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def trainings(config: Config, results: Path) -> list[dict[str, Any]]:
+def trainings(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """What each reward model was trained with, and its curve of loss and accuracy."""
     found = []
-    for name in graders_of(config):
-        model = config.models[name]
-        told = read_json(results / "rewards" / "models" / name / "training.json")
+    for name in plan.reward_models:
+        model = plan.models[name]
+        told = read_json(paths.TRAINING.within(results, reward_model=name))
         if not told or not isinstance(model, RewardModel) or model.train is None:
             continue
         curves = {
@@ -198,7 +189,7 @@ def trainings(config: Config, results: Path) -> list[dict[str, Any]]:
         }
         found.append(
             {
-                "label": label_of(config, name),
+                "label": label_of(plan, name),
                 "counts": told["counts"],
                 "train": told["settings"]["train"],
                 "longest": told["longest"],
@@ -210,28 +201,28 @@ def trainings(config: Config, results: Path) -> list[dict[str, Any]]:
     return found
 
 
-def densities(config: Config, results: Path) -> str:
+def densities(plan: Plan, results: Path) -> str:
     """Figure 3: how the scores of expert and novice replies are spread, one panel a reward model."""
     found: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for name in graders_of(config):
-        path = results / "rewards" / "pairs" / f"{name}.jsonl"
+    for name in plan.reward_models:
+        path = paths.PAIR_REWARDS.within(results, reward_model=name)
         for pair in read_records(path, PairReward) if path.exists() else []:
             for teacher, score in (("expert", pair.chosen), ("novice", pair.rejected)):
                 if score is not None:
-                    found[label_of(config, name), teacher].append(score)
+                    found[label_of(plan, name), teacher].append(score)
     return density_chart(found) if found else ""
 
 
-def criteria_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
+def criteria_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
     """Table 5: each classifier on held-out dialogues and on the test pairs, beside the paper's accuracy."""
     five = paper_values(5, "accuracy")
     rows = []
-    for name in config.run.classifiers:
-        model, scores = config.models[name], measured[name]
+    for name in plan.run.classifiers:
+        model, scores = plan.models[name], measured[name]
         assert isinstance(model, CriteriaModel)
         rows += [
             {
-                "label": label_of(config, name),
+                "label": label_of(plan, name),
                 "criterion": criterion.replace("_", " "),
                 "heldout": scores.get(Quantity("heldout_accuracy", criterion)),
                 "majority": scores.get(Quantity("majority_accuracy", criterion)),
@@ -244,22 +235,22 @@ def criteria_rows(config: Config, measured: Measured) -> list[dict[str, Any]]:
     return rows
 
 
-def classifiers(config: Config, results: Path) -> list[dict[str, Any]]:
+def classifiers(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """What each set of classifiers learnt from."""
     found = []
-    for name in config.run.classifiers:
-        told = read_json(results / "rewards" / "criteria" / name / "training.json")
+    for name in plan.run.classifiers:
+        told = read_json(paths.CLASSIFIER_TRAINING.within(results, classifier=name))
         if told:
-            found.append({"label": label_of(config, name), "counts": told["counts"], "longest": told["longest"]})
+            found.append({"label": label_of(plan, name), "counts": told["counts"], "longest": told["longest"]})
     return found
 
 
-def quartiles(config: Config, results: Path) -> list[dict[str, Any]]:
+def quartiles(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Table 7: novice replies of the test pairs by the quarter of their score, by the first reward model."""
-    if not config.run.reward_models:
+    if not plan.run.reward_models:
         return []
-    path = results / "rewards" / "pairs" / f"{config.run.reward_models[0]}.jsonl"
-    source = results / "preferences" / TEST_SOURCE / "pairs.jsonl"
+    path = paths.PAIR_REWARDS.within(results, reward_model=plan.run.reward_models[0])
+    source = paths.PAIRS.within(results, source=TEST_SOURCE)
     if not path.exists() or not source.exists():
         return []
     pairs = read_records(source, Pair)
@@ -287,36 +278,38 @@ def spread(ranked: list[Any], wanted: int) -> list[Any]:
 Rewards = dict[tuple[str, str], list[Reward]]  # by reward model and benchmark
 
 
-def read_rewards(config: Config, results: Path, reward: str, benchmark: str) -> list[Reward]:
+def read_rewards(plan: Plan, results: Path, reward: str, benchmark: str) -> list[Reward]:
     """All scores of a benchmark's replies by one reward model, as far as their jobs are done."""
-    folder = results / "rewards" / "replies" / reward / benchmark
-    paths = [folder / f"{batch}.jsonl" for batch in reward_batches(config, benchmark)]
-    return [one for path in paths if path.exists() for one in read_records(path, Reward)]
+    files = [
+        paths.REWARDS.within(results, reward_model=reward, benchmark=benchmark, batch=batch)
+        for batch in plan.reward_batches(benchmark)
+    ]
+    return [one for path in files if path.exists() for one in read_records(path, Reward)]
 
 
 def replies_of(results: Path, benchmark: str, model: str) -> Path:
     """One tutor's replies; absent where its job has failed."""
-    return results / "replies" / benchmark / f"{model}.jsonl"
+    return paths.REPLIES.within(results, benchmark=benchmark, tutor=model)
 
 
-def replies_by_item(config: Config, results: Path, benchmark: str) -> dict[tuple[str, str, str], str]:
+def replies_by_item(plan: Plan, results: Path, benchmark: str) -> dict[tuple[str, str, str], str]:
     """What every tutor said, by tutor, task and item."""
-    paths = [replies_of(results, benchmark, model) for model in tutors_of(config)]
+    files = [replies_of(results, benchmark, model) for model in plan.tutors]
     return {
         (reply.model, reply.task, reply.id): reply.text
-        for path in paths
+        for path in files
         if path.exists()
         for reply in read_records(path, Reply)
     }
 
 
-def examples(config: Config, results: Path, rewards: Rewards) -> dict[str, Any] | None:
+def examples(plan: Plan, results: Path, rewards: Rewards) -> dict[str, Any] | None:
     """Table 6: every tutor's reply to one dialogue, by its score: the item whose scores lie farthest apart."""
-    for benchmark in rewarded_benchmarks(config) if config.run.reward_models else []:
-        tasks = {card.task for card in reward_cards(config, benchmark)}
+    for benchmark in plan.rewarded_benchmarks if plan.run.reward_models else []:
+        tasks = {card.task for card in plan.reward_cards(benchmark)}
         by_item: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-        said = replies_by_item(config, results, benchmark)
-        for one in rewards[config.run.reward_models[0], benchmark]:
+        said = replies_by_item(plan, results, benchmark)
+        for one in rewards[plan.run.reward_models[0], benchmark]:
             # Scores may be of an earlier run with other items, or of a tutor whose job has failed since.
             if one.score is not None and one.task in tasks and (one.model, one.task, one.id) in said:
                 by_item[one.task, one.id][one.model] = one.score
@@ -325,13 +318,15 @@ def examples(config: Config, results: Path, rewards: Rewards) -> dict[str, Any] 
         if most < 2:
             continue
         task, name = max(full, key=lambda key: (max(full[key].values()) - min(full[key].values()), key))
-        items = {item.id: item for item in read_records(results / "items" / benchmark / f"{task}.jsonl", Item)}
+        items = {
+            item.id: item for item in read_records(paths.ITEMS.within(results, benchmark=benchmark, task=task), Item)
+        }
         if name not in items:
             continue
-        human = human_reference(config, benchmark)
+        human = plan.human_reference(benchmark)
         rows = [
             {
-                "label": label_of(config, model),
+                "label": label_of(plan, model),
                 "text": said[model, task, name],
                 "score": score,
                 "human": model == human,
@@ -342,14 +337,14 @@ def examples(config: Config, results: Path, rewards: Rewards) -> dict[str, Any] 
     return None
 
 
-def speeds(config: Config, rewards: Rewards) -> list[dict[str, Any]]:
+def speeds(plan: Plan, rewards: Rewards) -> list[dict[str, Any]]:
     """What scoring took, and pairs a second as the paper counts them: a tutor's reply and the human one."""
     rows = []
-    for name in config.run.reward_models:
+    for name in plan.run.reward_models:
         distinct: dict[str, Reward] = {}
         pairs = 0
-        for benchmark in rewarded_benchmarks(config):
-            human = human_reference(config, benchmark)
+        for benchmark in plan.rewarded_benchmarks:
+            human = plan.human_reference(benchmark)
             for one in rewards[name, benchmark]:
                 if one.score is not None:
                     pairs += one.model != human
@@ -359,7 +354,7 @@ def speeds(config: Config, rewards: Rewards) -> list[dict[str, Any]]:
             tokens = sum(one.tokens for one in distinct.values())
             rows.append(
                 {
-                    "label": label_of(config, name),
+                    "label": label_of(plan, name),
                     "pairs": pairs,
                     "conversations": len(distinct),
                     "tokens": tokens,
@@ -388,34 +383,34 @@ def accuracy_figure(rows: list[dict[str, Any]]) -> str:
     return bar_chart(pd.DataFrame(table), "accuracy on the test pairs") if table else ""
 
 
-def grader_section(config: Config, results: Path) -> dict[str, Any] | None:
+def grader_section(plan: Plan, results: Path) -> dict[str, Any] | None:
     """Everything the page shows of reward models and classifiers; None in a run without any."""
-    names = [*graders_of(config), *config.run.classifiers, *judges_of_pairs(config)]
+    names = [*plan.reward_models, *plan.run.classifiers, *plan.judges_of_pairs]
     if not names:
         return None
     measured = {name: scores_of(results, name) for name in names}
     rewards = {
-        (name, benchmark): read_rewards(config, results, name, benchmark)
-        for name in config.run.reward_models
-        for benchmark in rewarded_benchmarks(config)
+        (name, benchmark): read_rewards(plan, results, name, benchmark)
+        for name in plan.run.reward_models
+        for benchmark in plan.rewarded_benchmarks
     }
-    rows = accuracy_rows(config, measured)
+    rows = accuracy_rows(plan, measured)
     return {
         "names": names,
-        "notices": {label_of(config, name): config.models[name].notice for name in names if config.models[name].notice},
-        "absent": [label_of(config, name) for name in names if not measured[name]],
-        "headline": label_of(config, config.run.reward_models[0]) if config.run.reward_models else None,
+        "notices": {label_of(plan, name): plan.models[name].notice for name in names if plan.models[name].notice},
+        "absent": [label_of(plan, name) for name in names if not measured[name]],
+        "headline": label_of(plan, plan.run.reward_models[0]) if plan.run.reward_models else None,
         "accuracy": rows,
         "figure": accuracy_figure(rows),
-        "ablation": ablation_rows(config, measured) if graders_of(config) else [],
-        "pairs": pair_rows(config, results),
-        "overlap": overlap_rows(config, results),
-        "trainings": trainings(config, results),
-        "densities": densities(config, results),
-        "criteria": criteria_rows(config, measured),
-        "classifiers": classifiers(config, results),
-        "quartiles": quartiles(config, results),
-        "examples": examples(config, results, rewards),
-        "speeds": speeds(config, rewards),
-        "tutors": len(tutors_of(config)),
+        "ablation": ablation_rows(plan, measured) if plan.reward_models else [],
+        "pairs": pair_rows(plan, results),
+        "overlap": overlap_rows(plan, results),
+        "trainings": trainings(plan, results),
+        "densities": densities(plan, results),
+        "criteria": criteria_rows(plan, measured),
+        "classifiers": classifiers(plan, results),
+        "quartiles": quartiles(plan, results),
+        "examples": examples(plan, results, rewards),
+        "speeds": speeds(plan, rewards),
+        "tutors": len(plan.tutors),
     }

@@ -11,18 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maieutic import paths
 from maieutic.datasets.kmp import PRINCIPLES
 from maieutic.judges.cases import merged
 from maieutic.judges.ppi import COMPARISONS
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.selection import compared_benchmarks, judge_batches
 from maieutic.judges.trust import PEOPLE
 from maieutic.models import BaselineModel
+from maieutic.plan.plan import Plan
 from maieutic.printed import REFERENCE, rows_of
 from maieutic.records import Item, Judgement, Reply, Score, read_records
 from maieutic.report.lights import kinds_on
 from maieutic.report.tables import label_of, leads, read_items, score_file
-from maieutic.settings import Config, benchmarks_of, judges_of_card, judges_of_replies, tutors_of
 
 BENCHMARK = "kmpbench"
 PRINTED = REFERENCE / "kmpbench_tables.csv"
@@ -131,21 +131,21 @@ def paper_rows(table: Table, printed: Iterable[Printed]) -> list[dict[str, Any]]
     return rows
 
 
-def our_rows(config: Config, table: Table, scores: Sequence[Score]) -> list[dict[str, Any]]:
+def our_rows(plan: Plan, table: Table, scores: Sequence[Score]) -> list[dict[str, Any]]:
     """Every tutor's numbers, a row for each set of data."""
-    found = {(one.model, one.task, one.metric): one for one in scores if one.scoring == "robust" and leads(config, one)}
+    found = {(one.model, one.task, one.metric): one for one in scores if one.scoring == "robust" and leads(plan, one)}
     rows = []
     for suffix in table.suffixes:
-        for model in tutors_of(config):
+        for model in plan.tutors:
             cells = [found.get((model, f"{column.task}{suffix}", column.metric)) for column in table.columns]
-            baseline = isinstance(config.models[model], BaselineModel)
+            baseline = isinstance(plan.models[model], BaselineModel)
             if not any(cells):
                 continue
-            rows.append({"who": label_of(config, model), "data": DATA[suffix], "baseline": baseline, "cells": cells})
+            rows.append({"who": label_of(plan, model), "data": DATA[suffix], "baseline": baseline, "cells": cells})
     return rows
 
 
-def alignment_rows(config: Config, results: Path, printed: Iterable[Printed]) -> list[dict[str, Any]]:
+def alignment_rows(plan: Plan, results: Path, printed: Iterable[Printed]) -> list[dict[str, Any]]:
     """Table 3: the paper's, then each judge of the run against the labels that people gave."""
     columns = ("general_level", "principle_level", "overall", "alignment_rate")
     by_row: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
@@ -156,34 +156,34 @@ def alignment_rows(config: Config, results: Path, printed: Iterable[Printed]) ->
         {"who": model, "by": by, "paper": [*(of.get(name) for name in columns), None]}
         for (model, by), of in by_row.items()
     ]
-    for judge in judges_of_replies(config) if config.run.human_labels else []:
-        scores = score_file(results / "scores" / "alignment" / f"{judge}.json")
+    for judge in plan.judges_of_replies if plan.run.human_labels else []:
+        scores = score_file(paths.ALIGNMENT.within(results, judge=judge))
         found = {(one.model, one.metric, one.by): one for one in scores}
         for tutor in dict.fromkeys(model for model, metric, _ in found if metric in RATES):
-            for by, shown in ((judge, label_of(config, judge)), (PEOPLE, "people")):
+            for by, shown in ((judge, label_of(plan, judge)), (PEOPLE, "people")):
                 cells = [found.get((tutor, name, by)) for name in columns[:-1]]
                 rates = [found.get((tutor, name, by)) if by == judge else None for name in RATES]
-                who = label_of(config, tutor) if tutor in config.models else tutor
+                who = label_of(plan, tutor) if tutor in plan.models else tutor
                 rows.append({"who": who, "by": shown, "cells": [*cells, *rates]})
     return rows
 
 
-def error_section(config: Config, results: Path, printed: Iterable[Printed]) -> dict[str, Any] | None:
+def error_section(plan: Plan, results: Path, printed: Iterable[Printed]) -> dict[str, Any] | None:
     """Figure 5: why responses lose, by the first judge; shares of each tutor's lost ones, and examples."""
-    if not compared_benchmarks(config):
+    if not plan.compared_benchmarks():
         return None
     types = read_rubric(ERROR_TYPES).rubric.criteria[ERROR_TYPE].labels
     paper = {one.metric: one.percent for one in printed if one.table == "figure 5"}
     counts: dict[str, Counter[str]] = {}
     lost: dict[str, int] = {}
     examples: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    items = compared_items(config, results)
-    for tutor, judged in error_judgements(config, results).items():
+    items = compared_items(plan, results)
+    for tutor, judged in error_judgements(plan, results).items():
         said = {(one.task, one.id): str(merged([one], False)[ERROR_TYPE][0].value) for one in judged}
         counts[tutor] = Counter(value for value in said.values() if value in types)
         lost[tutor] = len(said)
-        if not isinstance(config.models[tutor], BaselineModel):
-            for kind, example in examples_of(config, results, tutor, said, items):
+        if not isinstance(plan.models[tutor], BaselineModel):
+            for kind, example in examples_of(plan, results, tutor, said, items):
                 if len(examples[kind]) < EXAMPLES:
                     examples[kind].append(example)
     rows = [
@@ -194,61 +194,59 @@ def error_section(config: Config, results: Path, printed: Iterable[Printed]) -> 
         }
         for kind in types
     ]
-    tutors = [
-        {"label": label_of(config, tutor), "read": of.total(), "lost": lost[tutor]} for tutor, of in counts.items()
-    ]
-    judge = comparing(config)
+    tutors = [{"label": label_of(plan, tutor), "read": of.total(), "lost": lost[tutor]} for tutor, of in counts.items()]
+    judge = comparing(plan)
     shown = {"rows": rows, "tutors": tutors, "examples": dict(examples), "types": types}
     return {**shown, "judge": judge, "kind": ERROR_TYPES}
 
 
-def comparing(config: Config) -> str:
+def comparing(plan: Plan) -> str:
     """The first judge that compares replies with the reference."""
-    return next(name for name in judges_of_replies(config) if compared_benchmarks(config, name))
+    return next(name for name in plan.judges_of_replies if plan.compared_benchmarks(name))
 
 
-def error_judgements(config: Config, results: Path) -> dict[str, list[Judgement]]:
+def error_judgements(plan: Plan, results: Path) -> dict[str, list[Judgement]]:
     """What the first judge says of each tutor's lost responses; tutors without any are left out."""
-    judge = comparing(config)
+    judge = comparing(plan)
     found: dict[str, list[Judgement]] = defaultdict(list)
-    for benchmark in compared_benchmarks(config):
-        for batch in judge_batches(config, benchmark):
-            path = results / "verdicts" / judge / benchmark / f"{batch}.jsonl"
+    for benchmark in plan.compared_benchmarks():
+        for batch in plan.judge_batches(benchmark):
+            path = paths.VERDICTS.within(results, judge=judge, benchmark=benchmark, batch=batch)
             for one in read_records(path, Judgement) if path.exists() else []:
                 if one.rubric == ERROR_TYPES and one.model is not None:
                     found[one.model].append(one)
-    order = [name for name in tutors_of(config) if name in found]
+    order = [name for name in plan.tutors if name in found]
     return {name: found[name] for name in order}
 
 
-def compared_items(config: Config, results: Path) -> dict[tuple[str, str], Item]:
+def compared_items(plan: Plan, results: Path) -> dict[tuple[str, str], Item]:
     """The items whose replies are compared with a reference."""
     return {
         (item.task, item.id): item
-        for benchmark in compared_benchmarks(config)
-        for loaded in benchmarks_of(config)[benchmark]
+        for benchmark in plan.compared_benchmarks()
+        for loaded in plan.benchmarks[benchmark]
         if COMPARISONS in loaded.card.rubrics
         for item in read_items(results, benchmark, loaded.card.task)
     }
 
 
 def examples_of(
-    config: Config,
+    plan: Plan,
     results: Path,
     tutor: str,
     said: Mapping[tuple[str, str], str],
     items: Mapping[tuple[str, str], Item],
 ) -> Iterable[tuple[str, dict[str, Any]]]:
     """Lost responses with their error type, beside the reference."""
-    for benchmark in compared_benchmarks(config):
-        for reply in read_records(results / "replies" / benchmark / f"{tutor}.jsonl", Reply):
+    for benchmark in plan.compared_benchmarks():
+        for reply in read_records(paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor), Reply):
             kind, item = said.get((reply.task, reply.id)), items.get((reply.task, reply.id))
             if kind and item:
                 yield (
                     kind,
                     {
                         "id": item.id,
-                        "tutor": label_of(config, tutor),
+                        "tutor": label_of(plan, tutor),
                         "principles": item.tags.get("principles", ""),
                         "student": cut(item.vars["question"]),
                         "reply": cut(reply.text),
@@ -262,24 +260,24 @@ def cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]} [...]"
 
 
-def kmpbench_section(config: Config, results: Path, scores: Sequence[Score]) -> dict[str, Any] | None:
+def kmpbench_section(plan: Plan, results: Path, scores: Sequence[Score]) -> dict[str, Any] | None:
     """Everything that the page on KMP-Bench shows; None for a run without it."""
-    if BENCHMARK not in benchmarks_of(config):
+    if BENCHMARK not in plan.benchmarks:
         return None
-    printed, cards = printed_tables(), benchmarks_of(config)[BENCHMARK]
+    printed, cards = printed_tables(), plan.benchmarks[BENCHMARK]
     tables = [
         {
             "name": table.name,
             "columns": [column.title for column in table.columns],
-            "ours": our_rows(config, table, scores),
+            "ours": our_rows(plan, table, scores),
             "paper": paper_rows(table, printed),
         }
         for table in (DIALOGUE, SKILLS, DETECTION)
     ]
     return {
         "tables": tables,
-        "alignment": alignment_rows(config, results, printed),
-        "people": bool(config.run.human_labels),
-        "judges": kinds_on(config, [loaded.card for loaded in cards], lambda card: judges_of_card(config, card)[:1]),
-        "errors": error_section(config, results, printed),
+        "alignment": alignment_rows(plan, results, printed),
+        "people": bool(plan.run.human_labels),
+        "judges": kinds_on(plan, [loaded.card for loaded in cards], lambda card: plan.judges_of_card(card)[:1]),
+        "errors": error_section(plan, results, printed),
     }

@@ -10,21 +10,20 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
+from maieutic import paths
 from maieutic.cards import Card
 from maieutic.judges.alignment import ALL, KAPPA
 from maieutic.judges.labels import LABEL_SOURCES, LabelSource
 from maieutic.judges.lights import NOT_VALIDATED, Light, light_of, light_of_people, mean_kappa
 from maieutic.judges.raters import KAPPA as RATED_KAPPA
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.selection import judge_cards, judge_entry, judged_benchmarks, releases_for
 from maieutic.judges.trust import MEAN_KAPPA
 from maieutic.judges.work import rubric_for_labels, rubric_of
 from maieutic.models import CriteriaModel, JudgeModel, RewardModel
+from maieutic.plan.plan import Plan
 from maieutic.records import Quantity, Score
 from maieutic.report.tables import score_file
-from maieutic.rewards.selection import classifiers_of, graders_of
 from maieutic.score import all_metrics
-from maieutic.settings import Config
 
 PAIRS, LABELS = "pairs", "labels"
 TITLES = {PAIRS: "which of two replies is better", LABELS: "the criteria that they have learnt"}
@@ -33,23 +32,23 @@ Measured = dict[Quantity, Score]  # by what was measured
 LightOf = Callable[[str, str], Light]  # of a grader and a kind
 
 
-def all_graders(config: Config) -> list[str]:
+def all_graders(plan: Plan) -> list[str]:
     """Every grader of the run that is a model: judges first."""
-    return [*config.run.judges, *graders_of(config), *classifiers_of(config)]
+    return [*plan.run.judges, *plan.reward_models, *plan.classifiers]
 
 
-def kinds_of(config: Config, name: str) -> list[str]:
+def kinds_of(plan: Plan, name: str) -> list[str]:
     """The kinds of verdict that a grader gives in this run: those that were checked on labels first."""
-    model = config.models[name]
+    model = plan.models[name]
     if isinstance(model, RewardModel):
         return [PAIRS]
     if isinstance(model, CriteriaModel):
         return [LABELS]
     assert isinstance(model, JudgeModel)
-    checked = [release_rubric(model, release) for release in releases_for(config, name)]
+    checked = [release_rubric(model, release) for release in plan.releases_for(name)]
     used: list[str] = []
-    for benchmark in judged_benchmarks(config, name):
-        for card in judge_cards(config, benchmark, name):
+    for benchmark in plan.judged_benchmarks(name):
+        for card in plan.judge_cards(benchmark, name):
             loaded = rubric_of(name, model, card)
             used += [loaded.name, *([loaded.rubric.follow_up.rubric] if loaded.rubric.follow_up else [])]
     return list(dict.fromkeys([*filter(None, checked), *used, *model.pairs]))
@@ -61,13 +60,13 @@ def release_rubric(judge: JudgeModel, release: str) -> str | None:
     return loaded.name if loaded else None
 
 
-def kind_on(config: Config, name: str, card: Card, metric: str | None = None) -> str | None:
+def kind_on(plan: Plan, name: str, card: Card, metric: str | None = None) -> str | None:
     """The kind of verdict that a grader gives on the replies to a task, or that one of its metrics rests on.
 
     None of what is no grader of this run.
     """
-    model = config.models.get(name)
-    if name not in all_graders(config):
+    model = plan.models.get(name)
+    if name not in all_graders(plan):
         return None
     if not isinstance(model, JudgeModel):
         return PAIRS if isinstance(model, RewardModel) else LABELS
@@ -79,9 +78,9 @@ def kind_on(config: Config, name: str, card: Card, metric: str | None = None) ->
     return loaded.name
 
 
-def kinds_on(config: Config, cards: Iterable[Card], names: Callable[[Card], Iterable[str]]) -> list[tuple[str, str]]:
+def kinds_on(plan: Plan, cards: Iterable[Card], names: Callable[[Card], Iterable[str]]) -> list[tuple[str, str]]:
     """Each grader of some tasks with each kind of its verdicts on them."""
-    found = [(name, kind_on(config, name, card)) for card in cards for name in names(card)]
+    found = [(name, kind_on(plan, name, card)) for card in cards for name in names(card)]
     return list(dict.fromkeys((name, kind) for name, kind in found if kind))
 
 
@@ -90,58 +89,58 @@ def title_of(kind: str) -> str:
     return TITLES.get(kind) or read_rubric(kind).rubric.title
 
 
-def release_of(config: Config, name: str, kind: str) -> str | None:
+def release_of(plan: Plan, name: str, kind: str) -> str | None:
     """The labelled release on which a kind of verdict was checked: the first one that fits."""
-    model = config.models[name]
+    model = plan.models[name]
     if isinstance(model, CriteriaModel):
-        return next(iter(releases_for(config, name)), None)
+        return next(iter(plan.releases_for(name)), None)
     if not isinstance(model, JudgeModel):
         return None
-    return next((source for source in releases_for(config, name) if release_rubric(model, source) == kind), None)
+    return next((source for source in plan.releases_for(name) if release_rubric(model, source) == kind), None)
 
 
-def measured_of(config: Config, results: Path, name: str) -> Measured:
+def measured_of(plan: Plan, results: Path, name: str) -> Measured:
     """What was measured of one grader itself, by metric: on labels, and on the pairs."""
-    folder = results / "scores"
-    scores = score_file(folder / "trust" / f"{name}.json") + score_file(folder / "bridge_pairs" / f"{name}.json")
+    patterns = (paths.LABEL_VALIDATION, paths.PAIR_VALIDATION)
+    scores = [score for pattern in patterns for score in score_file(pattern.within(results, grader=name))]
     return {one.quantity: one for one in scores if one.scoring == "robust" and one.model == name}
 
 
-def light_on(config: Config, results: Path, name: str, kind: str) -> Light:
+def light_on(plan: Plan, results: Path, name: str, kind: str) -> Light:
     """The light of one grader for one kind of verdict."""
-    model, scores = config.models[name], measured_of(config, results, name)
-    edition = ", demo edition" if config.edition == "demo" else ""
+    model, scores = plan.models[name], measured_of(plan, results, name)
+    edition = ", demo edition" if plan.edition == "demo" else ""
     if kind == PAIRS or (isinstance(model, JudgeModel) and kind in model.pairs):
         rubric = None if kind == PAIRS else kind
         pairs = scores.get(Quantity("pair_accuracy", rubric))
         asked = scores.get(Quantity("flip_rate", rubric)) or pairs
         data = f"{BRIDGE}{edition}, {asked.n + asked.missing:,}" if asked else ""
         return light_of(scores, None, rubric)._replace(data=data)
-    if release := release_of(config, name, kind):
+    if release := release_of(plan, name, kind):
         found = mean_kappa(scores, release)
         data = f"{LABEL_SOURCES[release].title}{edition}, {found.n:,} replies" if found else ""
         return light_of(scores, release, None)._replace(data=data)
-    people = people_kappa(config, results, name, kind) if config.run.human_labels else None
+    people = people_kappa(plan, results, name, kind) if plan.run.human_labels else None
     if people is None:
         return NOT_VALIDATED
-    return light_of_people(people)._replace(data=f"{config.run.human_labels}, labels of this run's replies")
+    return light_of_people(people)._replace(data=f"{plan.run.human_labels}, labels of this run's replies")
 
 
-def people_kappa(config: Config, results: Path, judge: str, kind: str) -> Score | None:
+def people_kappa(plan: Plan, results: Path, judge: str, kind: str) -> Score | None:
     """A judge's weighted kappa with the labels that people gave to this run's replies; None where they gave none."""
-    rubric, folder = read_rubric(kind).rubric, results / "scores"
+    rubric = read_rubric(kind).rubric
     found: list[Score] = []
     if rubric.about_tutor:
-        scores = score_file(folder / "alignment" / f"{judge}.json")
+        scores = score_file(paths.ALIGNMENT.within(results, judge=judge))
         found = [one for one in scores if (one.model, one.metric) == (ALL, KAPPA)]
     elif rubric.kind == "weighted":
-        for benchmark in judged_benchmarks(config, judge):
-            cards = judge_cards(config, benchmark, judge)
-            if any(rubric_of(judge, judge_entry(config, judge), card).name == kind for card in cards):
-                scores = score_file(folder / "raters" / benchmark / f"{judge}.json")
+        for benchmark in plan.judged_benchmarks(judge):
+            cards = plan.judge_cards(benchmark, judge)
+            if any(rubric_of(judge, plan.judge_entry(judge), card).name == kind for card in cards):
+                scores = score_file(paths.RATERS.within(results, judge=judge, benchmark=benchmark))
                 found += [one for one in scores if (one.model, one.metric) == (judge, RATED_KAPPA)]
     elif any(source.fits({name: one.labels for name, one in rubric.criteria.items()}) for source in taxonomies()):
-        scores = score_file(folder / "people" / f"{judge}.json")
+        scores = score_file(paths.CORRECTED.within(results, judge=judge))
         found = [one for one in scores if (one.metric, one.scoring) == (MEAN_KAPPA, "robust")]
     return next((one for one in found if one.n + one.missing), None)
 
@@ -151,6 +150,6 @@ def taxonomies() -> list[LabelSource]:
     return [source for source in LABEL_SOURCES.values() if source.taxonomy]
 
 
-def lights(config: Config, results: Path) -> LightOf:
+def lights(plan: Plan, results: Path) -> LightOf:
     """The light of each grader and kind of verdict, looked up once."""
-    return cache(lambda name, kind: light_on(config, results, name, kind))
+    return cache(lambda name, kind: light_on(plan, results, name, kind))

@@ -10,16 +10,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maieutic import paths
 from maieutic.datasets.mrbench import DESIRED
 from maieutic.judges.labels import LABEL_SOURCES, SUBSETS
-from maieutic.judges.selection import judge_entry, label_sources, limit_of
 from maieutic.models import JudgeModel
+from maieutic.plan.plan import Plan
 from maieutic.printed import CRITICS, REFERENCE, paper_name, rows_of
 from maieutic.records import Quantity, Score
 from maieutic.report.lights import release_rubric
 from maieutic.report.tables import label_of, read_json, score_file
 from maieutic.report.trust import called
-from maieutic.settings import Config
 
 PRINTED = REFERENCE / "mrbench_tables.csv"
 DAMR_TABLES = {"all": 3, "bridge": 8, "mathdial": 9}
@@ -89,7 +89,7 @@ def damr_tables(
     release: str,
     people: list[Score],
     judged: dict[str, list[Score]],
-    config: Config,
+    plan: Plan,
     dimensions: list[str],
     published: bool,
 ) -> list[dict[str, Any]]:
@@ -112,8 +112,8 @@ def damr_tables(
             for judge, scores in judged.items():
                 mine = cells_by_tutor(scores, release, subset).get(tutor, {})
                 if mine:
-                    sample = ", on a sample" if limit_of(config, judge) else ""
-                    by = f"{label_of(config, judge)}, judge{sample}"
+                    sample = ", on a sample" if plan.label_limit(judge) else ""
+                    by = f"{label_of(plan, judge)}, judge{sample}"
                     rows.append({"who": "", "by": by, "cells": [mine.get(name) for name in dimensions], "judge": judge})
         if rows:
             tables.append({"subset": subset, "number": DAMR_TABLES[subset], "rows": rows})
@@ -138,13 +138,13 @@ SHOWN = {"ac": "aligned", "ac_paper": "the paper's coding", "spearman": "Spearma
 
 
 def correlation_tables(
-    release: str, judged: dict[str, list[Score]], config: Config, dimensions: list[str], published: bool
+    release: str, judged: dict[str, list[Score]], plan: Plan, dimensions: list[str], published: bool
 ) -> list[dict[str, Any]]:
     """Tables 5 and 6: AC of each judge by tutor and dimension, in both codings, beside the paper's critic."""
     printed = {(one.table, one.row, one.dimension): one.value for one in printed_tables()}
     tables = []
     for judge, scores in judged.items():
-        number = CRITICS.get(paper_name(config.models[judge].paper, "mrbench") or "") if published else None
+        number = CRITICS.get(paper_name(plan.models[judge].paper, "mrbench") or "") if published else None
         found: dict[str, dict[tuple[str, str], Score]] = defaultdict(dict)
         for one in scores:
             if one.metric in SHOWN and one.criterion and one.release == release and one.model != judge:
@@ -168,7 +168,7 @@ def correlation_tables(
                 )
             rows.append({"who": TUTORS.get(tutor, tutor), "n": n, "lines": lines})
         if found:
-            tables.append({"name": judge, "label": label_of(config, judge), "number": number, "rows": rows})
+            tables.append({"name": judge, "label": label_of(plan, judge), "number": number, "rows": rows})
     return tables
 
 
@@ -218,7 +218,7 @@ BEA = {
 BEA_TRACKS = ("Mistake_Identification", "Mistake_Location", "Providing_Guidance", "Actionability")
 
 
-def bea_rows(release: str, config: Config, results: Path, published: bool) -> list[dict[str, Any]]:
+def bea_rows(release: str, plan: Plan, results: Path, published: bool) -> list[dict[str, Any]]:
     """The BEA 2025 protocol: unreadable verdicts are wrong. The shared task's best team stands above the judges."""
     best: dict[str, dict[str, Printed]] = defaultdict(dict)
     for one in printed_tables() if published and release == "mrbench_v3" else []:
@@ -230,20 +230,20 @@ def bea_rows(release: str, config: Config, results: Path, published: bool) -> li
             team = f"best team of the shared task ({top['exact_f1'].row}), on its test set"
             values = [top[name].value if name in top else None for name in BEA.values()]
             rows.append({"dimension": called(dimension), "by": team, "cells": values})
-        for judge in config.run.judges:
+        for judge in plan.run.judges:
             scores = {
                 one.quantity: one
-                for one in score_file(results / "scores" / "trust" / f"{judge}.json")
+                for one in score_file(paths.LABEL_VALIDATION.within(results, grader=judge))
                 if one.scoring == "paper_compat"
             }
             found = [scores.get(Quantity(measure, dimension, release=release)) for measure in BEA]
             if any(found):
                 name = called(dimension) if not best else ""
-                rows.append({"dimension": name, "by": label_of(config, judge), "name": judge, "scores": found})
+                rows.append({"dimension": name, "by": label_of(plan, judge), "name": judge, "scores": found})
     return rows
 
 
-def mended(release: str, judged: dict[str, list[Score]], config: Config) -> list[dict[str, Any]]:
+def mended(release: str, judged: dict[str, list[Score]], plan: Plan) -> list[dict[str, Any]]:
     """What half the labels would mend: how far each estimate is from what people say of the same replies."""
     rows = []
     for judge, scores in judged.items():
@@ -260,7 +260,7 @@ def mended(release: str, judged: dict[str, list[Score]], config: Config) -> list
                 errors[name].append(abs(float(guess or 0.0) - float(truth or 0.0)))
         if errors:
             means = {name: sum(of) / len(of) for name, of in errors.items()}
-            rows.append({"name": judge, "label": label_of(config, judge), "n": len(errors["judge"]), "errors": means})
+            rows.append({"name": judge, "label": label_of(plan, judge), "n": len(errors["judge"]), "errors": means})
     return rows
 
 
@@ -278,31 +278,31 @@ def printed_agreement() -> dict[str, float]:
     return {one.row: one.value for one in printed_tables() if one.table == "agreement"}
 
 
-def mrbench_section(config: Config, results: Path) -> list[dict[str, Any]]:
+def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Everything that the page on labelled releases shows, release by release."""
     shown = []
-    judges = [name for name in config.run.judges if isinstance(config.models[name], JudgeModel)]
-    for release in (name for name in label_sources(config) if LABEL_SOURCES[name].taxonomy):
-        people = score_file(results / "scores" / "labels" / f"{release}.json")
-        found = read_json(results / "labels" / release / "statistics.json")
+    judges = [name for name in plan.run.judges if isinstance(plan.models[name], JudgeModel)]
+    for release in (name for name in plan.releases if LABEL_SOURCES[name].taxonomy):
+        people = score_file(paths.LABEL_SCORES.within(results, release=release))
+        found = read_json(paths.LABEL_STATISTICS.within(results, release=release))
         if not people or not found:
             continue
-        judged = {name: score_file(results / "scores" / "trust" / f"{name}.json") for name in judges}
+        judged = {name: score_file(paths.LABEL_VALIDATION.within(results, grader=name)) for name in judges}
         labelled = {one.criterion for one in people}
         dimensions = [name for name in DESIRED if name in labelled]
-        published = release == "mrbench" and config.edition == "published"
+        published = release == "mrbench" and plan.edition == "published"
         shown.append(
             {
                 "name": release,
                 "title": LABEL_SOURCES[release].title,
                 "published": published,
-                "kinds": {name: release_rubric(judge_entry(config, name), release) for name in judges},
+                "kinds": {name: release_rubric(plan.judge_entry(name), release) for name in judges},
                 "counts": found["all"],
-                "damr": damr_tables(release, people, judged, config, dimensions, published),
-                "ac": correlation_tables(release, judged, config, dimensions, published),
+                "damr": damr_tables(release, people, judged, plan, dimensions, published),
+                "ac": correlation_tables(release, judged, plan, dimensions, published),
                 "statistics": statistics_rows(found, published),
-                "bea": bea_rows(release, config, results, config.edition == "published"),
-                "mended": mended(release, judged, config),
+                "bea": bea_rows(release, plan, results, plan.edition == "published"),
+                "mended": mended(release, judged, plan),
                 "dimensions": [called(name) for name in dimensions],
             }
         )

@@ -13,8 +13,8 @@ from markupsafe import Markup
 
 from maieutic.cards import JUDGE, REWARD, Card
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.selection import is_blind
 from maieutic.models import BaselineModel
+from maieutic.plan.plan import Plan
 from maieutic.printed import printed_values
 from maieutic.provenance import Provenance, card_paths, differences, told
 from maieutic.records import SCORINGS, ReportedScore
@@ -31,16 +31,6 @@ from maieutic.report.tables import label_of, read_items
 from maieutic.report.trust import trust_section
 from maieutic.report.tutorbench import tutorbench_section
 from maieutic.report.tutorbench_figures import shown_level
-from maieutic.settings import (
-    Config,
-    belongs,
-    benchmarks_of,
-    judges_of_card,
-    judges_of_replies,
-    protocol_of,
-    tutors_of,
-    why_not_asked,
-)
 
 HERE = Path(__file__).parent
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
@@ -56,49 +46,49 @@ class Made(NamedTuple):
 class Run(NamedTuple):
     """What every part of the page is made of."""
 
-    config: Config
+    plan: Plan
     results: Path
     scores: dict[str, list[ReportedScore]]
     provenance: Provenance | None
 
 
-def tutors_in_order(config: Config) -> list[str]:
+def tutors_in_order(plan: Plan) -> list[str]:
     """Tutors first, then the trivial ones, the human reference last."""
-    ceilings = {loaded.card.baselines.ceiling for loadeds in benchmarks_of(config).values() for loaded in loadeds}
+    ceilings = {loaded.card.baselines.ceiling for loadeds in plan.benchmarks.values() for loaded in loadeds}
     return sorted(
-        tutors_of(config),
-        key=lambda name: (name in ceilings, isinstance(config.models[name], BaselineModel)),
+        plan.tutors,
+        key=lambda name: (name in ceilings, isinstance(plan.models[name], BaselineModel)),
     )
 
 
-def leaderboard(config: Config, cards: list[Card], scores: list[ReportedScore], scoring: str) -> list[dict[str, Any]]:
+def leaderboard(plan: Plan, cards: list[Card], scores: list[ReportedScore], scoring: str) -> list[dict[str, Any]]:
     """One row a tutor, one cell a task; the best tutor that is no baseline is marked in each column."""
     headlines = [score for score in scores if score.headline]
     found = {(score.model, score.task): score for score in headlines if score.scoring == scoring}
     # What can be read of a reply is the same under both scorings, and only robust says it.
     readable = {(score.model, score.task): score.readable for score in headlines if score.scoring == "robust"}
-    best = {card.task: best_of(config, card, found, readable) for card in cards}
+    best = {card.task: best_of(plan, card, found, readable) for card in cards}
     rows = []
-    for model in tutors_in_order(config):
-        entry = config.models[model]
+    for model in tutors_in_order(plan):
+        entry = plan.models[model]
         baseline = isinstance(entry, BaselineModel)
         cells = [found.get((model, card.task)) for card in cards]
         if baseline and not any(cells):  # a floor of other benchmarks' tasks
             continue
         rows.append(
             {
-                "label": label_of(config, model),
+                "label": label_of(plan, model),
                 "group": entry.group,
-                "protocol": protocol if (protocol := protocol_of(config, model)) != config.run.protocol else None,
+                "protocol": protocol if (protocol := plan.protocol_of(model)) != plan.run.protocol else None,
                 "baseline": baseline,
                 "absent": not any(score.model == model for score in scores),
                 "cells": [
                     {
                         "score": score,
-                        "not_asked": why_not_asked(config, card, model),
+                        "not_asked": plan.why_not_asked(card, model),
                         "best": model == best[card.task],
                         "readable": readable.get((model, card.task)),
-                        "silent": is_silent(config, readable.get((model, card.task))),
+                        "silent": is_silent(plan, readable.get((model, card.task))),
                         "at_floor": not baseline and at_floor(score),
                     }
                     for card, score in zip(cards, cells, strict=True)
@@ -109,7 +99,7 @@ def leaderboard(config: Config, cards: list[Card], scores: list[ReportedScore], 
 
 
 def best_of(
-    config: Config,
+    plan: Plan,
     card: Card,
     found: Mapping[tuple[str, str], ReportedScore],
     readable: Mapping[tuple[str, str], float | None],
@@ -122,23 +112,23 @@ def best_of(
     values = {
         model: score.value
         for (model, task), score in found.items()
-        if task == card.task and score.value is not None and not isinstance(config.models[model], BaselineModel)
+        if task == card.task and score.value is not None and not isinstance(plan.models[model], BaselineModel)
     }
     if not values:
         return None
     best = max(values, key=lambda model: values[model])
     score, low = found[best, card.task], found[best, card.task].low
     rivals = [value for model, value in values.items() if model != best]
-    if is_silent(config, readable.get((best, card.task))) or at_floor(score) or low is None:
+    if is_silent(plan, readable.get((best, card.task))) or at_floor(score) or low is None:
         return None
     if (score.floor is not None and low <= score.floor) or any(value >= low for value in rivals):
         return None
     return best
 
 
-def is_silent(config: Config, readable: float | None) -> bool:
+def is_silent(plan: Plan, readable: float | None) -> bool:
     """Whether too few of a tutor's replies to a task can be read."""
-    return readable is not None and readable < config.report.least_readable
+    return readable is not None and readable < plan.config.report.least_readable
 
 
 def at_floor(score: ReportedScore | None) -> bool:
@@ -148,29 +138,29 @@ def at_floor(score: ReportedScore | None) -> bool:
 
 def task_section(run: Run, readings: Readings, card: Card) -> dict[str, Any]:
     """What the page shows of one task."""
-    config = run.config
-    judges = judges_of_replies(config)  # both scorings show a judge's verdicts as they are: once is enough
+    plan = run.plan
+    judges = plan.judges_of_replies  # both scorings show a judge's verdicts as they are: once is enough
     mine = [
         score
         for score in run.scores.get(card.benchmark, [])
         if score.task == card.task and (score.by not in judges or score.scoring == "robust")
     ]
-    order = tutors_in_order(config)
+    order = tutors_in_order(plan)
     mine.sort(key=lambda score: (order.index(score.model), not score.headline, score.metric, score.scoring))
-    outcomes, spread = outcomes_figure(config, readings, card)
+    outcomes, spread = outcomes_figure(plan, readings, card)
     graders = dict.fromkeys(score.by for score in mine)
     return {
         "name": card.benchmark,
         "card": card,
         "scores": mine,
         "n": max((score.n + score.missing for score in mine), default=0),
-        "intervals": intervals_figure(config, card, mine),
+        "intervals": intervals_figure(plan, card, mine),
         "outcomes": outcomes,
         "spread": spread,
         "headline": shown_metric(card.headline),
-        "matrix": judged_matrix(config, card, mine),
-        "blind_judges": [name for name in judges_of_card(config, card) if is_blind(config, name, card)],
-        "differs": unique(one for grader in graders for one in differences(run.provenance, config, card, grader)),
+        "matrix": judged_matrix(plan, card, mine),
+        "blind_judges": [name for name in plan.judges_of_card(card) if plan.is_blind(name, card)],
+        "differs": unique(one for grader in graders for one in differences(run.provenance, plan, card, grader)),
     }
 
 
@@ -179,11 +169,11 @@ def unique(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def judged_matrix(config: Config, card: Card, scores: list[ReportedScore]) -> dict[str, Any] | None:
+def judged_matrix(plan: Plan, card: Card, scores: list[ReportedScore]) -> dict[str, Any] | None:
     """What the first judge says of every tutor, by dimension; None for a task that no judge judges."""
     if JUDGE not in card.graders:
         return None
-    judge = judges_of_card(config, card)[0]
+    judge = plan.judges_of_card(card)[0]
     metrics = [
         name
         for name, metric in card.metrics.items()
@@ -196,21 +186,21 @@ def judged_matrix(config: Config, card: Card, scores: list[ReportedScore]) -> di
     }
     rows = [
         {
-            "label": label_of(config, model),
-            "baseline": isinstance(config.models[model], BaselineModel),
+            "label": label_of(plan, model),
+            "baseline": isinstance(plan.models[model], BaselineModel),
             "cells": [found.get((model, name)) for name in metrics],
         }
-        for model in tutors_in_order(config)
+        for model in tutors_in_order(plan)
         if any((model, name) in found for name in metrics)
     ]
     return {"judge": judge, "metrics": [shown_metric(name) for name in metrics], "rows": rows} if rows else None
 
 
-def intervals_figure(config: Config, card: Card, scores: list[ReportedScore]) -> str:
+def intervals_figure(plan: Plan, card: Card, scores: list[ReportedScore]) -> str:
     """The headline metric of every tutor."""
     rows = [
         {
-            "label": label_of(config, score.model),
+            "label": label_of(plan, score.model),
             **score.model_dump(include={"scoring", "value", "low", "high", "floor", "ceiling"}),
         }
         for score in scores
@@ -219,13 +209,13 @@ def intervals_figure(config: Config, card: Card, scores: list[ReportedScore]) ->
     return interval_chart(pd.DataFrame(rows), shown_metric(card.headline)) if rows else ""
 
 
-def outcomes_figure(config: Config, readings: Readings, card: Card) -> tuple[str, bool]:
+def outcomes_figure(plan: Plan, readings: Readings, card: Card) -> tuple[str, bool]:
     """How the readings are spread: right and wrong, or values; and whether it is values."""
     shares: list[dict[str, Any]] = []
     spread: dict[str, list[float]] = {}
-    for model in (name for name in tutors_in_order(config) if belongs(config, card, name)):
+    for model in (name for name in tutors_in_order(plan) if plan.belongs(card, name)):
         outcomes, values = readings.get((model, card.task), ({}, []))
-        label = label_of(config, model)
+        label = label_of(plan, model)
         if "value" in outcomes:
             spread[label] = values
         elif total := sum(outcomes.values()):
@@ -245,11 +235,11 @@ def board_section(run: Run, benchmark: str, cards: list[Card]) -> dict[str, Any]
         "name": benchmark,
         "cards": cards,
         "skills": skill_spans(cards),
-        "boards": {scoring: leaderboard(run.config, cards, of, scoring) for scoring in SCORINGS},
+        "boards": {scoring: leaderboard(run.plan, cards, of, scoring) for scoring in SCORINGS},
         "limits": {scoring: limits(cards, of, scoring) for scoring in SCORINGS},
         "size": sum(len(read_items(run.results, benchmark, card.task)) for card in cards),
         "differs": {
-            card.task: differences(run.provenance, run.config, card, headliner(run.config, card)) for card in cards
+            card.task: differences(run.provenance, run.plan, card, headliner(run.plan, card)) for card in cards
         },
     }
 
@@ -278,9 +268,9 @@ def limits(cards: list[Card], scores: list[ReportedScore], scoring: str) -> list
     ]
 
 
-def headliner(config: Config, card: Card) -> str | None:
+def headliner(plan: Plan, card: Card) -> str | None:
     """The reward model or judge on which a task's headline rests: the run's first that grades it."""
-    first = {REWARD: config.run.reward_models[:1], JUDGE: judges_of_card(config, card)[:1]}
+    first = {REWARD: plan.run.reward_models[:1], JUDGE: plan.judges_of_card(card)[:1]}
     return next(iter(first.get(str(card.metrics[card.headline].grader), [])), None)
 
 
@@ -320,28 +310,28 @@ def not_as_shipped(run: Run, benchmark: str | None = None) -> list[str]:
     """What is not as shipped behind a benchmark's numbers; without one: behind those of the graders."""
     if run.provenance is None:
         return []
-    cards = [loaded.card for of in benchmarks_of(run.config).values() for loaded in of]
-    graders = [None, *run.config.run.judges, *run.config.run.reward_models]
+    cards = [loaded.card for of in run.plan.benchmarks.values() for loaded in of]
+    graders = [None, *run.plan.run.judges, *run.plan.run.reward_models]
     mine = [card for card in cards if card.benchmark == benchmark]
-    asked = told(run.provenance, (str(path) for card in cards for path in card_paths(run.config, card)))
+    asked = told(run.provenance, (str(path) for card in cards for path in card_paths(run.plan, card)))
     if benchmark is None:
         return [one for one in told(run.provenance, run.provenance.differs) if one not in asked]
-    return unique(one for card in mine for by in graders for one in differences(run.provenance, run.config, card, by))
+    return unique(one for card in mine for by in graders for one in differences(run.provenance, run.plan, card, by))
 
 
 def reservations(run: Run) -> list[str]:
     """Why a run whose cards, prompts, rubrics and files are as shipped is not the published configuration in full."""
-    config, edited = run.config, run.provenance.code.n_edited if run.provenance else 0
-    own = {name: protocol_of(config, name) for name in config.run.tutors if protocol_of(config, name) != "released"}
+    plan, edited = run.plan, run.provenance.code.n_edited if run.provenance else 0
+    own = {name: plan.protocol_of(name) for name in plan.run.tutors if plan.protocol_of(name) != "released"}
     by_commit = [
         name
-        for name, dataset in config.datasets.items()
-        if config.data_dir and dataset.published.hub and not dataset.published.sha256
+        for name, dataset in plan.datasets.items()
+        if plan.config.data_dir and dataset.published.hub and not dataset.published.sha256
     ]
     return [
-        *(["the items are the demo's, written for this project"] if config.edition == "demo" else []),
-        *([f"a sample of {config.run.limit} items a task"] if config.run.limit else []),
-        *(f"{label_of(config, name)} is asked by the protocol {protocol}" for name, protocol in own.items()),
+        *(["the items are the demo's, written for this project"] if plan.edition == "demo" else []),
+        *([f"a sample of {plan.run.limit} items a task"] if plan.run.limit else []),
+        *(f"{label_of(plan, name)} is asked by the protocol {protocol}" for name, protocol in own.items()),
         *([f"{edited} file{'' if edited == 1 else 's'} of the code edited"] if edited else []),
         *([f"read from data_dir, where nothing checks the hub's commit: {', '.join(by_commit)}"] if by_commit else []),
     ]
@@ -349,18 +339,18 @@ def reservations(run: Run) -> list[str]:
 
 def environment_of(run: Run, light: LightOf) -> Environment:
     """The templates, with what all of them may call."""
-    config = run.config
+    plan = run.plan
     environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     filters: dict[str, Callable[..., str]] = {"number": number, "metric": shown_metric, "plain": plain_number}
     environment.filters |= {**filters, "level": shown_level, "share": share}
     environment.globals |= {
-        "label_of": lambda model: label_of(config, model),
+        "label_of": lambda model: label_of(plan, model),
         "light": light,
         "kind_title": title_of,
-        "kind_on": lambda grader, card, metric=None: kind_on(config, grader, card, metric),
-        "headliner": lambda card: headliner(config, card),
+        "kind_on": lambda grader, card, metric=None: kind_on(plan, grader, card, metric),
+        "headliner": lambda card: headliner(plan, card),
         "not_as_shipped": partial(not_as_shipped, run),
-        "blind": lambda grader, card: grader in config.run.judges and is_blind(config, grader, card),
+        "blind": lambda grader, card: grader in plan.run.judges and plan.is_blind(grader, card),
     }
     return environment
 
@@ -375,7 +365,7 @@ def paper_of(run: Run, parts: Parts, benchmark: str, cards: list[Card]) -> Marku
 
     def produce() -> dict[str, Any] | None:
         scores = run.scores.get(benchmark, [])
-        return against_paper(run.config, run.results, benchmark, cards, scores, run.provenance)
+        return against_paper(run.plan, run.results, benchmark, cards, scores, run.provenance)
 
     return parts.part(f"{benchmark} against its paper", "paper", produce)
 
@@ -401,10 +391,10 @@ def pages_of(
     run: Run, parts: Parts, runtime: pd.DataFrame, light: LightOf, grades: Callable[[str], GradePass]
 ) -> list[Page]:
     """Every page in the order of the menu; those of single tasks come after it. grades: of a benchmark."""
-    config, results = run.config, run.results
+    plan, results = run.plan, run.results
     selected = {
         benchmark: in_paper_order(benchmark, [loaded.card for loaded in loadeds])
-        for benchmark, loadeds in benchmarks_of(config).items()
+        for benchmark, loadeds in plan.benchmarks.items()
     }
     boards = [board_of(run, parts, benchmark, cards) for benchmark, cards in selected.items()]
     papers = [html for benchmark, cards in selected.items() if (html := paper_of(run, parts, benchmark, cards))]
@@ -421,15 +411,15 @@ def pages_of(
         *parts.page("#/papers", "Against the papers", "the page on the papers", "papers",
                     lambda: section("parts", papers)),
         *parts.page("#/trust", "Trust", "the page on trust", "trust",
-                    lambda: section("trust", trust_section(config, results, light))),
+                    lambda: section("trust", trust_section(plan, results, light))),
         *parts.page("#/kmpbench", "KMP-Bench's tables", "KMP-Bench's tables", "kmpbench",
-                    lambda: section("kmpbench", kmpbench_section(config, results, run.scores.get(KMP_BENCH, [])))),
+                    lambda: section("kmpbench", kmpbench_section(plan, results, run.scores.get(KMP_BENCH, [])))),
         *parts.page("#/tutorbench", "TutorBench's tables", "TutorBench's tables", "tutorbench",
-                    lambda: section("tutorbench", tutorbench_section(config, results))),
+                    lambda: section("tutorbench", tutorbench_section(plan, results))),
         *parts.page("#/labels", "Human labels", "the page on human labels", "labels",
-                    lambda: labels_section(config, results)),
+                    lambda: labels_section(plan, results)),
         *parts.page("#/rewards", "Reward models", "the page on reward models", "graders",
-                    lambda: section("graders", grader_section(config, results))),
+                    lambda: section("graders", grader_section(plan, results))),
         *parts.page("#/items", "Items", "the items", "items", dict),
         *parts.page("#/about", "About the numbers", "the page about the numbers", "about",
                     lambda: about_section(run)),
@@ -437,9 +427,9 @@ def pages_of(
     ]  # fmt: skip
 
 
-def labels_section(config: Config, results: Path) -> dict[str, Any] | None:
+def labels_section(plan: Plan, results: Path) -> dict[str, Any] | None:
     """The page on labelled releases; None in a run without any."""
-    releases = mrbench_section(config, results)
+    releases = mrbench_section(plan, results)
     dimensions = read_rubric("mrbench_taxonomy").rubric.criteria
     shown = {"dimensions": dimensions, "schemes": earlier_schemes(), "agreement": printed_agreement()}
     return {"releases": releases, **shown} if releases else None
@@ -447,45 +437,45 @@ def labels_section(config: Config, results: Path) -> dict[str, Any] | None:
 
 def about_section(run: Run) -> dict[str, Any]:
     """How to read the numbers, and what the run was made of."""
-    names = run.config.run.reward_models[:1]
+    names = run.plan.run.reward_models[:1]
     return {
         "provenance": run.provenance,
         "reservations": reservations(run),
-        "headline": label_of(run.config, names[0]) if names else None,
+        "headline": label_of(run.plan, names[0]) if names else None,
     }
 
 
 def render_page(run: Run, runtime: pd.DataFrame) -> Made:
     """The whole page as one self-contained HTML document."""
-    config = run.config
-    light = lights(config, run.results)
-    grades = cache(partial(pass_grades, config, run.results))
+    plan = run.plan
+    light = lights(plan, run.results)
+    grades = cache(partial(pass_grades, plan, run.results))
     environment = environment_of(run, light)
     shared = {
-        "config": config,
+        "config": plan.config,
         "scorings": SCORINGS,
         "all_differs": run.provenance.differs if run.provenance else {},
     }
     parts = Parts(environment, shared)
     pages = pages_of(run, parts, runtime, light, grades)
-    models = {name: config.models[name] for name in tutors_of(config)}
+    models = {name: plan.models[name] for name in plan.tutors}
     there = {score.model for of in run.scores.values() for score in of}
     tasks = {
         f"#/task/{benchmark}/{loaded.card.task}": loaded.card.title
-        for benchmark, loadeds in benchmarks_of(config).items()
+        for benchmark, loadeds in plan.benchmarks.items()
         for loaded in loadeds
     }
     data = {
         **parts.data(
-            "the items of the browser", lambda: browse(config, run.results, grades), {"prompts": {}, "tasks": {}}
+            "the items of the browser", lambda: browse(plan, run.results, grades), {"prompts": {}, "tasks": {}}
         ),
-        "labels": {name: label_of(config, name) for name in tutors_in_order(config)},
+        "labels": {name: label_of(plan, name) for name in tutors_in_order(plan)},
         "titles": {address.removeprefix("#/task/"): title for address, title in tasks.items()},
     }
     html = environment.get_template("page.html.jinja").render(
         **shared,
         models=models,
-        absent=[label_of(config, name) for name in models if name not in there],
+        absent=[label_of(plan, name) for name in models if name not in there],
         pages=pages,
         tasks=tasks,
         problems=parts.problems,

@@ -10,15 +10,15 @@ from typing import Any
 
 import pandas as pd
 
+from maieutic import paths
 from maieutic.cards import Card
 from maieutic.files import safe_cell
-from maieutic.judges.selection import pooled_benchmarks
 from maieutic.models import BaselineModel, HostedModel, JudgeModel, Model, RewardModel
+from maieutic.plan.plan import Plan
 from maieutic.printed import Circumstances, difference_note, paper_name, printed_of, printed_values
 from maieutic.provenance import Provenance, differences
 from maieutic.records import Difference, Item, Reply, ReportedScore, Score, Turn, read_records
 from maieutic.score import all_metrics
-from maieutic.settings import Config, belongs, benchmarks_of, judges_of_card, protocol_of, tutors_of, tutors_on
 
 DIGITS = 6
 OF_TUTORS = {"benchmark", "headline", "version"}  # which a number of a grader has not
@@ -37,7 +37,7 @@ TEXTS = ("criterion", "subset", "release")  # and one of texts
 
 def read_items(results: Path, benchmark: str, task: str) -> list[Item]:
     """The items of a task, none where their job has failed."""
-    path = results / "items" / benchmark / f"{task}.jsonl"
+    path = paths.ITEMS.within(results, benchmark=benchmark, task=task)
     return read_records(path, Item) if path.exists() else []
 
 
@@ -52,9 +52,9 @@ def read_scores(results: Path, benchmark: str, models: Iterable[str]) -> dict[st
     """The scores of every model that has some."""
     found = {}
     for model in models:
-        path = results / "scores" / benchmark / f"{model}.json"
+        path = paths.SCORES.within(results, benchmark=benchmark, tutor=model)
         # Scores without their replies are those of an earlier run: Snakemake deleted the outputs of a job that failed.
-        if path.exists() and (results / "replies" / benchmark / f"{model}.jsonl").exists():
+        if path.exists() and (paths.REPLIES.within(results, benchmark=benchmark, tutor=model)).exists():
             found[model] = score_file(path)
     return found
 
@@ -67,11 +67,11 @@ def reading_of(score: Score) -> Reading:
     return score.metric, score.scoring, score.by
 
 
-def leads(config: Config, score: Score) -> bool:
+def leads(plan: Plan, score: Score) -> bool:
     """Whether a score is a parser's, or the first reward model's or judge's: what stands for the run."""
-    cards = [loaded.card for loaded in config.cards.values() if loaded.card.task == score.task]
-    judges = [name for card in cards for name in judges_of_card(config, card)[:1]]
-    return score.by in (None, *config.run.reward_models[:1], *judges)
+    cards = [loaded.card for loaded in plan.cards.values() if loaded.card.task == score.task]
+    judges = [name for card in cards for name in plan.judges_of_card(card)[:1]]
+    return score.by in (None, *plan.run.reward_models[:1], *judges)
 
 
 def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[float | None, float | None]]:
@@ -101,55 +101,55 @@ def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[fl
     }
 
 
-def complete_scores(config: Config, results: Path, provenance: Provenance | None) -> dict[str, list[ReportedScore]]:
+def complete_scores(plan: Plan, results: Path, provenance: Provenance | None) -> dict[str, list[ReportedScore]]:
     """Every score of a run by benchmark, with floor, ceiling and, where it may be compared, the paper's value."""
     complete: dict[str, list[ReportedScore]] = {}
-    for benchmark, loadeds in benchmarks_of(config).items():
-        scores = read_scores(results, benchmark, tutors_of(config))
+    for benchmark, loadeds in plan.benchmarks.items():
+        scores = read_scores(results, benchmark, plan.tutors)
         for card in (loaded.card for loaded in loadeds):
             limits, metrics = bounds(card, scores), all_metrics(card)
-            changed = cache(partial(is_changed, provenance, config, card))
+            changed = cache(partial(is_changed, provenance, plan, card))
             for model, of in scores.items():
-                if not belongs(config, card, model):
+                if not plan.belongs(card, model):
                     continue
                 for score in (one for one in of if one.task == card.task and one.metric in metrics):
                     floor, ceiling = limits[reading_of(score)]
                     rated = metrics[score.metric].higher_is_better is not None
                     known: dict[str, Any] = {"floor": floor if rated else None, "ceiling": ceiling if rated else None}
                     known["changed"] = changed(score.by)
-                    known["paper"] = paper_value(config, card, score, known["changed"])
+                    known["paper"] = paper_value(plan, card, score, known["changed"])
                     complete.setdefault(benchmark, []).append(ReportedScore(**score.model_dump(), **known))
     return complete
 
 
-def is_changed(provenance: Provenance | None, config: Config, card: Card, grader: str | None) -> bool:
+def is_changed(provenance: Provenance | None, plan: Plan, card: Card, grader: str | None) -> bool:
     """Whether anything behind a task's numbers by one grader is not as shipped."""
-    return bool(differences(provenance, config, card, grader))
+    return bool(differences(provenance, plan, card, grader))
 
 
-def paper_value(config: Config, card: Card, score: Score, changed: bool) -> float | None:
+def paper_value(plan: Plan, card: Card, score: Score, changed: bool) -> float | None:
     """The paper's value of the same tutor, task and metric, where the same thing was measured by the same rules."""
-    name = paper_name(config.models[score.model].paper, card.benchmark)
-    if name is None or not leads(config, score) or score.scoring != "paper_compat":
+    name = paper_name(plan.models[score.model].paper, card.benchmark)
+    if name is None or not leads(plan, score) or score.scoring != "paper_compat":
         return None
     printed = printed_of(printed_values(card.benchmark), name, card.task, score.metric)
-    if printed is None or difference_note(printed, card.benchmark, circumstances(config, [card], score, changed)):
+    if printed is None or difference_note(printed, card.benchmark, circumstances(plan, [card], score, changed)):
         return None
     return printed.value
 
 
-def circumstances(config: Config, cards: Sequence[Card], score: Score, changed: bool) -> Circumstances:
+def circumstances(plan: Plan, cards: Sequence[Card], score: Score, changed: bool) -> Circumstances:
     """How a score came about. cards: the task's, or those of its pool."""
     benchmark = cards[0].benchmark
-    by = config.models.get(score.by or "")
+    by = plan.models.get(score.by or "")
     grader = score.by
     if isinstance(by, RewardModel) and by.weights is not None:
         as_published = by.prompt == RewardModel.model_fields["prompt"].default and by.max_length is None
         grader = f"{getattr(by.weights, 'repo', None) or grader}{'' if as_published else ', otherwise set up'}"
     elif isinstance(by, JudgeModel):
         grader = paper_name(by.paper, benchmark) or grader
-    whole = config.run.limit is None and is_whole(cards, score, config.report.least_readable)
-    return Circumstances(config.edition == "published", whole, protocol_of(config, score.model), changed, grader)
+    whole = plan.run.limit is None and is_whole(cards, score, plan.config.report.least_readable)
+    return Circumstances(plan.edition == "published", whole, plan.protocol_of(score.model), changed, grader)
 
 
 def is_whole(cards: Sequence[Card], score: Score, least_readable: float) -> bool:
@@ -165,32 +165,31 @@ def is_whole(cards: Sequence[Card], score: Score, least_readable: float) -> bool
     return score.n + score.missing >= sum(card.items for card in cards)
 
 
-def label_of(config: Config, name: str) -> str:
+def label_of(plan: Plan, name: str) -> str:
     """A model's name in the report."""
-    return config.models[name].label or name
+    return plan.models[name].label or name
 
 
-def breakdown_scores(config: Config, results: Path) -> dict[str, list[ReportedScore]]:
+def breakdown_scores(plan: Plan, results: Path) -> dict[str, list[ReportedScore]]:
     """Every score by tag of the benchmarks that have some; `task` is the pool."""
     found = {}
-    for benchmark in pooled_benchmarks(config):
-        folder = results / "scores" / "breakdowns" / benchmark
+    for benchmark in plan.pooled_benchmarks:
         found[benchmark] = [
             ReportedScore(**one.model_dump())
-            for model in tutors_on(config, benchmark)
-            for one in score_file(folder / f"{model}.json")
+            for model in plan.tutors_on(benchmark)
+            for one in score_file(paths.BREAKDOWN.within(results, benchmark=benchmark, tutor=model))
         ]
     return found
 
 
-def score_table(config: Config, scores: dict[str, list[ReportedScore]]) -> pd.DataFrame:
+def score_table(plan: Plan, scores: dict[str, list[ReportedScore]]) -> pd.DataFrame:
     """One row a score."""
     rows = [
         {
             "benchmark": benchmark,
-            "label": label_of(config, score.model),
-            "group": config.models[score.model].group,
-            "baseline": isinstance(config.models[score.model], BaselineModel),
+            "label": label_of(plan, score.model),
+            "group": plan.models[score.model].group,
+            "baseline": isinstance(plan.models[score.model], BaselineModel),
             **score.model_dump(),
             "readable": score.readable,
             "by": score.by or "parser",
@@ -205,11 +204,11 @@ def score_table(config: Config, scores: dict[str, list[ReportedScore]]) -> pd.Da
     return table.round(DIGITS).map(safe_cell).astype(dict.fromkeys(TEXTS, "str"))
 
 
-def difference_table(config: Config, results: Path) -> pd.DataFrame:
+def difference_table(plan: Plan, results: Path) -> pd.DataFrame:
     """Every paired difference of two tutors of the run by a headline metric."""
-    files = [results / "scores" / "differences" / f"{benchmark}.json" for benchmark in benchmarks_of(config)]
+    files = [paths.DIFFERENCES.within(results, benchmark=benchmark) for benchmark in plan.benchmarks]
     found = [Difference.model_validate(one) for path in files for one in read_json(path) or []]
-    mine = [one.model_dump() for one in found if {one.first, one.second} <= {*config.run.tutors}]
+    mine = [one.model_dump() for one in found if {one.first, one.second} <= {*plan.run.tutors}]
     return pd.DataFrame(mine, columns=list(Difference.model_fields)).round(DIGITS).map(safe_cell)
 
 
@@ -218,27 +217,36 @@ def read_json(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
-def trust_table(config: Config, results: Path) -> pd.DataFrame:
+def trust_table(plan: Plan, results: Path) -> pd.DataFrame:
     """Everything that was measured of graders and of labels: one row a number, `file` says of what."""
-    graders = [*config.run.judges, *config.run.reward_models, *config.run.reward_comparisons, *config.run.classifiers]
-    names = [f"{folder}/{name}" for name in graders for folder in ("trust", "bridge_pairs", "people")]
-    names += [f"labels/{path.stem}" for path in sorted((results / "scores" / "labels").glob("*.json"))]
+    graders = [
+        *plan.run.judges,
+        *plan.run.reward_models,
+        *plan.run.reward_comparisons,
+        *plan.run.classifiers,
+    ]
+    files = {}
+    for name in graders:
+        files[f"trust/{name}"] = paths.LABEL_VALIDATION.within(results, grader=name)
+        files[f"bridge_pairs/{name}"] = paths.PAIR_VALIDATION.within(results, grader=name)
+        files[f"people/{name}"] = paths.CORRECTED.within(results, judge=name)
+    files |= {f"labels/{name}": paths.LABEL_SCORES.within(results, release=name) for name in sorted(plan.releases)}
     rows = [
         {"file": name, **score.model_dump(exclude=OF_TUTORS)}
-        for name in names
-        for score in score_file(results / "scores" / f"{name}.json")
+        for name, path in files.items()
+        for score in score_file(path)
     ]
     columns = [name for name in Score.model_fields if name not in OF_TUTORS]
     return pd.DataFrame(rows, columns=["file", *columns]).round(DIGITS).map(safe_cell)
 
 
-def runtime_table(config: Config, results: Path) -> pd.DataFrame:
+def runtime_table(plan: Plan, results: Path) -> pd.DataFrame:
     """Requests, tokens and summed request seconds of each tutor and benchmark."""
     rows = []
-    for benchmark in benchmarks_of(config):
-        for model in tutors_of(config):
-            path = results / "replies" / benchmark / f"{model}.jsonl"
-            if not path.exists() or isinstance(config.models[model], BaselineModel):
+    for benchmark in plan.benchmarks:
+        for model in plan.tutors:
+            path = paths.REPLIES.within(results, benchmark=benchmark, tutor=model)
+            if not path.exists() or isinstance(plan.models[model], BaselineModel):
                 continue
             turns = [turn for reply in read_records(path, Reply) for turn in reply.turns]
             rows.append(
@@ -249,7 +257,7 @@ def runtime_table(config: Config, results: Path) -> pd.DataFrame:
                     "prompt_tokens": sum(turn.prompt_tokens or 0 for turn in turns),
                     "completion_tokens": sum(turn.completion_tokens or 0 for turn in turns),
                     "request_seconds": round(sum(turn.seconds or 0.0 for turn in turns), 1),
-                    "usd": cost(config.models[model], turns),
+                    "usd": cost(plan.models[model], turns),
                     "cut_by_max_tokens": sum(turn.finish == "length" for turn in turns),
                 }
             )

@@ -10,22 +10,15 @@ from typing import Any
 
 import pandas as pd
 
+from maieutic import paths
 from maieutic.judges.floors import FLOORS
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.lights import AMBER, FEWEST, GREEN, mean_kappa
 from maieutic.judges.ppi import FEWEST as FEWEST_LABELS
 from maieutic.judges.rubrics import LoadedRubric, read_rubric, rubric_path
-from maieutic.judges.selection import (
-    judge_batches,
-    judge_entry,
-    judged_benchmarks,
-    label_sources,
-    releases_for,
-    rubric_names,
-    taxonomy_release,
-)
 from maieutic.judges.trust import BINARY
 from maieutic.models import CriteriaModel, HostedModel, JudgeModel, Model, RewardModel
+from maieutic.plan.plan import Plan
 from maieutic.records import Judgement, Quantity, Score, read_records
 from maieutic.report.figures import agreement_chart
 from maieutic.report.lights import (
@@ -40,8 +33,6 @@ from maieutic.report.lights import (
     title_of,
 )
 from maieutic.report.tables import label_of, score_file
-from maieutic.rewards.selection import graders_of
-from maieutic.settings import Config, tutors_of
 
 CALLED = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}
 EXCERPT, MOST_REASONS = 300, 4
@@ -60,30 +51,30 @@ def called(criterion: str) -> str:
 def floors_of(results: Path, name: str) -> dict[str, Measured]:
     """How far the floors of a grader agree with people on the replies that it was asked about, by floor."""
     found: dict[str, Measured] = {floor: {} for floor in FLOORS}
-    for one in score_file(results / "scores" / "trust" / f"{name}.json"):
+    for one in score_file(paths.LABEL_VALIDATION.within(results, grader=name)):
         if one.model in found and one.by == name and one.scoring == "robust":
             found[one.model][one.quantity] = one
     return {floor: of for floor, of in found.items() if of}
 
 
-def summary_rows(config: Config, results: Path, name: str, lights: LightOf) -> list[dict[str, Any]]:
+def summary_rows(plan: Plan, results: Path, name: str, lights: LightOf) -> list[dict[str, Any]]:
     """One grader in the table of graders: a line for each kind of its verdicts, the floors under those with labels."""
     rows: list[dict[str, Any]] = []
-    scores, floors, model = measured_of(config, results, name), floors_of(results, name), config.models[name]
+    scores, floors, model = measured_of(plan, results, name), floors_of(results, name), plan.models[name]
     learnt = any(one.value for of, one in scores.items() if of.metric == SEEN)
-    for kind in kinds_of(config, name):
-        release = release_of(config, name, kind)
+    for kind in kinds_of(plan, name):
+        release = release_of(plan, name, kind)
         of_pairs = kind == PAIRS or (isinstance(model, JudgeModel) and kind in model.pairs)
         by_pairs = partial(Quantity, criterion=None if kind == PAIRS else kind)
         beside = {floor: one for floor, of in floors.items() if (one := mean_kappa(of, release))}
         kappa = mean_kappa(scores, release)
-        if release is None and not of_pairs and isinstance(model, JudgeModel) and config.run.human_labels:
-            kappa = people_kappa(config, results, name, kind)
+        if release is None and not of_pairs and isinstance(model, JudgeModel) and plan.run.human_labels:
+            kappa = people_kappa(plan, results, name, kind)
         on = by_pairs if of_pairs else partial(Quantity, subset=subset_of(model), release=release)
         rows.append(
             {
                 "name": name,
-                "label": label_of(config, name),
+                "label": label_of(plan, name),
                 "kind": next(word for of, word in KINDS.items() if isinstance(model, of)),
                 "what": title_of(kind),
                 "light": lights(name, kind),
@@ -118,11 +109,11 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def dimension_tables(config: Config, results: Path) -> list[dict[str, Any]]:
+def dimension_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """For each grader and labelled release, every measure by dimension."""
     tables = []
-    for name in all_graders(config):
-        scores, floors = measured_of(config, results, name), floors_of(results, name)
+    for name in all_graders(plan):
+        scores, floors = measured_of(plan, results, name), floors_of(results, name)
         for release in LABEL_SOURCES:
             kappas = [of for of in scores if (of.metric, of.release) == ("weighted_kappa", release)]
             if not kappas:
@@ -138,9 +129,9 @@ def dimension_tables(config: Config, results: Path) -> list[dict[str, Any]]:
             ]
             tables.append(
                 {
-                    "label": label_of(config, name),
+                    "label": label_of(plan, name),
                     "release": LABEL_SOURCES[release].title,
-                    "binary": isinstance(config.models[name], CriteriaModel),
+                    "binary": isinstance(plan.models[name], CriteriaModel),
                     "rows": rows,
                 }
             )
@@ -153,32 +144,32 @@ def best_floor(floors: Mapping[str, Measured], quantity: Quantity) -> tuple[str,
     return max(values, key=lambda pair: pair[1], default=None)
 
 
-def agreement_figure(config: Config, results: Path) -> str:
+def agreement_figure(plan: Plan, results: Path) -> str:
     """Weighted kappa of every grader and dimension."""
     table = []
-    for name in all_graders(config):
-        for of, one in measured_of(config, results, name).items():
+    for name in all_graders(plan):
+        for of, one in measured_of(plan, results, name).items():
             if of.metric != "weighted_kappa" or one.value is None:
                 continue
-            if of.release != next(iter(releases_for(config, name)), None):
+            if of.release != next(iter(plan.releases_for(name)), None):
                 continue
-            shown = {"criterion": called(str(of.criterion)), "grader": label_of(config, name)}
+            shown = {"criterion": called(str(of.criterion)), "grader": label_of(plan, name)}
             table.append({**shown, "value": one.value, "low": one.low, "high": one.high})
     return agreement_chart(pd.DataFrame(table)) if table else ""
 
 
-def reward_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+def reward_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Reward models on the same labels: rank correlation with desired labels, and AUC by dimension."""
     rows = []
-    for name in graders_of(config):
-        scores, release = measured_of(config, results, name), taxonomy_release(config, name)
+    for name in plan.reward_models:
+        scores, release = measured_of(plan, results, name), plan.taxonomy_release(name)
         on = partial(Quantity, release=release)
         desired = scores.get(on("desired_correlation"))
         if desired is None:
             continue
         rows.append(
             {
-                "label": label_of(config, name),
+                "label": label_of(plan, name),
                 "desired": desired,
                 "length": scores.get(on("length_correlation")),
                 "seen": bool(scores[on(SEEN)].value),
@@ -192,11 +183,11 @@ def reward_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def people_scores_of(config: Config, results: Path, judge: str) -> list[Score]:
+def people_scores_of(plan: Plan, results: Path, judge: str) -> list[Score]:
     """A judge against the labels that people gave to this run's replies; none in a run without such labels."""
-    if not config.run.human_labels:
+    if not plan.run.human_labels:
         return []
-    return score_file(results / "scores" / "people" / f"{judge}.json")
+    return score_file(paths.CORRECTED.within(results, judge=judge))
 
 
 def why_not(corrected: Score) -> str:
@@ -206,19 +197,19 @@ def why_not(corrected: Score) -> str:
     return f"{corrected.missing} replies unreadable to the judge or divided between annotators"
 
 
-def people_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+def people_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """This run's tutors as people and a judge see them, where people have labelled some of their replies."""
     rows = []
-    tutors = tutors_of(config)
-    for name in config.run.judges:
-        by_cell = {(one.model, one.metric, one.criterion): one for one in people_scores_of(config, results, name)}
+    tutors = plan.tutors
+    for name in plan.run.judges:
+        by_cell = {(one.model, one.metric, one.criterion): one for one in people_scores_of(plan, results, name)}
         for (tutor, metric, criterion), one in by_cell.items():
             if metric != "ppi" or tutor not in tutors:
                 continue
             rows.append(
                 {
-                    "judge": label_of(config, name),
-                    "tutor": label_of(config, tutor),
+                    "judge": label_of(plan, name),
+                    "tutor": label_of(plan, tutor),
                     "criterion": called(str(criterion)),
                     "corrected": one,
                     "why": why_not(one) if one.value is None else "",
@@ -230,24 +221,24 @@ def people_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def own_agreement(config: Config, results: Path) -> list[dict[str, Any]]:
+def own_agreement(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """How far each judge agrees with the labels that people gave to this run's replies, by dimension."""
     rows = []
-    for name in config.run.judges:
-        scores = people_scores_of(config, results, name)
+    for name in plan.run.judges:
+        scores = people_scores_of(plan, results, name)
         found = {(one.metric, one.criterion): one for one in scores if one.scoring == "robust"}
         for criterion in [criterion for metric, criterion in found if metric == "weighted_kappa"]:
             cells = [found.get((measure, criterion)) for measure in ("weighted_kappa", "ac", "accuracy")]
             n = found["accuracy", criterion].n
-            rows.append({"judge": label_of(config, name), "criterion": called(str(criterion)), "n": n, "cells": cells})
+            rows.append({"judge": label_of(plan, name), "criterion": called(str(criterion)), "n": n, "cells": cells})
     return rows
 
 
-def annotator_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+def annotator_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """How far the people who labelled this run's replies agree with each other."""
-    if not config.run.judges:
+    if not plan.run.judges:
         return []
-    scores = people_scores_of(config, results, config.run.judges[0])
+    scores = people_scores_of(plan, results, plan.run.judges[0])
     found = {(one.metric, one.criterion): one for one in scores}
     return [
         {"criterion": called(str(criterion)), "n": one.n, "fleiss": one.value,
@@ -257,24 +248,24 @@ def annotator_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def judged_files(config: Config, results: Path, judge: str) -> dict[str, list[Path]]:
+def judged_files(plan: Plan, results: Path, judge: str) -> dict[str, list[Path]]:
     """What a judge has said: on labelled replies and pairs, and on this run's replies."""
-    folder = results / "verdicts" / judge
     batches = [
-        folder / benchmark / f"{batch}.jsonl"
-        for benchmark in judged_benchmarks(config, judge)
-        for batch in judge_batches(config, benchmark)
+        paths.VERDICTS.within(results, judge=judge, benchmark=benchmark, batch=batch)
+        for benchmark in plan.judged_benchmarks(judge)
+        for batch in plan.judge_batches(benchmark)
     ]
-    files = {"labelled replies and pairs": [folder / "labelled.jsonl"], "this run's replies": batches}
-    return {what: [path for path in paths if path.exists()] for what, paths in files.items()}
+    labelled = paths.LABELLED_VERDICTS.within(results, judge=judge)
+    files = {"labelled replies and pairs": [labelled], "this run's replies": batches}
+    return {what: [path for path in written if path.exists()] for what, written in files.items()}
 
 
-def cost_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """What judging took, and why answers could not be read, with one of them."""
     rows = []
-    for name in config.run.judges:
-        for what, paths in judged_files(config, results, name).items():
-            said = [one for path in paths for one in read_records(path, Judgement)]
+    for name in plan.run.judges:
+        for what, written in judged_files(plan, results, name).items():
+            said = [one for path in written for one in read_records(path, Judgement)]
             if not said:
                 continue
             tokens = [sum(getattr(one, key) or 0 for one in said) for key in ("prompt_tokens", "completion_tokens")]
@@ -286,12 +277,12 @@ def cost_rows(config: Config, results: Path) -> list[dict[str, Any]]:
             rows.append(
                 {
                     "name": name,
-                    "label": label_of(config, name),
+                    "label": label_of(plan, name),
                     "what": what,
                     "questions": len(said),
                     "verdicts": sum(len(one.verdicts) for one in said),
                     "tokens": tokens,
-                    "usd": usd(config, name, *tokens),
+                    "usd": usd(plan, name, *tokens),
                     "reasons": sorted(
                         ((why, len(raws), raws[0][:EXCERPT]) for why, raws in reasons.items()), key=lambda row: -row[1]
                     )[:MOST_REASONS],
@@ -300,34 +291,34 @@ def cost_rows(config: Config, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def usd(config: Config, name: str, prompt_tokens: int, completion_tokens: int) -> float | None:
+def usd(plan: Plan, name: str, prompt_tokens: int, completion_tokens: int) -> float | None:
     """US dollars by the registry's price of the model that answers, None where it has none."""
-    model = config.models[judge_entry(config, name).model]
+    model = plan.models[plan.judge_entry(name).model]
     if not isinstance(model, HostedModel) or model.price is None:
         return None
     return round((prompt_tokens * model.price.input + completion_tokens * model.price.output) / 1e6, 4)
 
 
-def pair_rows(config: Config, results: Path) -> list[dict[str, Any]]:
+def pair_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Each judge on the pairs under each of its cards: accuracy, both orders, place, length."""
     rows = []
-    for name in config.run.judges:
-        scores = measured_of(config, results, name)
-        for rubric in judge_entry(config, name).pairs:
+    for name in plan.run.judges:
+        scores = measured_of(plan, results, name)
+        for rubric in plan.judge_entry(name).pairs:
             found = {kind: scores.get(Quantity(kind, rubric)) for kind in PAIR_MEASURES}
             if not found["flip_rate"]:
                 continue
             pairs = found["flip_rate"].n + found["flip_rate"].missing
             title = read_rubric(rubric).rubric.title
-            shown = {"name": name, "kind": rubric, "label": label_of(config, name), "title": title, "pairs": pairs}
+            shown = {"name": name, "kind": rubric, "label": label_of(plan, name), "title": title, "pairs": pairs}
             rows.append({**shown, **found})
     return rows
 
 
-def own_judges(config: Config) -> list[tuple[str, str]]:
+def own_judges(plan: Plan) -> list[tuple[str, str]]:
     """Judges that answer with a tutor of the run: they judge themselves."""
-    judges = [(name, judge_entry(config, name).model) for name in config.run.judges]
-    return [(label_of(config, name), label_of(config, model)) for name, model in judges if model in config.run.tutors]
+    judges = [(name, plan.judge_entry(name).model) for name in plan.run.judges]
+    return [(label_of(plan, name), label_of(plan, model)) for name, model in judges if model in plan.run.tutors]
 
 
 def marked(loaded: LoadedRubric) -> list[tuple[str, bool]]:
@@ -340,16 +331,16 @@ def marked(loaded: LoadedRubric) -> list[tuple[str, bool]]:
     return [*parts, (rest, False)]
 
 
-def rubric_rows(config: Config) -> list[dict[str, Any]]:
+def rubric_rows(plan: Plan) -> list[dict[str, Any]]:
     """Each judge's cards and where their texts come from."""
     rows = []
-    for name in config.run.judges:
-        for rubric in rubric_names(config, name):
+    for name in plan.run.judges:
+        for rubric in plan.rubric_names(name):
             card = read_rubric(rubric).rubric
             rows.append(
                 {
-                    "judge": label_of(config, name),
-                    "answers": judge_entry(config, name).model,
+                    "judge": label_of(plan, name),
+                    "answers": plan.judge_entry(name).model,
                     "title": card.title,
                     "source": card.source,
                     "file": str(rubric_path(rubric)),
@@ -359,41 +350,41 @@ def rubric_rows(config: Config) -> list[dict[str, Any]]:
     return rows
 
 
-def label_counts(config: Config, results: Path) -> dict[str, Any] | None:
+def label_counts(plan: Plan, results: Path) -> dict[str, Any] | None:
     """How many dialogues and replies the first labelled release has."""
-    for release in label_sources(config):
-        path = results / "labels" / release / "statistics.json"
+    for release in plan.releases:
+        path = paths.LABEL_STATISTICS.within(results, release=release)
         if path.exists():
             found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["all"]
             return found
     return None
 
 
-def trust_section(config: Config, results: Path, lights: LightOf) -> dict[str, Any] | None:
+def trust_section(plan: Plan, results: Path, lights: LightOf) -> dict[str, Any] | None:
     """Everything that the page on trust shows; None in a run without graders that are models."""
-    names = all_graders(config)
+    names = all_graders(plan)
     if not names:
         return None
     return {
-        "rows": [row for name in names for row in summary_rows(config, results, name, lights)],
+        "rows": [row for name in names for row in summary_rows(plan, results, name, lights)],
         "floors": FLOORS,
-        "notices": {label_of(config, name): config.models[name].notice for name in names if config.models[name].notice},
+        "notices": {label_of(plan, name): plan.models[name].notice for name in names if plan.models[name].notice},
         "green": GREEN,
         "amber": AMBER,
         "fewest": FEWEST,
-        "figure": agreement_figure(config, results),
-        "dimensions": dimension_tables(config, results),
+        "figure": agreement_figure(plan, results),
+        "dimensions": dimension_tables(plan, results),
         "columns": COLUMNS,
-        "rewards": reward_rows(config, results),
-        "people": people_rows(config, results),
-        "own_agreement": own_agreement(config, results),
-        "costs": cost_rows(config, results),
-        "pairs": pair_rows(config, results),
-        "own_judges": own_judges(config),
-        "human_labels": config.run.human_labels,
-        "annotators": annotator_rows(config, results),
-        "rubrics": rubric_rows(config),
-        "judged": judged_benchmarks(config) if config.run.judges else [],
-        "counts": label_counts(config, results),
-        "release": " and ".join(LABEL_SOURCES[release].title for release in label_sources(config)),
+        "rewards": reward_rows(plan, results),
+        "people": people_rows(plan, results),
+        "own_agreement": own_agreement(plan, results),
+        "costs": cost_rows(plan, results),
+        "pairs": pair_rows(plan, results),
+        "own_judges": own_judges(plan),
+        "human_labels": plan.run.human_labels,
+        "annotators": annotator_rows(plan, results),
+        "rubrics": rubric_rows(plan),
+        "judged": plan.judged_benchmarks() if plan.run.judges else [],
+        "counts": label_counts(plan, results),
+        "release": " and ".join(LABEL_SOURCES[release].title for release in plan.releases),
     }

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maieutic import paths
 from maieutic.breakdown import ANSWERED, OVERALL, Slice
 from maieutic.cards import Card
 from maieutic.graders.rubric import READINGS
 from maieutic.judges.raters import AGREEMENT, ALL, KAPPA
-from maieutic.judges.selection import is_blind, leading_judge, pooled_benchmarks, pooled_cards, pooled_judges
 from maieutic.models import BaselineModel
+from maieutic.plan.plan import Plan
 from maieutic.printed import REFERENCE, rows_of
 from maieutic.records import Item, Picture, Reply, read_records
 from maieutic.report.browser import judge_grades, short, thumbnail
@@ -30,7 +31,6 @@ from maieutic.report.tutorbench_figures import (
     figure_of,
     shown_level,
 )
-from maieutic.settings import Config, judges_of_card, protocol_of, takes, tutors_on
 
 PRINTED = REFERENCE / "tutorbench_tables.csv"
 TABLE_1 = {  # as the printed table names its columns
@@ -59,11 +59,11 @@ def printed_numbers() -> list[Printed]:
     ]
 
 
-def scores_by_pool(config: Config, results: Path) -> dict[str, Found]:
+def scores_by_pool(plan: Plan, results: Path) -> dict[str, Found]:
     """The leading judge's scores of every pool."""
     found: dict[str, Found] = defaultdict(dict)
-    judge = leading_judge(config, BENCHMARK)
-    for one in breakdown_scores(config, results)[BENCHMARK]:
+    judge = plan.leading_judge(BENCHMARK)
+    for one in breakdown_scores(plan, results)[BENCHMARK]:
         if one.by == judge:
             found[one.task][one.model, Slice(one.metric, one.subset)] = one
     return dict(found)
@@ -81,66 +81,66 @@ def paper_rows(printed: Sequence[Printed]) -> list[dict[str, Any]]:
     ]
 
 
-def notes_of(config: Config, model: str, cards: Sequence[Card]) -> str:
+def notes_of(plan: Plan, model: str, cards: Sequence[Card]) -> str:
     """What was different for a tutor."""
-    blind = not all(takes(config, card, model) for card in cards)
-    said_by_user = getattr(config.models[model], "user_last", False)
-    protocol = protocol_of(config, model)
+    blind = not all(plan.takes(card, model) for card in cards)
+    said_by_user = getattr(plan.models[model], "user_last", False)
+    protocol = plan.protocol_of(model)
     notes = {
-        "takes no pictures": blind and not isinstance(config.models[model], BaselineModel),
+        "takes no pictures": blind and not isinstance(plan.models[model], BaselineModel),
         "the student's work as the user's words": said_by_user,
-        f"protocol {protocol}": protocol != config.run.protocol,
+        f"protocol {protocol}": protocol != plan.run.protocol,
     }
     return "".join(f"; {note}" for note, holds in notes.items() if holds)
 
 
-def lost_pictures(config: Config, results: Path, cards: Sequence[Card]) -> int:
+def lost_pictures(plan: Plan, results: Path, cards: Sequence[Card]) -> int:
     """How many samples are left out because their picture is not to be had."""
     names = {card.dataset for card in cards if card.images}
-    paths = [results / "datasets" / f"{name}.pictures.jsonl" for name in names]
-    return sum(one.file is None for path in paths if path.exists() for one in read_records(path, Picture))
+    files = [paths.PICTURE_LIST.within(results, dataset=name) for name in names]
+    return sum(one.file is None for path in files if path.exists() for one in read_records(path, Picture))
 
 
-def unverified(config: Config, cards: Sequence[Card]) -> bool:
+def unverified(plan: Plan, cards: Sequence[Card]) -> bool:
     """Whether files of data_dir stand for a commit of the hub: nobody has compared them with it."""
-    copies = [config.datasets[card.dataset].published for card in cards]
-    return config.edition == "published" and config.data_dir is not None and any(one.hub for one in copies)
+    copies = [plan.datasets[card.dataset].published for card in cards]
+    return plan.edition == "published" and plan.config.data_dir is not None and any(one.hub for one in copies)
 
 
-def our_rows(config: Config, scores: Found, cards: Sequence[Card]) -> list[dict[str, Any]]:
+def our_rows(plan: Plan, scores: Found, cards: Sequence[Card]) -> list[dict[str, Any]]:
     """Every tutor's text, multimodal and overall score. A tutor that takes no pictures has one of them."""
     rows = []
-    for model in tutors_on(config, BENCHMARK):
+    for model in plan.tutors_on(BENCHMARK):
         cells = [scores.get((model, of)) for of in TABLE_1.values()]
         if any(cells):
             rows.append(
                 {
                     "model": model,
-                    "who": label_of(config, model),
-                    "baseline": isinstance(config.models[model], BaselineModel),
+                    "who": label_of(plan, model),
+                    "baseline": isinstance(plan.models[model], BaselineModel),
                     "cells": cells,
-                    "notes": notes_of(config, model, cards),
+                    "notes": notes_of(plan, model, cards),
                 }
             )
     return rows
 
 
-def reading_rows(config: Config, scores: Found) -> list[dict[str, Any]]:
+def reading_rows(plan: Plan, scores: Found) -> list[dict[str, Any]]:
     """The score of all items that a tutor was asked, clipped, and under every reading of the negative weight."""
     names = [ANSWERED, f"{ANSWERED}_clipped", *(f"{ANSWERED}_{each}" for each in READINGS)]
     return [
-        {"who": label_of(config, model), "cells": [scores.get((model, Slice(name))) for name in names]}
-        for model in tutors_on(config, BENCHMARK)
+        {"who": label_of(plan, model), "cells": [scores.get((model, Slice(name))) for name in names]}
+        for model in plan.tutors_on(BENCHMARK)
         if (model, Slice(ANSWERED)) in scores
     ]
 
 
-def rater_section(config: Config, results: Path) -> list[dict[str, Any]]:
+def rater_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Figure 6: each judge beside the people who rated the same criteria."""
     found = []
-    kinds = kinds_on(config, pooled_cards(config, BENCHMARK), lambda card: judges_of_card(config, card))
-    for judge in pooled_judges(config, BENCHMARK) if config.run.human_labels else []:
-        scores = score_file(results / "scores" / "raters" / BENCHMARK / f"{judge}.json")
+    kinds = kinds_on(plan, plan.pooled_cards(BENCHMARK), lambda card: plan.judges_of_card(card))
+    for judge in plan.pooled_judges(BENCHMARK) if plan.run.human_labels else []:
+        scores = score_file(paths.RATERS.within(results, judge=judge, benchmark=BENCHMARK))
         mine = {(one.metric, one.subset): one for one in scores if one.model == judge}
         people = [one for one in scores if one.metric == AGREEMENT and one.model != judge and one.value is not None]
         if not people or (AGREEMENT, None) not in mine:
@@ -162,10 +162,10 @@ def rater_section(config: Config, results: Path) -> list[dict[str, Any]]:
     return found
 
 
-def difficulty_section(config: Config, results: Path) -> dict[str, Any] | None:
+def difficulty_section(plan: Plan, results: Path) -> dict[str, Any] | None:
     """How many items are hard for most of the tutors that the filter names."""
-    path = results / "scores" / "difficulty" / f"{BENCHMARK}.csv"
-    if not config.run.difficulty.tutors or not path.exists():
+    path = paths.DIFFICULTY.within(results, benchmark=BENCHMARK)
+    if not plan.run.difficulty.tutors or not path.exists():
         return None
     rows = rows_of(path)
     by_subject: dict[str, Counter[str]] = defaultdict(Counter)
@@ -174,24 +174,24 @@ def difficulty_section(config: Config, results: Path) -> dict[str, Any] | None:
     return {"counts": Counter(row["hard"] for row in rows), "by_subject": dict(by_subject), "n": len(rows)}
 
 
-def tag_section(config: Config, results: Path) -> dict[str, Any] | None:
+def tag_section(plan: Plan, results: Path) -> dict[str, Any] | None:
     """The vote of the run's taggers, and how far they agree with each other and with the release."""
-    path = results / "scores" / "tags" / f"{BENCHMARK}.json"
-    if not config.run.taggers or not path.exists():
+    path = paths.VOTES.within(results, benchmark=BENCHMARK)
+    if not plan.run.taggers or not path.exists():
         return None
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
 
 
-def example_section(config: Config, results: Path, items: Sequence[Item]) -> list[dict[str, Any]]:
+def example_section(plan: Plan, results: Path, items: Sequence[Item]) -> list[dict[str, Any]]:
     """Replies side by side with the verdicts, as in Figures 8 to 10: an item of each use case."""
-    ranked = sorted(tutors_on(config, BENCHMARK), key=lambda name: isinstance(config.models[name], BaselineModel))
+    ranked = sorted(plan.tutors_on(BENCHMARK), key=lambda name: isinstance(plan.models[name], BaselineModel))
     replies, verdicts = {}, {}
     for model in ranked[:SIDES]:
-        path = results / "replies" / BENCHMARK / f"{model}.jsonl"
+        path = paths.REPLIES.within(results, benchmark=BENCHMARK, tutor=model)
         for reply in read_records(path, Reply) if path.exists() else []:
             replies[model, reply.task, reply.id] = reply
-        for grade in judge_grades(config, results, BENCHMARK, model):
+        for grade in judge_grades(plan, results, BENCHMARK, model):
             verdicts[model, grade.task, grade.id, str(grade.criterion)] = grade
     sides = {item.id: [name for name in ranked[:SIDES] if (name, item.task, item.id) in replies] for item in items}
 
@@ -208,7 +208,7 @@ def example_section(config: Config, results: Path, items: Sequence[Item]) -> lis
             "item": item,
             "use_case": shown_level(use_case),
             "pictures": [thumbnail(results, file) for file in item.images],
-            "tutors": [(label_of(config, one), short(replies[one, item.task, item.id].text)) for one in sides[item.id]],
+            "tutors": [(label_of(plan, one), short(replies[one, item.task, item.id].text)) for one in sides[item.id]],
             "criteria": [
                 (one, [verdicts.get((model, item.task, item.id, name)) for model in sides[item.id]])
                 for name, one in item.reference["criteria"].items()
@@ -218,43 +218,43 @@ def example_section(config: Config, results: Path, items: Sequence[Item]) -> lis
     ]
 
 
-def tutorbench_section(config: Config, results: Path) -> dict[str, Any] | None:
+def tutorbench_section(plan: Plan, results: Path) -> dict[str, Any] | None:
     """Everything that the page on TutorBench shows; None for a run without a judge for it."""
-    if BENCHMARK not in pooled_benchmarks(config):
+    if BENCHMARK not in plan.pooled_benchmarks:
         return None
-    printed, cards = printed_numbers(), pooled_cards(config, BENCHMARK)
+    printed, cards = printed_numbers(), plan.pooled_cards(BENCHMARK)
     means = {one.metric: one.value for one in printed if one.model == "mean"}
-    scores = scores_by_pool(config, results)
+    scores = scores_by_pool(plan, results)
     pools = []
     for pool in dict.fromkeys(str(card.pool) for card in cards):
         mine = [card for card in cards if card.pool == pool]
         items = [item for card in mine for item in read_items(results, BENCHMARK, card.task)]
         of = scores.get(pool, {})
-        figures = [figure_of(config, figure, of, means) for figure in FIGURES]
-        tables = [figure_of(config, Figure(kind, f"By {kind}", ()), of, means) for kind in TABLES]
+        figures = [figure_of(plan, figure, of, means) for figure in FIGURES]
+        tables = [figure_of(plan, Figure(kind, f"By {kind}", ()), of, means) for kind in TABLES]
         pools.append(
             {
                 "name": pool,
-                "ours": our_rows(config, of, mine),
-                "readings": reading_rows(config, of),
+                "ours": our_rows(plan, of, mine),
+                "readings": reading_rows(plan, of),
                 "figures": [one for one in figures if one],
                 "tables": [one for one in tables if one],
                 "counts": counts_of(items),
-                "lost": lost_pictures(config, results, mine),
-                "blind": any(is_blind(config, leading_judge(config, BENCHMARK), card) for card in mine),
-                "unverified": unverified(config, mine),
-                "examples": example_section(config, results, items),
+                "lost": lost_pictures(plan, results, mine),
+                "blind": any(plan.is_blind(plan.leading_judge(BENCHMARK), card) for card in mine),
+                "unverified": unverified(plan, mine),
+                "examples": example_section(plan, results, items),
             }
         )
     return {
-        "judge": leading_judge(config, BENCHMARK),
-        "kinds": kinds_on(config, cards, lambda card: judges_of_card(config, card)[:1]),
+        "judge": plan.leading_judge(BENCHMARK),
+        "kinds": kinds_on(plan, cards, lambda card: plan.judges_of_card(card)[:1]),
         "paper": paper_rows(printed),
-        "raters": rater_section(config, results),
+        "raters": rater_section(plan, results),
         "printed_raters": [one for one in printed if one.where == "section 3.7"],
         "printed_counts": [one for one in printed if one.group == "counts"],
-        "difficulty": difficulty_section(config, results),
-        "tags": tag_section(config, results),
+        "difficulty": difficulty_section(plan, results),
+        "tags": tag_section(plan, results),
         "readings": READINGS,
         "pools": pools,
     }

@@ -10,10 +10,10 @@ import pandas as pd
 
 from maieutic.breakdown import VOTE, Slice
 from maieutic.datasets.tutorbench import BLOOM, DIMENSIONS, SKILLS, USE_CASES
+from maieutic.plan.plan import Plan
 from maieutic.records import Item, Score
 from maieutic.report.figures import counts_chart, levels_chart
 from maieutic.report.tables import label_of
-from maieutic.settings import Config, tutors_on
 
 BENCHMARK = "tutorbench"
 SHOWN = {
@@ -78,7 +78,7 @@ def levels_of(figure: Figure, scores: Found) -> list[str]:
     return [*(level for level in figure.levels if level in met), *others]
 
 
-def figure_of(config: Config, figure: Figure, scores: Found, paper: Mapping[str, float]) -> dict[str, Any] | None:
+def figure_of(plan: Plan, figure: Figure, scores: Found, paper: Mapping[str, float]) -> dict[str, Any] | None:
     """A figure and the same numbers as a table. None where no item or criterion has such a tag.
 
     paper: by tag the mean of its models, in per cent.
@@ -86,7 +86,7 @@ def figure_of(config: Config, figure: Figure, scores: Found, paper: Mapping[str,
     levels = levels_of(figure, scores)
     if not levels:
         return None
-    everybody = tutors_on(config, BENCHMARK)
+    everybody = plan.tutors_on(BENCHMARK)
     tutors = [name for name in everybody if any((name, Slice(figure.kind, one)) in scores for one in levels)]
     table = [
         {
@@ -96,9 +96,9 @@ def figure_of(config: Config, figure: Figure, scores: Found, paper: Mapping[str,
         }
         for level in levels
     ]
-    names = [label_of(config, model) for model in tutors]
+    names = [label_of(plan, model) for model in tutors]
     marks = marks_of(table, names)
-    title, order = figure.name.partition(": ")[2], [label_of(config, model) for model in everybody]
+    title, order = figure.name.partition(": ")[2], [label_of(plan, model) for model in everybody]
     return {
         "name": figure.name,
         "svg": levels_chart(pd.DataFrame(marks), title, order, figure.kind in BARS) if marks else "",

@@ -8,6 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from maieutic.files import whole_file
+from maieutic.jobs import Sampled
 from maieutic.records import Pair, PairReward, read_records
 from maieutic.rewards.validation import pair_scores
 from maieutic.stats import Sampling
@@ -16,12 +17,22 @@ HERE = Path(__file__).parent
 LAST = 0.1  # share of the steps that "at the end" means
 
 
-def write_card(
-    name: str, training: Path, pairs: Path, rewards: Path, counts: list[Path], out: Path, resamples: int, seed: int
+class WriteModelCard(Sampled):
+    """A reward model that was trained here."""
+
+    reward_model: str
+
+
+def write_model_card(
+    *, job: WriteModelCard, training: Path, pairs: Path, rewards: Path, counts: list[Path], out: Path
 ) -> None:
-    """Write README.md beside the weights. rewards: its scores of the test `pairs`; counts: of each source of pairs."""
+    """Write README.md beside the weights.
+
+    training: its training.json; rewards: its scores of the test `pairs`; counts: of each source of pairs.
+    """
+    name, sampling = job.reward_model, Sampling(job.resamples, job.seed)
     told = json.loads(training.read_text(encoding="utf-8"))
-    scores = pair_scores(name, read_records(pairs, Pair), read_records(rewards, PairReward), Sampling(resamples, seed))
+    scores = pair_scores(name, read_records(pairs, Pair), read_records(rewards, PairReward), sampling)
     measured = {score.metric: score for score in scores}
     history = told["history"]
     last = history[-max(1, round(LAST * len(history))) :] if history else []

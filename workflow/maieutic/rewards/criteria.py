@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from maieutic.conversations import conversation, encode
 from maieutic.datasets.mrbench import Labelled, labelled
 from maieutic.datasets.sampling import ranked
-from maieutic.datasets.sources import Source
+from maieutic.datasets.sources import Source, read_source
 from maieutic.files import sha256_of, write_json
+from maieutic.jobs import Job
 from maieutic.journal import digest, take_lock
 from maieutic.models import CriteriaModel, CriteriaTraining
 from maieutic.records import Labelling, Pair, PairReward, read_records, write_records
@@ -61,9 +62,29 @@ def encode_replies(tokenizer: Any, replies: Sequence[Labelled], longest: int | N
     return list(encode(tokenizer, [conversation(one.messages, one.reply, "") for one in replies], longest))
 
 
+class TrainCriteria(Job):
+    """Criteria classifiers' entry, with what their training needs of it. form: of the file of labels."""
+
+    classifier: str
+    entry: CriteriaModel
+    form: str
+
+
 def train_criteria(
-    name: str,
-    model: CriteriaModel,
+    *, job: TrainCriteria, base: Path, labels: Path, pairs: Path, journal: Path, out: Path, gpus: int, threads: int
+) -> None:
+    """Write what classifiers say of held-out dialogues (`out`), bridge.jsonl and training.json beside it.
+
+    A killed job goes on after the criteria that it had finished: each one's weights stay in `journal` until all are.
+
+    base: the manifest of the weights that they start from; labels: MRBench's file; pairs: the test pairs.
+    """
+    records = read_source(labels, job.form)
+    train_all(job, base.parent, records, pairs, journal, out.parent, Machine(gpus, threads))
+
+
+def train_all(
+    job: TrainCriteria,
     base: Path,
     records: list[Source],
     pairs: Path,
@@ -71,14 +92,11 @@ def train_criteria(
     out: Path,
     machine: Machine,
 ) -> None:
-    """Write heldout.jsonl (Labelling), bridge.jsonl (PairReward a criterion) and training.json into `out`.
-
-    A killed job goes on after the criteria that it had finished: each one's weights stay in `journal` until all are.
-    """
+    """Train one classifier a criterion; write heldout.jsonl (Labelling), bridge.jsonl (PairReward), training.json."""
     from maieutic.rewards.checkpoints import discard
     from maieutic.rewards.loading import context_of, load_tokenizer, take_device
 
-    train = model.train
+    name, model, train = job.classifier, job.entry, job.entry.train
     with take_lock(journal.with_name(f"{journal.name}.lock")):
         device = take_device(name, machine)
         tokenizer = load_tokenizer(base)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from maieutic.conversations import Message, problem_of
 from maieutic.files import write_json
+from maieutic.jobs import Job
 from maieutic.records import Item, Pair, read_records
 
 
@@ -52,18 +53,24 @@ def items_with_seen_problems(items: Sequence[Item], pairs: Sequence[Pair]) -> li
     return [item.id for item in items if bare(item.vars["question"]) in seen]
 
 
-def find_overlap(items_dir: Path, tasks: list[str], pairs: Path, out: Path) -> None:
+class FindOverlap(Job):
+    """The tasks of a benchmark whose human replies and problems are looked for in training pairs."""
+
+    tasks: list[str]
+
+
+def find_overlap(*, job: FindOverlap, items: Path, pairs: Path, out: Path) -> None:
     """Write what leaks of every task: {task: {items: n, leaked: [ids], problems: [ids]}}.
 
-    leaked: the human reply stands in the pairs; problems: the problem does.
+    leaked: the human reply stands in the pairs; problems: the problem does. items: the folder of the benchmark's items.
     """
     known = read_records(pairs, Pair)
     found = {}
-    for task in tasks:
-        items = read_records(items_dir / f"{task}.jsonl", Item)
+    for task in job.tasks:
+        cases = read_records(items / f"{task}.jsonl", Item)
         found[task] = {
-            "items": len(items),
-            "leaked": leaked_items(items, known),
-            "problems": items_with_seen_problems(items, known),
+            "items": len(cases),
+            "leaked": leaked_items(cases, known),
+            "problems": items_with_seen_problems(cases, known),
         }
     write_json(out, found)

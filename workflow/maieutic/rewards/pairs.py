@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
-from maieutic.datasets.sources import Source
+from maieutic.datasets.sources import Source, read_source
 from maieutic.errors import UserError
 from maieutic.files import write_json
+from maieutic.jobs import Job
 from maieutic.records import Pair, write_records
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,21 @@ def turns_before(pair: Pair) -> int:
     return len(pair.prompt) - 1 if pair.tutoring else len(pair.prompt)
 
 
-def make_pairs(source: str, records: list[list[Source]], out: Path, counts_out: Path, published: bool = False) -> None:
+class MakePairs(Job):
+    """A source of preference pairs, the forms of its files, and whether they are the published ones."""
+
+    source: str
+    forms: list[str]
+    published: bool = False
+
+
+def make_pairs(*, job: MakePairs, sources: list[Path], out: Path, counts: Path) -> None:
+    """Write the pairs of one source, and what was counted."""
+    records = [read_source(path, form) for path, form in zip(sources, job.forms, strict=True)]
+    write_pairs(job.source, records, out, counts, job.published)
+
+
+def write_pairs(source: str, records: list[list[Source]], out: Path, counts_out: Path, published: bool = False) -> None:
     """Write the pairs of one source, and what was counted: pairs, refused ones by reason, average turns.
 
     records: those of each of the source's datasets; published: they are the published ones. Raises UserError where the

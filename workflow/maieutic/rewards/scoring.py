@@ -15,6 +15,7 @@ from typing import NamedTuple
 from maieutic.conversations import Message, conversation, dialogue, encode, instruction
 from maieutic.errors import UserError
 from maieutic.files import sha256_of
+from maieutic.jobs import Job
 from maieutic.journal import Journal, Scored, digest
 from maieutic.models import RewardModel
 from maieutic.records import (
@@ -122,27 +123,45 @@ def score_conversations(name: str, loaded: Loaded, conversations: list[list[Mess
     return results
 
 
-def score_replies(
-    name: str,
-    model: RewardModel,
+class ScorePairs(Job):
+    """A reward model's entry, with what scoring needs of it."""
+
+    reward_model: str
+    entry: RewardModel
+
+
+class ScoreRewards(ScorePairs):
+    """A reward model, and the tasks of one benchmark whose replies it scores."""
+
+    tasks: list[str]
+
+
+def score_rewards(
+    *,
+    job: ScoreRewards,
     weights: Path,
-    items: list[Item],
+    items: Path,
     replies: list[Path],
     journal: Path,
     out: Path,
-    machine: Machine,
+    gpus: int,
+    threads: int,
 ) -> None:
-    """Write one Reward per reply of several tutors to `items`. A reply that its server refused has no score."""
-    wanted = {(item.task, item.id): item for item in items}
+    """Write one Reward per reply of several tutors. A reply that its server refused has no score.
+
+    weights: the reward model's manifest; items: the folder of the benchmark's items.
+    """
+    cases = [item for task in job.tasks for item in read_records(items / f"{task}.jsonl", Item)]
+    wanted = {(item.task, item.id): item for item in cases}
     said = [reply for path in replies for reply in read_records(path, Reply) if (reply.task, reply.id) in wanted]
-    if len(said) != len(items) * len(replies):
+    if len(said) != len(cases) * len(replies):
         raise UserError(
             ", ".join(map(str, replies)),
-            f"{len(items) * len(replies)} replies expected, {len(said)} found",
+            f"{len(cases) * len(replies)} replies expected, {len(said)} found",
             "delete these files and run again",
         )
-    loaded = prepare(name, model, weights, machine)
-    write_records(out, rewards_of(name, loaded, wanted, said, journal))
+    loaded = prepare(job.reward_model, job.entry, weights.parent, Machine(gpus, threads))
+    write_records(out, rewards_of(job.reward_model, loaded, wanted, said, journal))
 
 
 def rewards_of(
@@ -187,18 +206,23 @@ def before_reply(item: Item) -> list[Message]:
 
 
 def score_pairs(
-    name: str,
-    model: RewardModel,
+    *,
+    job: ScorePairs,
     weights: Path,
     pairs: Path,
-    labels: Path,
+    labels: list[Path],
     journal: Path,
     out: Path,
     labels_out: Path,
-    machine: Machine,
+    gpus: int,
+    threads: int,
 ) -> None:
-    """Write the scores of both replies of every pair, and one Reward per labelled reply of results/labels/RELEASE."""
-    loaded = prepare(name, model, weights, machine)
+    """Write the scores of both replies of every pair, and one Reward per labelled reply.
+
+    weights: the reward model's manifest; labels: the files of a labelled release, in its folder.
+    """
+    name, release = job.reward_model, labels[0].parent
+    loaded = prepare(name, job.entry, weights.parent, Machine(gpus, threads))
     read = read_records(pairs, Pair)
     conversations = [
         conversation(pair.prompt, reply, loaded.system if pair.tutoring else "")
@@ -219,6 +243,6 @@ def score_pairs(
             for pair, better, worse in zip(read, results[::2], results[1::2], strict=True)
         ),
     )
-    items = {(item.task, item.id): item for item in read_records(labels / "items.jsonl", Item)}
-    labelled = read_records(labels / "replies.jsonl", Reply)
+    items = {(item.task, item.id): item for item in read_records(release / "items.jsonl", Item)}
+    labelled = read_records(release / "replies.jsonl", Reply)
     write_records(labels_out, rewards_of(name, loaded, items, labelled, journal.with_name("labelled.jsonl")))

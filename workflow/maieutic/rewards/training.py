@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from maieutic.conversations import conversation, encode, instruction
 from maieutic.datasets.sampling import ranked
 from maieutic.errors import UserError
 from maieutic.files import sha256_of, write_json
+from maieutic.jobs import Job
 from maieutic.journal import digest, take_lock
 from maieutic.models import PreferenceTraining, RewardModel, Training
 from maieutic.records import Pair, read_records
@@ -32,11 +34,15 @@ class Encoded(NamedTuple):
     counts: dict[str, int]
 
 
-def pairs_of_mix(mix: dict[str, float], folder: Path, seed: int) -> list[Pair]:
-    """The pairs of a mix, in a fixed order. A larger share of a source contains every smaller one."""
+def pairs_of_mix(mix: dict[str, float], files: Sequence[Path], seed: int) -> list[Pair]:
+    """The pairs of a mix, in a fixed order. files: of its sources, each in the folder of its name.
+
+    A larger share of a source contains every smaller one.
+    """
     chosen: list[Pair] = []
+    by_source = {path.parent.name: path for path in files}
     for source, share in sorted(mix.items()):
-        pairs = read_records(folder / source / "pairs.jsonl", Pair)
+        pairs = read_records(by_source[source], Pair)
         kept = set(ranked((pair.id for pair in pairs), seed)[: max(1, round(share * len(pairs)))])
         chosen += [pair for pair in pairs if pair.id in kept]
     return chosen
@@ -111,13 +117,28 @@ def training_identity(name: str, model: RewardModel, train: Training, base: Path
     return digest([name, model.prompt, settings, sha256_of(base / MANIFEST), data])
 
 
-def train_reward_model(
-    name: str, model: RewardModel, base: Path, preferences: Path, journal: Path, out: Path, machine: Machine
-) -> None:
-    """Write safetensors, tokenizer, training.json and manifest.json into `out`.
+class TrainRewardModel(Job):
+    """A reward model's entry, with what its training needs of it."""
 
-    preferences: folder with SOURCE/pairs.jsonl; journal: folder of the checkpoints, where a killed training goes on.
+    reward_model: str
+    entry: RewardModel
+
+
+def train_reward_model(
+    *, job: TrainRewardModel, base: Path, pairs: list[Path], journal: Path, out: Path, gpus: int, threads: int
+) -> None:
+    """Write safetensors, tokenizer and training.json, and last the manifest `out` beside them.
+
+    base: the manifest of the weights that it starts from; pairs: of each source, in the folder of its name; journal:
+    the folder of the checkpoints, where a killed training goes on.
     """
+    train_on(job.reward_model, job.entry, base.parent, pairs, journal, out.parent, Machine(gpus, threads))
+
+
+def train_on(
+    name: str, model: RewardModel, base: Path, files: Sequence[Path], journal: Path, out: Path, machine: Machine
+) -> None:
+    """Train on the pairs of some files, and write all that makes a model into the folder `out`."""
     from maieutic.rewards.checkpoints import discard
     from maieutic.rewards.loading import context_of, load_classifier, load_tokenizer, take_device
 
@@ -127,7 +148,7 @@ def train_reward_model(
         device = take_device(name, machine)
         tokenizer = load_tokenizer(base)
         longest = context_of(base, tokenizer, train.max_length)
-        pairs = pairs_of_mix(train.mix, preferences, train.seed)
+        pairs = pairs_of_mix(train.mix, files, train.seed)
         encoded = encode_pairs(tokenizer, pairs, instruction(model.prompt), train, longest)
         if pairs and not encoded.counts["trained"]:
             raise UserError(f"models.{name}.train.max_length", f"every pair has more than {longest} tokens", "raise it")

@@ -10,8 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from scipy.stats import spearmanr
-
+from maieutic.jobs import Sampled
 from maieutic.records import Labelling, Pair, PairReward, Score, read_records
 from maieutic.score import write_scores
 from maieutic.stats import MEAN, Sampling, estimate
@@ -80,16 +79,24 @@ def pair_scores(
 
 def correlation(model: str, margins: Sequence[float], lengths: Sequence[float], clusters: Sequence[str]) -> Score:
     """Spearman correlation of margin and length difference: what of the verdict length alone explains."""
+    from scipy.stats import spearmanr  # a second to import, which those who only name a job need not pay
+
     varied = len(set(margins)) > 1 and len(set(lengths)) > 1
     value = float(spearmanr(margins, lengths).statistic) if varied else None
     empty = mean_score(model, "length_correlation", [], [], Sampling(0, 0))
     return empty.model_copy(update={"value": value, "n": len(margins), "clusters": len(set(clusters))})
 
 
-def validate_reward_model(model: str, pairs: Path, rewards: Path, out: Path, resamples: int, seed: int) -> None:
+class ValidateRewardModel(Sampled):
+    """A reward model that the test pairs were scored with."""
+
+    reward_model: str
+
+
+def validate_reward_model(*, job: ValidateRewardModel, pairs: Path, rewards: Path, out: Path) -> None:
     """Write the scores of one reward model on the Bridge pairs."""
-    sampling = Sampling(resamples, seed)
-    write_scores(pair_scores(model, read_records(pairs, Pair), read_records(rewards, PairReward), sampling), out)
+    read, sampling = read_records(pairs, Pair), Sampling(job.resamples, job.seed)
+    write_scores(pair_scores(job.reward_model, read, read_records(rewards, PairReward), sampling), out)
 
 
 def verdict(probability: float | None) -> float:
@@ -140,16 +147,22 @@ def heldout_scores(model: str, labellings: Sequence[Labelling], sampling: Sampli
     return found
 
 
-def validate_criteria(
-    model: str, pairs: Path, heldout: Path, bridge: Path, out: Path, resamples: int, seed: int
-) -> None:
+class ValidateCriteria(Sampled):
+    """Criteria classifiers that have labelled held-out dialogues and the test pairs."""
+
+    classifier: str
+
+
+def validate_criteria(*, job: ValidateCriteria, pairs: Path, heldout: Path, classified: Path, out: Path) -> None:
     """Write the scores of the criteria classifiers: each one alone, all together, and the best three.
 
     The paper does not say which three; here they are those whose held-out accuracy is farthest above always saying the
     more frequent label, which alone makes a rare criterion's classifier look best.
+
+    heldout: what they say of held-out dialogues; classified: of both replies of every test pair.
     """
-    sampling = Sampling(resamples, seed)
-    read, rewards = read_records(pairs, Pair), read_records(bridge, PairReward)
+    model, sampling = job.classifier, Sampling(job.resamples, job.seed)
+    read, rewards = read_records(pairs, Pair), read_records(classified, PairReward)
     alone = heldout_scores(model, read_records(heldout, Labelling), sampling)
     criteria = list(dict.fromkeys(str(one.criterion) for one in rewards))
     found = {(one.metric, one.criterion): one.value or 0.0 for one in alone}

@@ -1,0 +1,146 @@
+"""The command line: flags from signatures, jobs from JSON, faults in one line; and the rules that use it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from maieutic import cli
+from maieutic.commands import COMMANDS, name_of
+from maieutic.errors import UserError
+from maieutic.plan import inputs, jobs
+
+FUNCTIONS = [function for functions in COMMANDS.values() for function in functions]
+RULE = re.compile(r"^rule (\w+):\n((?:    .*\n|\n)+)", re.MULTILINE)
+FLAG = re.compile(r"--([a-z-]+)")
+
+
+def function_of(place: str) -> Callable[..., None]:
+    module, _, name = place.partition(":")
+    found: Callable[..., None] = getattr(importlib.import_module(f"maieutic.{module}"), name)
+    return found
+
+
+def rules() -> dict[str, str]:
+    """The body of every rule that runs a command."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted(Path("workflow/rules").glob("*.smk"))]
+    found = {name: body for text in texts for name, body in RULE.findall(text)}
+    return {name: body for name, body in found.items() if name != "fetch"}
+
+
+@pytest.mark.parametrize("place", FUNCTIONS)
+def test_a_command_says_what_it_does_and_types_every_argument(place: str) -> None:
+    function = function_of(place)
+    assert inspect.getdoc(function), place
+    parameters = inspect.signature(function).parameters.values()
+    assert all(one.annotation is not inspect.Parameter.empty for one in parameters)
+
+
+def test_each_command_has_one_name() -> None:
+    names = [name_of(place) for place in FUNCTIONS]
+    assert len(set(names)) == len(names) > 40
+
+
+@pytest.mark.parametrize("rule", rules())
+def test_a_rule_gives_its_command_what_it_takes(rule: str) -> None:
+    """Every flag is an argument, and no argument without a default is left out."""
+    [place] = [place for place in FUNCTIONS if place.endswith(f":{rule}")]
+    shell = rules()[rule].partition("    shell:\n")[2]
+    given = set(FLAG.findall(shell)) - {"log"}
+    parameters = inspect.signature(function_of(place)).parameters.values()
+    taken = {one.name.replace("_", "-"): one for one in parameters}
+    assert given <= set(taken)
+    assert {name for name, one in taken.items() if one.default is inspect.Parameter.empty} <= given
+    assert len(given) <= 9, "what the configuration says crosses in the job"
+    assert ("job" in taken) == hasattr(jobs, rule), "a rule's job is the function of its name"
+    assert ("unpack(plan.inputs_of(" in rules()[rule]) == hasattr(inputs, rule)
+
+
+def test_score_replies_takes_little() -> None:
+    """It had fifteen flags: what each new grader needed of the configuration."""
+    assert set(inspect.signature(function_of("score:score_replies")).parameters) == {"job", "items", "grades", "out"}
+
+
+FAULTS = {
+    "no such command": (["scor-replies"], 'Unknown command "scor-replies". Did you mean "score-replies"?'),
+    "no such flag": (["recover", "--result", "x"], "--result"),
+    "a flag that lacks": (["recover"], "results"),
+    "a job that lacks a field": (["score-replies", "--job", "{}", "--items", "i", "--grades", "--out", "o"], "benchmark: Field required"),
+    "a job with one more": (["parse-replies", "--job", '{"benchmark": "b", "tasks": [], "more": 1}', "--items", "i", "--replies", "r", "--out", "o"], "more: Extra inputs"),
+    "no JSON": (["parse-replies", "--job", "no", "--items", "i", "--replies", "r", "--out", "o"], "Invalid JSON"),
+    "not one of several": (["score-predictions", "a", "b", "c", "--missing", "maybe"], '"wrong", "exclude", "refuse"'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "told"), FAULTS.values(), ids=FAULTS.keys())
+def test_a_fault_of_the_command_line_is_one_line(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(words) == 2
+    said = capsys.readouterr().err
+    assert told in said and said.count("\n") == 1 and "Fix: maieutic COMMAND --help" in said
+
+
+ENDS = {
+    "what a user can mend": (UserError("place", "problem", "fix"), 2, "place: problem. Fix: fix"),
+    "a full disk": (OSError(28, "No space left on device", "out.jsonl"), 2, "out.jsonl: No space left on device. Fix: make room"),
+    "an interrupt": (KeyboardInterrupt(), 130, "recover was interrupted; what was finished is kept"),
+    "a fault of the program": (ValueError("odd"), 1, "recover failed"),
+    "a file that is not there": (FileNotFoundError(2, "No such file", "x"), 1, "recover failed"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "code", "told"), ENDS.values(), ids=ENDS.keys())
+def test_how_a_command_ends(error: BaseException, code: int, told: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        assert cli.end_of(error, "recover") == code
+    assert told in caplog.text
+
+
+def test_several_files_or_none_and_odd_names(tmp_path: Path) -> None:
+    """A list takes what a rule gives it, nothing included; a name with spaces, quotes or dashes stays one."""
+    seen = []
+
+    def judge(*, votes: list[Path], out: Path) -> None:
+        seen.append((votes, out))
+
+    app = cli.application()
+    app.command(judge, name="judge")
+    app(["judge", "--votes", "--out", "o"])
+    app(["judge", "--votes", "a b", "c'd$(e)", "--out", "o"])
+    assert seen == [([], Path("o")), ([Path("a b"), Path("c'd$(e)")], Path("o"))]
+
+
+def test_a_job_crosses_as_it_was(tmp_path: Path) -> None:
+    """Through a real process: quotes, newlines and letters of any script in a value, and the exit code."""
+    given = {"config": {"a": 'it\'s\n"so" $(x) `y` ü 数'}, "provenance": {"b": 1}}
+    out, other = tmp_path / "config.yaml", tmp_path / "provenance.json"
+    command = [sys.executable, "-m", "maieutic", "save-config", "--job", json.dumps(given)]
+    env = {**os.environ, "PYTHONPATH": "workflow"}
+    done = subprocess.run([*command, "--out", out, "--provenance", other, "--log", tmp_path / "log"], env=env)
+    assert done.returncode == 0, (tmp_path / "log").read_text()
+    import yaml
+
+    assert yaml.safe_load(out.read_text(encoding="utf-8")) == given["config"]
+
+
+def test_help_is_grouped_by_stage_and_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; from maieutic.cli import main; main([])\n"
+        "print([name for name in ('numpy', 'sklearn', 'pandas', 'snakemake') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": "workflow"}, capture_output=True, text=True
+    )
+    shown = done.stdout
+    assert all(stage in shown for stage in COMMANDS) and "score-replies" in shown, done.stderr
+    assert shown.rstrip().endswith("[]")

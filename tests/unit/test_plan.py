@@ -1,0 +1,201 @@
+"""The plan: which tutors, graders and files there are, for the demo's configuration and for smaller ones."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from maieutic import cards, paths
+from maieutic.models import HostedModel, RewardModel
+from maieutic.plan import inputs, jobs
+from maieutic.plan.checks import check_config
+from maieutic.plan.entries import for_asking, for_scoring, for_training
+from maieutic.plan.patterns import one_of, patterns
+from maieutic.plan.plan import BASELINE_BATCH, Plan
+from maieutic.plan.rules import RulePlan, plan_of
+
+
+def raw(**run: object) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for name in ("models", "datasets", "config"):
+        merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    return {**merged, "run": {**merged["run"], **run}}
+
+
+@pytest.fixture(scope="module")
+def plan() -> RulePlan:
+    return plan_of(raw())
+
+
+def functions(module: Any) -> dict[str, Any]:
+    """The functions of a module whose first argument is a plan and whose others are wildcards."""
+    rules = {rule for path in Path("workflow/rules").glob("*.smk") for rule in rules_of(path)}
+    named = dict(inspect.getmembers(module, inspect.isfunction))
+    return {name: function for name, function in named.items() if name in rules and hasattr(jobs, name)}
+
+
+def rules_of(path: Path) -> list[str]:
+    return re.findall(r"^rule (\w+):", path.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, str]]:
+    """What the wildcards of a rule can be in a run."""
+    trained = rule in {"train_reward_model", "write_model_card"}
+    graders = {"validate_judge": plan.run.judges, "validate_reward_model": plan.reward_models}
+    graders |= {"validate_reward_on_labels": plan.reward_models}
+    values = {
+        "dataset": plan.used_datasets,
+        "model": [name for name in plan.used_models if getattr(plan.models[name], "weights", None)],
+        "release": plan.releases,
+        "source": plan.used_sources,
+        "reward_model": plan.trained_reward_models if trained else plan.reward_models,
+        "classifier": plan.classifiers,
+        "judge": plan.run.judges,
+        "tagger": plan.run.taggers,
+        "grader": graders.get(rule, plan.classifiers),
+        "benchmark": list(plan.benchmarks),
+        "tutor": plan.tutors,
+        "batch": [BASELINE_BATCH],
+        "task": [""],
+    }
+    for chosen in itertools.product(*(values[name] for name in wildcards)):
+        place = dict(zip(wildcards, chosen, strict=True))
+        benchmark = place.get("benchmark", "")
+        if "tutor" in place and place["tutor"] not in plan.tutors_on(benchmark):
+            continue
+        if "reward_model" in place and benchmark and benchmark not in plan.rewarded_benchmarks:
+            continue
+        scored = {tutor for batch in plan.reward_batches(benchmark).values() for tutor in batch} if benchmark else set()
+        if {"reward_model", "tutor"} <= set(place) and place["tutor"] not in scored:
+            continue
+        if "judge" in place and benchmark and benchmark not in plan.judged_benchmarks(place["judge"]):
+            continue
+        if "judge" in place and "tutor" in place and place["judge"] not in plan.judges_of(benchmark, place["tutor"]):
+            continue
+        if rule == "find_overlap" and benchmark not in plan.rewarded_benchmarks:
+            continue
+        if rule == "filter_by_difficulty" and benchmark not in plan.pooled_benchmarks:
+            continue
+        if "task" in place:
+            for loaded in plan.benchmarks[benchmark]:
+                yield {**place, "task": loaded.card.task}
+            continue
+        yield place
+
+
+@pytest.mark.parametrize("rule", functions(jobs))
+def test_every_job_of_the_demo_crosses_unchanged(rule: str, plan: RulePlan) -> None:
+    function = functions(jobs)[rule]
+    wildcards = list(inspect.signature(function).parameters)[1:]
+    for place in places(plan, rule, wildcards):
+        job = function(plan, **place)
+        again = type(job).model_validate_json(job.to_json())
+        assert again == job and again.to_json() == job.to_json()
+        assert plan.job_of(rule)(place) == job.to_json(), "a dictionary has the wildcards' items"
+
+
+@pytest.mark.parametrize("rule", functions(inputs))
+def test_every_input_of_the_demo_is_a_file_by_a_known_pattern(rule: str, plan: RulePlan) -> None:
+    function = functions(inputs)[rule]
+    wildcards = list(inspect.signature(function).parameters)[1:]
+    known = [
+        re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(str(pattern))))
+        for pattern in vars(paths).values()
+        if isinstance(pattern, paths.Pattern)
+    ]
+    for place in places(plan, rule, wildcards):
+        for files in function(plan, **place).values():
+            for file in [files] if isinstance(files, str) else files:
+                assert Path(file).is_file() if not file.startswith("results/") else True, file
+                assert not file.startswith("results/") or any(one.fullmatch(file) for one in known), file
+
+
+def test_job_and_inputs_have_the_same_wildcards() -> None:
+    both = set(functions(jobs)) & set(functions(inputs))
+    for rule in both:
+        of_job, of_inputs = (list(inspect.signature(functions(one)[rule]).parameters) for one in (jobs, inputs))
+        assert set(of_job) == set(of_inputs), rule
+    assert len(both) > 25
+
+
+def test_every_card_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """70 % of a large dry run was reading the same cards again."""
+    read: list[tuple[str, str]] = []
+    original = cards.read_card
+
+    def counted(path: Path, protocol: str = cards.RELEASED) -> cards.LoadedCard:
+        read.append((str(path), protocol))
+        return original(path, protocol)
+
+    monkeypatch.setattr(cards, "read_card", counted)
+    plan = plan_of(raw())
+    for benchmark in plan.benchmarks:
+        for tutor in plan.tutors_on(benchmark):
+            inputs.score_replies(plan, benchmark, tutor)
+            jobs.score_replies(plan, benchmark, tutor)
+    assert len(read) == len(set(read)) == len(plan.cards)
+
+
+def test_a_hundred_tutors_read_no_card_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"echo-{number}" for number in range(100)]
+    config = raw(tutors=names)
+    config["models"] |= {name: {"engine": "baseline", "tutor": "echo"} for name in names}
+    count = 0
+    original = cards.read_card
+
+    def counted(path: Path, protocol: str = cards.RELEASED) -> cards.LoadedCard:
+        nonlocal count
+        count += 1
+        return original(path, protocol)
+
+    monkeypatch.setattr(cards, "read_card", counted)
+    plan = plan_of(config)
+    for benchmark in plan.benchmarks:
+        for name in names:
+            inputs.generate_replies(plan, benchmark, name)
+    assert count == len(plan.cards)
+
+
+def test_what_the_report_alone_shows_is_in_no_job() -> None:
+    entry = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    shown = {"label": "M", "group": "g", "notice": "n", "price": {"input": 1, "output": 2}, "protocol": "study_mode"}
+    plain, told = HostedModel(**entry), HostedModel(**entry, **shown)
+    assert for_asking(told) == for_asking(plain) and for_asking(told).model == "m"
+
+
+def test_what_scoring_needs_trains_nothing_and_the_other_way_round() -> None:
+    train = {"base": "b", "mix": {"mrbench": 1.0}}
+    entry = RewardModel(engine="reward", train=train)
+    budget = entry.model_copy(update={"token_budget": 9, "dtype": "float32"})
+    assert for_training(budget) == for_training(entry) and for_scoring(budget) != for_scoring(entry)
+    often = RewardModel(engine="reward", train={**train, "checkpoint_seconds": 1, "epochs": 2})
+    assert for_scoring(often) == for_scoring(entry) and for_training(often) != for_training(entry)
+
+
+def test_patterns_match_the_names_of_the_run_and_nothing_else(plan: RulePlan) -> None:
+    found = patterns(plan)
+    assert re.fullmatch(found["tutor"], "echo") and not re.fullmatch(found["tutor"], "echo2")
+    assert not re.fullmatch(one_of([]), "") and not re.fullmatch(one_of([]), "a")
+    assert re.fullmatch(one_of(["a.b"]), "a.b") and not re.fullmatch(one_of(["a.b"]), "axb")
+
+
+def test_a_run_without_graders_has_none_of_their_files() -> None:
+    keys = {"reward_models": [], "reward_comparisons": [], "classifiers": [], "judges": [], "taggers": []}
+    plan = Plan(check_config(raw(tutors=["echo"], tasks=["mathtutorbench"], labels=[], **keys)))
+    assert plan.used_sources == plan.releases == plan.pooled_benchmarks == []
+    assert inputs.build_report(plan)["graders"] == []
+    assert inputs.last_checks(plan) == ["results/report/whole.json"]
+
+
+def test_a_path_is_found_in_any_folder() -> None:
+    assert paths.REPLIES.of(benchmark="b", tutor="t") == "results/replies/b/t.jsonl"
+    assert paths.REPLIES.within(Path("/x/old"), benchmark="b", tutor="t") == Path("/x/old/replies/b/t.jsonl")
+    assert paths.timing_of("r", "a", "b") == "results/benchmarks/r/{a}/{b}.tsv"
+    with pytest.raises(KeyError):
+        paths.REPLIES.of(benchmark="b")

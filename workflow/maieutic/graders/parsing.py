@@ -1,0 +1,63 @@
+"""What parsers read in a tutor's replies: every grade that needs no model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from maieutic.cards import cards_of
+from maieutic.errors import UserError
+from maieutic.graders import CONVERSATION_GRADERS, GOLD_FIELD, GRADERS
+from maieutic.graders.reading import Reading
+from maieutic.jobs import Job
+from maieutic.records import SCORINGS, Grade, Item, Reply, Scoring, read_records, write_records
+
+
+class ParseReplies(Job):
+    """The tasks of one benchmark that a tutor was asked."""
+
+    benchmark: str
+    tasks: list[str]
+
+
+def parse_replies(*, job: ParseReplies, items: Path, replies: Path, out: Path) -> None:
+    """Read every reply of one tutor by its cards' graders, under both scorings. items: the benchmark's folder."""
+    said = {(reply.task, reply.id): reply for reply in read_records(replies, Reply)}
+    grades: list[Grade] = []
+    for loaded in cards_of(job.benchmark, job.tasks, "released"):
+        for item in read_records(items / f"{loaded.card.task}.jsonl", Item):
+            reply = said.get((item.task, item.id))
+            if reply is None:
+                raise UserError(str(replies), f"no reply to {item.task}/{item.id}", "delete this file and run again")
+            for grader in loaded.card.graders:
+                if grader in {*GRADERS, *CONVERSATION_GRADERS}:  # reward models and judges have jobs of their own
+                    grades += grades_of(grader, item, reply)
+    write_records(out, grades)
+
+
+def grades_of(grader: str, item: Item, reply: Reply) -> list[Grade]:
+    """One grader's reading of one reply, under both scorings. What hangs on a turn that was refused has no reading."""
+    gold = item.reference[GOLD_FIELD[grader]] if grader in GOLD_FIELD else None
+    return [
+        Grade(id=item.id, task=item.task, kind=grader, scoring=scoring, gold=gold, **one._asdict())
+        for scoring in SCORINGS
+        for one in readings_of(grader, item, reply, scoring)
+    ]
+
+
+def readings_of(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list[Reading]:
+    """What one grader reads in a reply: in its last turn, or in all of them."""
+    refused = f"refused: {reply.error}"
+    if grader in GRADERS:
+        if reply.error:
+            return [Reading(None, None, "", refused)]
+        if scoring == "paper_compat" and reply.turns[-1].no_text:
+            return [Reading(None, None, "", "the released code fails: the server sent no text")]
+        return GRADERS[grader](item, reply.released if scoring == "paper_compat" else reply.text, scoring)
+    read = CONVERSATION_GRADERS[grader]
+    texts = [turn.text for turn in reply.turns]
+    if not reply.error:
+        return read(item, texts, scoring)
+    texts += [""] * (len(item.reference["replies"]) - len(texts))
+    left = {one.criterion for one in read(item, texts, "robust") if one.why_none}
+    found = read(item, texts, scoring)
+    return [Reading(None, None, "", refused, one.criterion) if one.criterion in left else one for one in found]

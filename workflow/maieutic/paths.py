@@ -1,0 +1,120 @@
+"""Where every file of a run lies: the only home of the paths under `results/`, for rules, plan and report alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = "results"
+
+
+class Pattern(str):
+    """A path with names in braces, which are the wildcards of the rule that writes it."""
+
+    __slots__ = ()
+
+    def of(self, **names: str) -> str:
+        """The path of one file, from the folder that a run works in."""
+        return self.format(**names)
+
+    def within(self, results: Path, **names: str) -> Path:
+        """The path of one file. results: the folder of the results, wherever it lies."""
+        return results / self.of(**names).removeprefix(f"{ROOT}/")
+
+
+def log_of(rule: str, *wildcards: str) -> str:
+    """The log of a rule: a folder of its name, below it a name for each of its wildcards."""
+    return f"{ROOT}/logs/{'/'.join([rule, *(f'{{{name}}}' for name in wildcards)])}.log"
+
+
+def timing_of(rule: str, *wildcards: str) -> str:
+    """Where Snakemake keeps time and memory of a rule's jobs."""
+    return log_of(rule, *wildcards).replace("/logs/", "/benchmarks/", 1).removesuffix(".log") + ".tsv"
+
+
+# datasets, weights
+SOURCE = Pattern("results/datasets/{dataset}.source")
+PICTURE_LIST = Pattern("results/datasets/{dataset}.pictures.jsonl")
+PICTURE_STORE = Pattern("results/pictures")
+WEIGHTS = Pattern("results/weights/{model}/manifest.json")
+
+# items, labels, preferences
+ITEM_FOLDER = Pattern("results/items/{benchmark}")
+ITEMS = Pattern("results/items/{benchmark}/{task}.jsonl")
+LABELLED_ITEMS = Pattern("results/labels/{release}/items.jsonl")
+LABELLED_REPLIES = Pattern("results/labels/{release}/replies.jsonl")
+LABELS = Pattern("results/labels/{release}/labels.jsonl")
+LABEL_STATISTICS = Pattern("results/labels/{release}/statistics.json")
+PAIRS = Pattern("results/preferences/{source}/pairs.jsonl")
+PAIR_COUNTS = Pattern("results/preferences/{source}/counts.json")
+OVERLAP = Pattern("results/preferences/{source}/overlap/{benchmark}.json")
+
+# replies
+REPLIES = Pattern("results/replies/{benchmark}/{tutor}.jsonl")
+PROMPTS = Pattern("results/replies/{benchmark}/prompts/{tutor}.jsonl")
+REPLY_JOURNAL = Pattern("results/journal/replies/{benchmark}/{tutor}.jsonl")
+TUTOR_SERVER_LOG = Pattern("results/logs/serve/{benchmark}/{tutor}.log")
+
+# rewards
+TRAINED_WEIGHTS = Pattern("results/rewards/models/{reward_model}/manifest.json")
+TRAINING = Pattern("results/rewards/models/{reward_model}/training.json")
+MODEL_CARD = Pattern("results/rewards/models/{reward_model}/README.md")
+TRAINING_JOURNAL = Pattern("results/journal/training/{reward_model}")
+PAIR_REWARDS = Pattern("results/rewards/pairs/{reward_model}.jsonl")
+LABELLED_REWARDS = Pattern("results/rewards/labelled/{reward_model}.jsonl")
+PAIR_JOURNAL = Pattern("results/journal/rewards/{reward_model}/pairs.jsonl")
+REWARDS = Pattern("results/rewards/replies/{reward_model}/{benchmark}/{batch}.jsonl")
+REWARD_JOURNAL = Pattern("results/journal/rewards/{reward_model}/{benchmark}/{batch}.jsonl")
+CLASSIFIER_JOURNAL = Pattern("results/journal/training/{classifier}")
+HELDOUT = Pattern("results/rewards/criteria/{classifier}/heldout.jsonl")
+CLASSIFIED_PAIRS = Pattern("results/rewards/criteria/{classifier}/bridge.jsonl")
+CLASSIFIER_TRAINING = Pattern("results/rewards/criteria/{classifier}/training.json")
+
+# verdicts
+VERDICTS = Pattern("results/verdicts/{judge}/{benchmark}/{batch}.jsonl")
+VERDICT_JOURNAL = Pattern("results/journal/grades/{judge}/{benchmark}/{batch}.jsonl")
+JUDGE_SERVER_LOG = Pattern("results/logs/serve/judges/{judge}/{benchmark}/{batch}.log")
+LABELLED_VERDICTS = Pattern("results/verdicts/{judge}/labelled.jsonl")
+LABELLED_JOURNAL = Pattern("results/journal/grades/{judge}/labelled.jsonl")
+LABELLED_SERVER_LOG = Pattern("results/logs/serve/judges/{judge}/labelled.log")
+TAGS = Pattern("results/verdicts/{tagger}/tags/{benchmark}.jsonl")
+TAG_JOURNAL = Pattern("results/journal/tags/{tagger}/{benchmark}.jsonl")
+TAGGER_SERVER_LOG = Pattern("results/logs/serve/taggers/{tagger}/{benchmark}.log")
+
+# grades
+PARSED = Pattern("results/grades/{benchmark}/_parsers/{tutor}.jsonl")
+REWARD_GRADES = Pattern("results/grades/{benchmark}/{reward_model}/{tutor}.jsonl")
+JUDGE_GRADES = Pattern("results/grades/{benchmark}/{judge}/{tutor}.jsonl")
+
+# scores
+SCORES = Pattern("results/scores/{benchmark}/{tutor}.json")
+DIFFERENCES = Pattern("results/scores/differences/{benchmark}.json")
+BREAKDOWN = Pattern("results/scores/breakdowns/{benchmark}/{tutor}.json")
+VOTES = Pattern("results/scores/tags/{benchmark}.json")
+DIFFICULTY = Pattern("results/scores/difficulty/{benchmark}.csv")
+LABEL_SCORES = Pattern("results/scores/labels/{release}.json")
+
+PREDICTIONS = Pattern("results/scores/predictions/{release}/{judge}/predictions.json")
+SUBMISSION = Pattern("results/scores/predictions/{release}/{judge}/predictions.zip")
+
+# validation
+LABEL_VALIDATION = Pattern("results/validation/{grader}/labels.json")
+PAIR_VALIDATION = Pattern("results/validation/{grader}/pairs.json")
+CORRECTED = Pattern("results/validation/{judge}/people.json")
+ALIGNMENT = Pattern("results/validation/{judge}/alignment.json")
+RATERS = Pattern("results/validation/{judge}/raters/{benchmark}.json")
+
+# report
+CONFIG = Pattern("results/report/config.yaml")
+PROVENANCE = Pattern("results/report/provenance.json")
+PAGE = Pattern("results/report/index.html")
+SCORE_TABLE = Pattern("results/report/scores.csv")
+SCORE_PARQUET = Pattern("results/report/scores.parquet")
+DIFFERENCE_TABLE = Pattern("results/report/differences.csv")
+TRUST_TABLE = Pattern("results/report/trust.csv")
+RUNTIME_TABLE = Pattern("results/report/runtime.csv")
+PROBLEMS = Pattern("results/report/problems.json")
+WHOLE = Pattern("results/report/whole.json")
+JUDGE_CHECK = Pattern("results/report/judges.json")
+PARTIAL_REPORT = Pattern("results/report/partial")
+RUN_CONFIG = Pattern("results/.run.yaml")  # of the run that is going on, for the report of one that fails
+RUN_PROVENANCE = Pattern("results/.provenance.json")

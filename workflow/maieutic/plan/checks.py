@@ -1,0 +1,375 @@
+"""What a configuration asks for can be had: names, cards, pins, graders, labels, before any work starts.
+
+Every fault is one line with the key's path and the fix.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from maieutic import cards
+from maieutic.baselines import TUTORS
+from maieutic.cards import JUDGE, LoadedCard
+from maieutic.datasets import LOADERS
+from maieutic.datasets.mrbench import DESIRED
+from maieutic.errors import UserError
+from maieutic.graders import CONVERSATION_GRADERS, GRADERS
+from maieutic.judges.labels import LABEL_SOURCES
+from maieutic.judges.ppi import read_people
+from maieutic.judges.rubrics import RUBRICS, check_rubric_variables, read_rubric, rubric_path
+from maieutic.judges.work import PAIR_VARIABLES, offered_by, rubric_for_labels, rubric_of
+from maieutic.metrics import METRICS
+from maieutic.models import (
+    BaselineModel,
+    CriteriaModel,
+    HostedModel,
+    JudgeModel,
+    Model,
+    RewardModel,
+    VllmModel,
+    WeightsOnly,
+)
+from maieutic.plan.plan import Plan, sources_of
+from maieutic.printed import check_papers
+from maieutic.registry import check_entry, unknown
+from maieutic.rewards.pairs import PAIR_SOURCES
+from maieutic.settings import Config, read_config
+
+
+def check_config(raw: dict[str, Any]) -> Config:
+    """Validate a configuration. Raises UserError for its first fault."""
+    config = read_config(raw)
+    check_selection(Plan(config))
+    return config
+
+
+def check_selection(plan: Plan) -> None:
+    """Everything that a run selects exists, fits together and can be had. Raises UserError for the first fault."""
+    config = plan.config
+    check_names_of_tutors(plan)
+    check_papers(config.models)
+    if config.data_dir is not None and config.edition == "published" and not Path(config.data_dir).is_dir():
+        raise UserError(
+            "data_dir", f"{config.data_dir} is not a folder", "name the folder with the published files, or null"
+        )
+    check_protocol(plan)
+    for path, loaded in plan.cards.items():
+        check_card(plan, path, loaded)
+    for name in plan.tutors:
+        check_tutor(name, config.models[name])
+        check_own_protocol(plan, name)
+        check_endpoint(plan, name)
+        check_pictures(plan, name)
+    check_graders(plan)
+    check_judges(plan)
+
+
+def check_names_of_tutors(plan: Plan) -> None:
+    """Every tutor of the run exists and is named once."""
+    for number, name in enumerate(plan.run.tutors):
+        key = f"run.tutors[{number}]"
+        check_entry(plan.models, key, name, (VllmModel, HostedModel, BaselineModel), "a tutor")
+        if name in plan.run.tutors[:number]:
+            raise UserError(key, f"{name!r} is listed twice", "list it once")
+
+
+def check_tutor(name: str, model: Model) -> None:
+    """A tutor of the run can run: its baseline exists, its weights are pinned."""
+    if isinstance(model, BaselineModel) and model.tutor not in TUTORS:
+        raise unknown(f"models.{name}.tutor", model.tutor, list(TUTORS), "baselines.py")
+    if isinstance(model, VllmModel):
+        model.weights.refuse_unpinned(f"models.{name}.weights")
+
+
+def check_own_protocol(plan: Plan, name: str) -> None:
+    """The prompts of a tutor's own protocol ask for what their loaders give, as those of the run's do."""
+    if plan.protocol_of(name) == plan.run.protocol:
+        return
+    for loaded in (one for benchmark in plan.benchmarks for one in plan.cards_for(benchmark, name)):
+        path = cards.card_path(loaded.card.benchmark, loaded.card.task)
+        cards.check_variables(path, loaded, LOADERS[loaded.card.loader].variables)
+
+
+def check_pictures(plan: Plan, name: str) -> None:
+    """A tutor has something to answer."""
+    if any(plan.takes(loaded.card, name) for loaded in plan.cards.values()):
+        return
+    if isinstance(plan.models[name], BaselineModel):
+        raise UserError(
+            f"models.{name}.tutor", "no task of run.tasks has people's replies", "leave it out of run.tutors"
+        )
+    raise UserError(
+        f"models.{name}.images",
+        "every task of run.tasks has pictures, and this tutor takes none",
+        "set images: true if it does, or leave it out of run.tutors",
+    )
+
+
+def check_endpoint(plan: Plan, name: str) -> None:
+    """A raw completion has one prompt: a tutor that is asked so can hold no conversation."""
+    if getattr(plan.models[name], "endpoint", None) != "completions":
+        return
+    for loaded in (one for benchmark in plan.benchmarks for one in plan.cards_for(benchmark, name)):
+        if len(loaded.card.turns) > 1 or loaded.card.system:
+            raise UserError(
+                f"models.{name}.endpoint",
+                f"{loaded.card.benchmark}/{loaded.card.task} is a conversation, and completions hold one prompt",
+                "set it to chat, drop it (the card says chat), or take the task out of run.tasks",
+            )
+
+
+def check_protocol(plan: Plan) -> None:
+    """A protocol, of the run or of a tutor, is `released` or a variant of a selected card."""
+    known = {cards.RELEASED} | {variant for loaded in plan.cards.values() for variant in loaded.card.variants}
+    if plan.run.protocol not in known:
+        raise unknown("run.protocol", plan.run.protocol, list(known), "the selected cards' variants")
+    for name in plan.run.tutors:
+        if (protocol := plan.protocol_of(name)) not in known:
+            raise unknown(f"models.{name}.protocol", protocol, list(known), "the selected cards' variants")
+
+
+def check_card(plan: Plan, path: Path, loaded: LoadedCard) -> None:
+    """A card names only what exists: dataset, loader, graders, metrics, baselines, prompt variables."""
+    card = loaded.card
+    for key, name, known in (
+        ("dataset", card.dataset, list(plan.datasets)),
+        ("loader", card.loader, list(LOADERS)),
+        *(("graders", name, [*GRADERS, *CONVERSATION_GRADERS, *cards.MODEL_GRADERS]) for name in card.graders),
+        *(("baselines", name, list(plan.models)) for name in card.baselines.named),
+        *((f"metrics.{name}", metric.function or name, list(METRICS)) for name, metric in card.metrics.items()),
+        *(
+            (f"metrics.{name}.grader", grader, card.graders)
+            for name, metric in card.metrics.items()
+            for grader in filter(None, (metric.grader, *(part.grader for part in metric.parts)))
+        ),
+    ):
+        if name not in known:
+            raise unknown(f"{path}: {key}", name, known, "the registry")
+    for name in card.baselines.named:
+        check_entry(plan.models, f"{path}: baselines", name, (BaselineModel,), "a baseline tutor")
+    copy = plan.datasets[card.dataset].copy_of(card.dataset, plan.edition)
+    if plan.edition == "published" and plan.config.data_dir is None and copy.url is None and copy.hub is None:
+        raise UserError(
+            f"datasets.{card.dataset}.published.url",
+            f"no address is known, and {path} needs the file",
+            "set data_dir to a folder that has it, or leave the task out",
+        )
+    cards.check_variables(path, loaded, LOADERS[card.loader].variables)
+
+
+# reward models and classifiers
+
+
+def check_graders(plan: Plan) -> None:
+    """Every reward model and classifier exists, once, with a pinned origin and data that this edition has."""
+    run = plan.run
+    listed = [*run.reward_models, *run.reward_comparisons, *run.classifiers]
+    for key, names, kind, what in (
+        ("reward_models", run.reward_models, RewardModel, "a reward model"),
+        ("reward_comparisons", run.reward_comparisons, RewardModel, "a reward model"),
+        ("classifiers", run.classifiers, CriteriaModel, "a criteria classifier"),
+    ):
+        for number, name in enumerate(names):
+            check_entry(plan.models, f"run.{key}[{number}]", name, (kind,), what)
+            if listed.count(name) > 1:
+                raise UserError(f"run.{key}[{number}]", f"{name!r} is listed twice", "list it once")
+            check_grader(plan, name)
+
+
+def check_grader(plan: Plan, name: str) -> None:
+    """One reward model or classifier can be had: base and weights pinned, sources and criteria known."""
+    model = plan.models[name]
+    assert isinstance(model, RewardModel | CriteriaModel)
+    if isinstance(model, RewardModel) and model.weights is not None:
+        model.weights.refuse_unpinned(f"models.{name}.weights")
+    if model.train is not None:
+        key = f"models.{name}.train.base"
+        what = "a base: it needs weights of its own"
+        check_entry(plan.models, key, model.train.base, (VllmModel, WeightsOnly), what)
+        base = plan.models[model.train.base]
+        assert isinstance(base, VllmModel | WeightsOnly)
+        base.weights.refuse_unpinned(f"models.{model.train.base}.weights")
+    for criterion in model.train.criteria if isinstance(model, CriteriaModel) else []:
+        if criterion not in DESIRED:
+            raise unknown(f"models.{name}.train.criteria", criterion, list(DESIRED), "MRBench's criteria")
+    for source in sources_of(model):
+        if source not in PAIR_SOURCES:
+            raise unknown(f"models.{name}: source of pairs", source, list(PAIR_SOURCES), "rewards/pairs.py")
+        if PAIR_SOURCES[source].test:
+            raise UserError(f"models.{name}", f"{source} holds the test pairs", "train on other sources")
+        check_source(plan, name, source)
+
+
+def check_source(plan: Plan, name: str, source: str) -> None:
+    """The files of one source of pairs are in the registry, and pinned in this edition."""
+    for dataset in PAIR_SOURCES[source].datasets:
+        if dataset not in plan.datasets:
+            raise unknown(f"rewards/pairs.py: {source}", dataset, list(plan.datasets), "the registry")
+        try:
+            plan.datasets[dataset].copy_of(dataset, plan.edition)
+        except UserError as error:
+            mend = f"{error.mend}, or leave {name} out of run.reward_models and run.reward_comparisons"
+            problem = f"it learns from {source}: {error.place}: {error.problem}"
+            raise UserError(f"models.{name}", problem, mend) from None
+
+
+# judges
+
+
+def check_judges(plan: Plan) -> None:
+    """Every judge exists, once, answers by a pinned model, and has a rubric for whatever it is to judge."""
+    for number, name in enumerate(plan.run.judges):
+        key = f"run.judges[{number}]"
+        check_entry(plan.models, key, name, (JudgeModel,), "a judge")
+        if plan.run.judges.count(name) > 1:
+            raise UserError(key, f"{name!r} is listed twice", "list it once")
+        check_judge(plan, name)
+        judge = plan.models[name]
+        if isinstance(judge, JudgeModel) and not judge.rubrics and not judge.pairs:
+            raise UserError(key, f"{name!r} only tags", "list it in run.taggers, or give it rubrics")
+    check_coverage(plan)
+    check_taggers(plan)
+    check_labels(plan)
+
+
+def check_coverage(plan: Plan) -> None:
+    """Every task that is judged has a judge with a rubric for it."""
+    rubrics = [rubric for name in plan.run.judges for rubric in getattr(plan.models[name], "rubrics", [])]
+    for loaded in plan.cards.values():
+        card = loaded.card
+        if rubrics and JUDGE in card.graders and not set(rubrics) & set(card.rubrics):
+            raise UserError(
+                "run.judges",
+                f"none of {', '.join(plan.run.judges)} has a rubric for {card.benchmark}/{card.task}",
+                f"its card takes {', '.join(card.rubrics)}: name one in a judge's `rubrics`, or leave the task out",
+            )
+
+
+def check_taggers(plan: Plan) -> None:
+    """Every tagger exists, and has rubrics about items or criteria; tutors of the difficulty filter are of the run."""
+    for number, name in enumerate(plan.run.taggers):
+        key = f"run.taggers[{number}]"
+        check_entry(plan.models, key, name, (JudgeModel,), "a judge")
+        judge = plan.models[name]
+        assert isinstance(judge, JudgeModel)
+        if not judge.tags or plan.run.taggers.count(name) > 1:
+            raise UserError(key, f"{name!r} has no rubrics to tag by, or is listed twice", f"set models.{name}.tags")
+        check_judge(plan, name)
+    wanted = plan.run.difficulty
+    if wanted.tutors and wanted.at_least > len(wanted.tutors):
+        raise UserError(
+            "run.difficulty.at_least",
+            f"{wanted.at_least} of {len(wanted.tutors)} tutors can never fail",
+            "a number up to that of the tutors",
+        )
+    pooled = [one.card for one in plan.cards.values() if one.card.pool and JUDGE in one.card.graders]
+    if (wanted.tutors or plan.run.taggers) and not pooled:
+        raise UserError(
+            "run.difficulty" if wanted.tutors else "run.taggers",
+            "no selected task has items with criteria of their own that a judge judges",
+            "add tutorbench to run.tasks and its judge to run.judges, or leave the key out",
+        )
+    for number, name in enumerate(wanted.tutors):
+        if name not in plan.run.tutors:
+            raise unknown(f"run.difficulty.tutors[{number}]", name, plan.run.tutors, "run.tutors")
+
+
+def check_people(plan: Plan) -> None:
+    """The labels that people gave to this run's replies can be read. For a run's start: the report needs no file."""
+    if plan.run.human_labels is None:
+        return
+    if not plan.run.judges:
+        raise UserError("run.human_labels", "labels by people correct a judge, and run.judges is empty", "name one")
+    if not any(JUDGE in loaded.card.graders for loaded in plan.cards.values()):
+        raise UserError(
+            "run.human_labels", "no selected task is judged", "add mrbench to run.tasks, or drop the labels"
+        )
+    judged = {loaded.card.task for loaded in plan.cards.values() if JUDGE in loaded.card.graders}
+    for label in read_people(Path(plan.run.human_labels)):
+        if label.task not in judged:
+            raise UserError(
+                plan.run.human_labels,
+                f"{label.task} is no judged task of this run",
+                f"one of {', '.join(sorted(judged))}",
+            )
+
+
+def check_judge(plan: Plan, name: str) -> None:
+    """One judge: the model that answers, and the cards that it judges by."""
+    judge = plan.models[name]
+    assert isinstance(judge, JudgeModel)
+    key = f"models.{name}"
+    check_entry(plan.models, f"{key}.model", judge.model, (VllmModel, HostedModel), "a model that answers")
+    model = plan.models[judge.model]
+    if isinstance(model, VllmModel):
+        model.weights.refuse_unpinned(f"models.{judge.model}.weights")
+    named = [*judge.rubrics, *judge.pairs, *judge.tags]
+    for rubric in named:
+        read_rubric(rubric)
+        if named.count(rubric) > 1:
+            raise UserError(key, f"{rubric} is listed twice", "list it once")
+        if (read_rubric(rubric).rubric.about != "replies") != (rubric in judge.tags):
+            raise UserError(key, f"{rubric} is not about what it is listed for", "`tags` are of items and criteria")
+    for rubric in judge.pairs:
+        loaded = read_rubric(rubric)
+        if loaded.rubric.kind != "pairwise":
+            raise UserError(f"{key}.pairs", f"{rubric} is of kind {loaded.rubric.kind}", "name one of kind pairwise")
+        if not loaded.rubric.both_orders:
+            raise UserError(str(rubric_path(rubric)), "one order alone measures the place", "set both_orders: true")
+        check_rubric_variables(loaded, PAIR_VARIABLES)
+    for loaded_card in plan.cards.values():
+        card = loaded_card.card
+        if JUDGE in card.graders and set(judge.rubrics) & set(card.rubrics):
+            loaded = rubric_of(key, judge, card)
+            variables = offered_by(card, loaded, LOADERS[card.loader].judged)
+            check_rubric_variables(loaded, variables)
+            if more := loaded.rubric.follow_up:
+                check_rubric_variables(read_rubric(more.rubric), variables)
+    for source, about in LABEL_SOURCES.items():
+        if labelled := rubric_for_labels(judge, source):
+            check_rubric_variables(labelled, set(about.variables))
+
+
+def rubrics_that_fit(source: str) -> list[str]:
+    """The rubric cards on file by which a judge can be checked on a labelled release."""
+    found = {path.stem: read_rubric(path.stem).rubric for path in sorted(RUBRICS.glob("*.yaml"))}
+    return [
+        name
+        for name, rubric in found.items()
+        if rubric.kind == "labels"
+        and LABEL_SOURCES[source].fits({key: one.labels for key, one in rubric.criteria.items()})
+    ]
+
+
+def check_labels(plan: Plan) -> None:
+    """The labelled releases exist; those that this run reads are pinned in its edition."""
+    for key, names, labelled in (
+        ("labels", plan.run.labels or [], True),
+        ("predictions", plan.run.predictions, False),
+    ):
+        known = [name for name, source in LABEL_SOURCES.items() if source.labelled == labelled]
+        for number, name in enumerate(names):
+            if name not in LABEL_SOURCES:
+                raise unknown(f"run.{key}[{number}]", name, known, "judges/labels.py")
+            if name not in known:
+                what = "has no labels" if labelled else "has people's labels already"
+                raise UserError(f"run.{key}[{number}]", f"{name} {what}", f"known: {', '.join(known)}")
+            if name in names[:number]:
+                raise UserError(f"run.{key}[{number}]", f"{name} is listed twice", "list it once")
+    if plan.run.predictions and not any(plan.predicted_releases(judge) for judge in plan.run.judges):
+        raise UserError(
+            "run.predictions", "no judge of run.judges has a rubric for it", "name one with mrbench_taxonomy"
+        )
+    for number, name in enumerate(plan.run.labels or []):
+        # Tables of MRBench's dimensions are made of the labels alone; another release has something to say of a judge.
+        judges = [plan.judge_entry(judge) for judge in plan.run.judges]
+        if not LABEL_SOURCES[name].taxonomy and not any(rubric_for_labels(judge, name) for judge in judges):
+            by = ", ".join(rubrics_that_fit(name))
+            mend = f"name a judge with one (rubrics: [{by}]) in run.judges, or leave the release out"
+            raise UserError(f"run.labels[{number}]", f"no judge of run.judges has a rubric for {name}", mend)
+    for source in plan.releases:
+        for dataset in plan.label_datasets(source):
+            if dataset not in plan.datasets:
+                raise unknown(f"judges/labels.py: {source}", dataset, list(plan.datasets), "the registry")
+            plan.datasets[dataset].copy_of(dataset, plan.edition)

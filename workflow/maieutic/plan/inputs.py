@@ -1,0 +1,533 @@
+"""What each rule reads: a function of the rule's name, from its wildcards to its input files by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from maieutic import cards, paths
+from maieutic.cards import LoadedCard
+from maieutic.judges import rubrics
+from maieutic.judges.labels import LABEL_SOURCES
+from maieutic.judges.ppi import COMPARISONS
+from maieutic.models import CriteriaModel, RewardModel
+from maieutic.plan.plan import BASELINE_BATCH, Plan, sources_of
+from maieutic.printed import REFERENCE
+from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
+
+Files = dict[str, str | list[str]]
+PAIRS = paths.PAIRS.of(source=TEST_SOURCE)
+
+
+# files that several rules read ----------------------------------------------------------------------------------------
+
+
+def card_files(benchmark: str, loaded_cards: Iterable[LoadedCard]) -> list[str]:
+    """The cards, prompts and few-shot texts of some tasks of a benchmark."""
+    return [
+        str(file)
+        for loaded in loaded_cards
+        for file in cards.files_of(cards.card_path(benchmark, loaded.card.task), loaded)
+    ]
+
+
+def cards_alone(benchmark: str, loaded_cards: Iterable[LoadedCard]) -> list[str]:
+    """The cards of some tasks, without their prompts: for whoever reads what was answered."""
+    return [file for file in card_files(benchmark, loaded_cards) if file.endswith(".yaml")]
+
+
+def rubric_files(names: Iterable[str]) -> list[str]:
+    """Rubric cards and their prompts."""
+    return sorted({str(file) for name in names for file in rubrics.files_of(name)})
+
+
+def item_files(benchmark: str, tasks: Iterable[str]) -> list[str]:
+    """The items of some tasks of a benchmark."""
+    return [paths.ITEMS.of(benchmark=benchmark, task=task) for task in tasks]
+
+
+def tasks_of(cards_here: Iterable[cards.Card]) -> list[str]:
+    """The tasks of some cards."""
+    return [card.task for card in cards_here]
+
+
+def label_files(releases: Iterable[str]) -> list[str]:
+    """The files of labelled releases."""
+    patterns = (paths.LABELLED_ITEMS, paths.LABELLED_REPLIES, paths.LABELS)
+    return [pattern.of(release=release) for release in releases for pattern in patterns]
+
+
+def source_files(datasets: Iterable[str]) -> list[str]:
+    """The source files of some datasets."""
+    return [paths.SOURCE.of(dataset=dataset) for dataset in datasets]
+
+
+def judge_pairs(plan: Plan, judge: str) -> list[str]:
+    """The pairs that a judge is checked on, where it has a rubric for pairs."""
+    return [PAIRS] if plan.judge_entry(judge).pairs else []
+
+
+def answering_weights(plan: Plan, judge: str) -> list[str]:
+    """The manifest of the weights that a judge answers with, where we serve it."""
+    answering = plan.answering(judge)
+    return [paths.WEIGHTS.of(model=answering)] if answering in plan.with_engine("vllm") else []
+
+
+def reward_model_weights(plan: Plan, reward_model: str) -> str:
+    """A reward model's manifest: trained here, or published."""
+    if reward_model in plan.trained_reward_models:
+        return paths.TRAINED_WEIGHTS.of(reward_model=reward_model)
+    return paths.WEIGHTS.of(model=reward_model)
+
+
+def reward_model_prompt(plan: Plan, reward_model: str) -> list[str]:
+    """The text of a reward model's instruction."""
+    entry = plan.models[reward_model]
+    assert isinstance(entry, RewardModel)
+    return [] if entry.prompt == "none" else [f"resources/rewards/{entry.prompt}.txt"]
+
+
+def base_weights(plan: Plan, grader: str) -> str:
+    """The manifest of the weights that a grader is trained on."""
+    entry = plan.models[grader]
+    assert isinstance(entry, RewardModel | CriteriaModel) and entry.train is not None
+    return paths.WEIGHTS.of(model=entry.train.base)
+
+
+def people(plan: Plan) -> list[str]:
+    """The labels that people gave to this run's replies."""
+    return [plan.run.human_labels] if plan.run.human_labels else []
+
+
+def batch_verdicts(plan: Plan, judge: str, benchmark: str) -> list[str]:
+    """What a judge says of every tutor's replies to a benchmark."""
+    return [paths.VERDICTS.of(judge=judge, benchmark=benchmark, batch=batch) for batch in plan.judge_batches(benchmark)]
+
+
+def all_verdicts(plan: Plan, judge: str) -> list[str]:
+    """What a judge says of every tutor's replies to every benchmark that it judges."""
+    return [file for benchmark in plan.judged_benchmarks(judge) for file in batch_verdicts(plan, judge, benchmark)]
+
+
+def compared_verdicts(plan: Plan, judge: str) -> list[str]:
+    """What a judge says of the replies to every benchmark in which it compares them with a reference."""
+    return [file for benchmark in plan.compared_benchmarks(judge) for file in batch_verdicts(plan, judge, benchmark)]
+
+
+def told_verdicts(plan: Plan) -> dict[str, list[str]]:
+    """By judge, and by tagger, every file of what it said."""
+    judges = {name: [paths.LABELLED_VERDICTS.of(judge=name), *all_verdicts(plan, name)] for name in plan.run.judges}
+    return judges | {
+        name: [paths.TAGS.of(tagger=name, benchmark=benchmark) for benchmark in plan.pooled_benchmarks]
+        for name in plan.run.taggers
+    }
+
+
+def judge_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
+    """The grades of one tutor by every judge."""
+    return [
+        paths.JUDGE_GRADES.of(benchmark=benchmark, judge=judge, tutor=tutor)
+        for judge in plan.judges_of(benchmark, tutor)
+    ]
+
+
+def reward_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
+    """The grades of one tutor by every reward model of the run."""
+    if benchmark not in plan.rewarded_benchmarks:
+        return []
+    if not any(tutor in tutors for tutors in plan.reward_batches(benchmark).values()):
+        return []
+    return [
+        paths.REWARD_GRADES.of(benchmark=benchmark, reward_model=name, tutor=tutor) for name in plan.run.reward_models
+    ]
+
+
+def all_grades(plan: Plan, benchmark: str, tutor: str) -> list[str]:
+    """Every file of grades of one tutor, in the order of the run."""
+    parsed = paths.PARSED.of(benchmark=benchmark, tutor=tutor)
+    return [parsed, *reward_grades(plan, benchmark, tutor), *judge_grades(plan, benchmark, tutor)]
+
+
+def difficulty_tutors(plan: Plan, benchmark: str) -> list[str]:
+    """The tutors whose scores say how hard an item is: those that the leading judge judges."""
+    judged = [tutor for tutors in plan.judge_batches(benchmark).values() for tutor in tutors]
+    return [tutor for tutor in plan.run.difficulty.tutors if tutor in judged]
+
+
+# one function a rule --------------------------------------------------------------------------------------------------
+
+
+def fetch_pictures(plan: Plan, dataset: str) -> Files:
+    return {"source": paths.SOURCE.of(dataset=dataset)}
+
+
+def prepare_weights(plan: Plan, model: str) -> Files:
+    """Files that are on disk already: new ones under an old name are new weights."""
+    path = getattr(getattr(plan.models[model], "weights", None), "path", None)
+    return {"files": [str(file) for file in sorted(Path(path).glob("*.*"))] if path else []}
+
+
+def make_items(plan: Plan, benchmark: str, task: str) -> Files:
+    card = plan.card(benchmark, task)
+    return {
+        "source": paths.SOURCE.of(dataset=card.dataset),
+        "pictures": [paths.PICTURE_LIST.of(dataset=card.dataset)] if card.images else [],
+        "card": str(cards.card_path(benchmark, task)),
+    }
+
+
+def make_labels(plan: Plan, release: str) -> Files:
+    return {"sources": source_files(plan.label_datasets(release))}
+
+
+def make_pairs(plan: Plan, source: str) -> Files:
+    return {"sources": source_files(PAIR_SOURCES[source].datasets)}
+
+
+def find_overlap(plan: Plan, source: str, benchmark: str) -> Files:
+    return {
+        "cases": item_files(benchmark, tasks_of(plan.reward_cards(benchmark))),
+        "pairs": paths.PAIRS.of(source=source),
+    }
+
+
+def generate_replies(plan: Plan, benchmark: str, tutor: str) -> Files:
+    served = tutor in plan.with_engine("vllm")
+    return {
+        "cases": item_files(benchmark, plan.tasks_for(benchmark, tutor)),
+        "cards": card_files(benchmark, plan.cards_for(benchmark, tutor)),
+        "weights": [paths.WEIGHTS.of(model=tutor)] if served else [],
+    }
+
+
+def train_reward_model(plan: Plan, reward_model: str) -> Files:
+    sources = sources_of(plan.models[reward_model])
+    return {
+        "pairs": [paths.PAIRS.of(source=source) for source in sources],
+        "base": base_weights(plan, reward_model),
+        "prompts": reward_model_prompt(plan, reward_model),
+    }
+
+
+def write_model_card(plan: Plan, reward_model: str) -> Files:
+    sources = sources_of(plan.models[reward_model])
+    return {
+        "training": paths.TRAINING.of(reward_model=reward_model),
+        "pairs": PAIRS,
+        "rewards": paths.PAIR_REWARDS.of(reward_model=reward_model),
+        "counts": [paths.PAIR_COUNTS.of(source=source) for source in sources],
+    }
+
+
+def score_pairs(plan: Plan, reward_model: str) -> Files:
+    return {
+        "weights": reward_model_weights(plan, reward_model),
+        "pairs": PAIRS,
+        "labels": label_files([plan.reward_release]),
+        "prompts": reward_model_prompt(plan, reward_model),
+    }
+
+
+def score_rewards(plan: Plan, reward_model: str, benchmark: str, batch: str) -> Files:
+    tutors = plan.reward_batches(benchmark)[batch]
+    return {
+        "weights": reward_model_weights(plan, reward_model),
+        "cases": item_files(benchmark, tasks_of(plan.reward_cards(benchmark))),
+        "replies": [paths.REPLIES.of(benchmark=benchmark, tutor=tutor) for tutor in tutors],
+        "prompts": reward_model_prompt(plan, reward_model),
+    }
+
+
+def train_criteria(plan: Plan, classifier: str) -> Files:
+    return {
+        "base": base_weights(plan, classifier),
+        "labels": paths.SOURCE.of(dataset="mrbench"),
+        "pairs": PAIRS,
+    }
+
+
+def judge_replies(plan: Plan, judge: str, benchmark: str, batch: str) -> Files:
+    return {
+        "cases": item_files(benchmark, tasks_of(plan.judge_cards(benchmark, judge))),
+        "replies": [
+            paths.REPLIES.of(benchmark=benchmark, tutor=tutor) for tutor in plan.judge_batches(benchmark)[batch]
+        ],
+        "weights": answering_weights(plan, judge),
+        "rubrics": rubric_files(plan.reply_rubrics(judge, benchmark)),
+        "cards": cards_alone(benchmark, plan.benchmarks[benchmark]),
+    }
+
+
+def judge_labelled(plan: Plan, judge: str) -> Files:
+    return {
+        "labels": label_files(plan.told_releases(judge)),
+        "pairs": judge_pairs(plan, judge),
+        "weights": answering_weights(plan, judge),
+        "rubrics": rubric_files([*plan.label_rubrics(judge), *plan.judge_entry(judge).pairs]),
+    }
+
+
+def tag_items(plan: Plan, tagger: str, benchmark: str) -> Files:
+    return {
+        "cases": item_files(benchmark, tasks_of(plan.pooled_cards(benchmark))),
+        "weights": answering_weights(plan, tagger),
+        "rubrics": rubric_files(plan.judge_entry(tagger).tags),
+    }
+
+
+def parse_replies(plan: Plan, benchmark: str, tutor: str) -> Files:
+    return {
+        "cases": item_files(benchmark, plan.tasks_for(benchmark, tutor)),
+        "replies": paths.REPLIES.of(benchmark=benchmark, tutor=tutor),
+        "cards": cards_alone(benchmark, plan.cards_for(benchmark, tutor)),
+    }
+
+
+def grade_by_rewards(plan: Plan, reward_model: str, benchmark: str, tutor: str) -> Files:
+    """The tutor's rewards, and those of the human reference; what leaks of each source that was trained on."""
+    batches = plan.reward_batches(benchmark)
+    mine = next(name for name, tutors in batches.items() if tutor in tutors)
+    return {
+        "cases": item_files(benchmark, tasks_of(plan.reward_cards(benchmark))),
+        "replies": paths.REPLIES.of(benchmark=benchmark, tutor=tutor),
+        "rewards": [
+            paths.REWARDS.of(reward_model=reward_model, benchmark=benchmark, batch=batch)
+            for batch in sorted({mine, BASELINE_BATCH})
+        ],
+        "overlaps": [
+            paths.OVERLAP.of(source=source, benchmark=benchmark) for source in sources_of(plan.models[reward_model])
+        ],
+    }
+
+
+def grade_verdicts(plan: Plan, judge: str, benchmark: str, tutor: str) -> Files:
+    batch = str(plan.judge_batch(benchmark, tutor))
+    weighted = plan.weighted_tasks(judge, benchmark)
+    asked = plan.tasks_for(benchmark, tutor)
+    return {
+        "verdicts": paths.VERDICTS.of(judge=judge, benchmark=benchmark, batch=batch),
+        "cases": item_files(benchmark, [task for task in weighted if task in asked]),
+        "rubrics": rubric_files(plan.reply_rubrics(judge, benchmark)),
+    }
+
+
+def score_replies(plan: Plan, benchmark: str, tutor: str) -> Files:
+    return {
+        "cases": item_files(benchmark, plan.tasks_for(benchmark, tutor)),
+        "grades": all_grades(plan, benchmark, tutor),
+        "cards": cards_alone(benchmark, plan.cards_for(benchmark, tutor)),
+    }
+
+
+def compare_tutors(plan: Plan, benchmark: str) -> Files:
+    loaded_cards = plan.benchmarks[benchmark]
+    return {
+        "cases": item_files(benchmark, tasks_of(loaded.card for loaded in loaded_cards)),
+        "grades": [file for tutor in plan.compared_tutors(benchmark) for file in all_grades(plan, benchmark, tutor)],
+        "cards": cards_alone(benchmark, loaded_cards),
+    }
+
+
+def break_down(plan: Plan, benchmark: str, tutor: str) -> Files:
+    return {
+        "cases": item_files(benchmark, tasks_of(plan.pooled_cards(benchmark))),
+        "grades": judge_grades(plan, benchmark, tutor),
+        "votes": [paths.VOTES.of(benchmark=benchmark)] if plan.run.taggers else [],
+        "cards": cards_alone(benchmark, plan.benchmarks[benchmark]),
+    }
+
+
+def filter_by_difficulty(plan: Plan, benchmark: str) -> Files:
+    judge = plan.leading_judge(benchmark)
+    return {
+        "cases": item_files(benchmark, tasks_of(plan.pooled_cards(benchmark))),
+        "grades": [
+            paths.JUDGE_GRADES.of(benchmark=benchmark, judge=judge, tutor=tutor)
+            for tutor in difficulty_tutors(plan, benchmark)
+        ],
+    }
+
+
+def vote_tags(plan: Plan, benchmark: str) -> Files:
+    return {
+        "cases": item_files(benchmark, tasks_of(plan.pooled_cards(benchmark))),
+        "tags": [paths.TAGS.of(tagger=name, benchmark=benchmark) for name in plan.run.taggers],
+    }
+
+
+def score_labels(plan: Plan, release: str) -> Files:
+    return {"labels": label_files([release])}
+
+
+def write_submission(plan: Plan, judge: str, release: str) -> Files:
+    return {
+        "source": source_files(plan.label_datasets(release)),
+        "verdicts": paths.LABELLED_VERDICTS.of(judge=judge),
+    }
+
+
+def validate_reward_model(plan: Plan, grader: str) -> Files:
+    return {"pairs": PAIRS, "rewards": paths.PAIR_REWARDS.of(reward_model=grader)}
+
+
+def validate_criteria(plan: Plan, grader: str) -> Files:
+    return {
+        "pairs": PAIRS,
+        "heldout": paths.HELDOUT.of(classifier=grader),
+        "classified": paths.CLASSIFIED_PAIRS.of(classifier=grader),
+    }
+
+
+def validate_judge(plan: Plan, grader: str) -> Files:
+    return {
+        "labels": label_files(plan.releases_for(grader)),
+        "pairs": judge_pairs(plan, grader),
+        "verdicts": paths.LABELLED_VERDICTS.of(judge=grader),
+    }
+
+
+def validate_reward_on_labels(plan: Plan, grader: str) -> Files:
+    return {
+        "labels": label_files([plan.reward_release]),
+        "rewards": paths.LABELLED_REWARDS.of(reward_model=grader),
+    }
+
+
+def validate_criteria_on_labels(plan: Plan, grader: str) -> Files:
+    return {
+        "labels": label_files(plan.releases_for(grader)),
+        "heldout": paths.HELDOUT.of(classifier=grader),
+    }
+
+
+def correct_by_people(plan: Plan, judge: str) -> Files:
+    return {"people": people(plan), "verdicts": all_verdicts(plan, judge)}
+
+
+def align_judge(plan: Plan, judge: str) -> Files:
+    return {
+        "people": people(plan),
+        "verdicts": compared_verdicts(plan, judge),
+        "rubrics": rubric_files([COMPARISONS, *plan.judge_entry(judge).rubrics]),
+    }
+
+
+def rate_judge(plan: Plan, judge: str, benchmark: str) -> Files:
+    return {
+        "people": people(plan),
+        "cases": item_files(benchmark, tasks_of(plan.pooled_cards(benchmark))),
+        "verdicts": batch_verdicts(plan, judge, benchmark),
+    }
+
+
+# the report -----------------------------------------------------------------------------------------------------------
+
+
+def of_tutors(plan: Plan, pattern: paths.Pattern) -> list[str]:
+    """A file of each benchmark and tutor that answers it."""
+    return [
+        pattern.of(benchmark=benchmark, tutor=tutor)
+        for benchmark in plan.benchmarks
+        for tutor in plan.tutors_on(benchmark)
+    ]
+
+
+def build_report(plan: Plan) -> Files:
+    return {
+        "config": paths.CONFIG.of(),
+        "provenance": paths.PROVENANCE.of(),
+        "scores": of_tutors(plan, paths.SCORES),
+        "grades": [
+            file
+            for benchmark in plan.benchmarks
+            for tutor in plan.tutors_on(benchmark)
+            for file in all_grades(plan, benchmark, tutor)
+        ],
+        "replies": of_tutors(plan, paths.REPLIES),
+        "graders": sorted({*grader_files(plan), *validation_files(plan)}),
+        "differences": [
+            paths.DIFFERENCES.of(benchmark=name) for name in plan.benchmarks if len(plan.compared_tutors(name)) > 1
+        ],
+        "pooled": pooled_files(plan),
+        "printed": printed_files(plan),
+    }
+
+
+def printed_files(plan: Plan) -> list[str]:
+    """The papers' tables that the page compares this run's numbers with."""
+    tables = {*plan.benchmarks, "reward_models", "mrbench_tables", "kmpbench_tables", "tutorbench_tables"}
+    return [str(path) for path in sorted(REFERENCE.glob("*.csv")) if path.stem in tables]
+
+
+def grader_files(plan: Plan) -> list[str]:
+    """What the page on reward models and classifiers is made of."""
+    graders = [*plan.reward_models, *plan.classifiers]
+    files = [paths.PAIR_VALIDATION.of(grader=name) for name in graders]
+    files += [paths.PAIR_REWARDS.of(reward_model=name) for name in plan.reward_models]
+    files += [paths.MODEL_CARD.of(reward_model=name) for name in plan.trained_reward_models]
+    files += [paths.CLASSIFIER_TRAINING.of(classifier=name) for name in plan.classifiers]
+    files += [paths.PAIR_COUNTS.of(source=source) for source in plan.used_sources]
+    for benchmark in plan.rewarded_benchmarks:
+        for name in plan.run.reward_models:
+            files += [
+                paths.REWARDS.of(reward_model=name, benchmark=benchmark, batch=batch)
+                for batch in plan.reward_batches(benchmark)
+            ]
+            files += [paths.OVERLAP.of(source=source, benchmark=benchmark) for source in sources_of(plan.models[name])]
+    return files
+
+
+def validation_files(plan: Plan) -> list[str]:
+    """What the pages on validation and on labels are made of."""
+    judges = plan.run.judges
+    files = [paths.LABEL_VALIDATION.of(grader=name) for name in (*plan.reward_models, *plan.classifiers, *judges)]
+    files += [paths.PAIR_VALIDATION.of(grader=name) for name in judges]
+    files += [paths.LABEL_STATISTICS.of(release=release) for release in plan.releases]
+    files += [
+        paths.LABEL_SCORES.of(release=release)
+        for release in plan.releases
+        if LABEL_SOURCES[release].taxonomy and LABEL_SOURCES[release].labelled
+    ]
+    files += [file for name in judges for file in all_verdicts(plan, name)]
+    files += [paths.LABELLED_VERDICTS.of(judge=name) for name in judges]
+    if plan.run.human_labels:
+        files += [paths.CORRECTED.of(judge=name) for name in judges if all_verdicts(plan, name)]
+        files += [paths.ALIGNMENT.of(judge=name) for name in judges if compared_verdicts(plan, name)]
+    return files
+
+
+def pooled_files(plan: Plan) -> list[str]:
+    """What is shown of tasks that are scored together, beside their scores."""
+    files = []
+    for benchmark in plan.pooled_benchmarks:
+        files += [paths.BREAKDOWN.of(benchmark=benchmark, tutor=tutor) for tutor in plan.tutors_on(benchmark)]
+        files += [paths.VOTES.of(benchmark=benchmark)] if plan.run.taggers else []
+        files += [paths.DIFFICULTY.of(benchmark=benchmark)] if plan.run.difficulty.tutors else []
+        if plan.run.human_labels:
+            files += [paths.RATERS.of(judge=judge, benchmark=benchmark) for judge in plan.pooled_judges(benchmark)]
+    return files
+
+
+def check_judges(plan: Plan) -> Files:
+    return {
+        "page": paths.PAGE.of(),
+        "verdicts": [file for files in told_verdicts(plan).values() for file in files],
+    }
+
+
+def last_checks(plan: Plan) -> list[str]:
+    """The last checks of a run: they fail where the page has holes, or where too much could not be read."""
+    submissions = [
+        paths.SUBMISSION.of(release=release, judge=judge)
+        for judge in plan.run.judges
+        for release in plan.predicted_releases(judge)
+    ]
+    return [paths.WHOLE.of(), *([paths.JUDGE_CHECK.of()] if plan.run.judges else []), *submissions]
+
+
+def downloads(plan: Plan) -> list[str]:
+    """Everything that needs a network."""
+    files = source_files(plan.used_datasets)
+    files += [paths.PICTURE_LIST.of(dataset=name) for name in plan.pictured_datasets]
+    models = plan.models
+    return files + [paths.WEIGHTS.of(model=name) for name in plan.used_models if getattr(models[name], "weights", None)]

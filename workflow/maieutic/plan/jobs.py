@@ -1,0 +1,329 @@
+"""What each rule hands to its command: a function of the rule's name, from its wildcards to its job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from maieutic import provenance
+from maieutic.breakdown import BreakDown
+from maieutic.cards import JUDGE, REWARD, Card
+from maieutic.datasets.fetch import FetchDataset
+from maieutic.datasets.pictures import FetchPictures
+from maieutic.differences import CompareTutors
+from maieutic.difficulty import FilterByDifficulty
+from maieutic.generate import GenerateReplies
+from maieutic.graders.judges import GradeVerdicts
+from maieutic.graders.parsing import ParseReplies
+from maieutic.graders.rewards import GradeByRewards
+from maieutic.items import MakeItems
+from maieutic.judges.alignment import AlignJudge
+from maieutic.judges.commands import JudgeLabelled, JudgeReplies, TagItems
+from maieutic.judges.judging import STOP_ABOVE
+from maieutic.judges.labels import LABEL_SOURCES, MakeLabels
+from maieutic.judges.raters import RateJudge
+from maieutic.judges.submission import WriteSubmission
+from maieutic.judges.tagging import VoteTags
+from maieutic.judges.validation import (
+    CheckJudges,
+    CorrectByPeople,
+    ScoreLabels,
+    ValidateCriteriaOnLabels,
+    ValidateJudge,
+    ValidateRewardOnLabels,
+)
+from maieutic.models import BaselineModel, CriteriaModel, HostedModel, RewardModel, VllmModel
+from maieutic.plan.entries import for_asking, for_scoring, for_training
+from maieutic.plan.inputs import all_grades, difficulty_tutors, tasks_of, told_verdicts
+from maieutic.plan.plan import Plan, sources_of
+from maieutic.rewards.card import WriteModelCard
+from maieutic.rewards.criteria import TrainCriteria
+from maieutic.rewards.overlap import FindOverlap
+from maieutic.rewards.pairs import PAIR_SOURCES, MakePairs
+from maieutic.rewards.scoring import ScorePairs, ScoreRewards
+from maieutic.rewards.training import TrainRewardModel
+from maieutic.rewards.validation import ValidateCriteria, ValidateRewardModel
+from maieutic.saving import SaveConfig
+from maieutic.score import ScoreReplies
+from maieutic.weights import PrepareWeights
+
+
+def drawn(plan: Plan) -> dict[str, int]:
+    """How intervals are made."""
+    return {"resamples": plan.config.report.resamples, "seed": plan.run.seed}
+
+
+# data -----------------------------------------------------------------------------------------------------------------
+
+
+def fetch_dataset(plan: Plan, dataset: str) -> FetchDataset:
+    config = plan.config
+    folder = Path(config.data_dir) if config.data_dir else None
+    return FetchDataset(name=dataset, dataset=config.datasets[dataset], edition=config.edition, data_dir=folder)
+
+
+def fetch_pictures(plan: Plan, dataset: str) -> FetchPictures:
+    return FetchPictures(**dict(fetch_dataset(plan, dataset)))
+
+
+def prepare_weights(plan: Plan, model: str) -> PrepareWeights:
+    entry = plan.models[model]
+    weights = getattr(entry, "weights", None)
+    assert weights is not None, "only an entry with weights has such a job"
+    return PrepareWeights(model=model, weights=weights, with_code=getattr(entry, "trust_remote_code", False))
+
+
+def make_items(plan: Plan, benchmark: str, task: str) -> MakeItems:
+    config = plan.config
+    form = config.datasets[plan.card(benchmark, task).dataset].form_of(config.edition)
+    return MakeItems(benchmark=benchmark, task=task, form=form, limit=config.run.limit, seed=config.run.seed)
+
+
+def make_labels(plan: Plan, release: str) -> MakeLabels:
+    config = plan.config
+    forms = [config.datasets[dataset].form_of(config.edition) for dataset in plan.label_datasets(release)]
+    return MakeLabels(release=release, forms=forms)
+
+
+def make_pairs(plan: Plan, source: str) -> MakePairs:
+    config = plan.config
+    forms = [config.datasets[dataset].format for dataset in PAIR_SOURCES[source].datasets]
+    return MakePairs(source=source, forms=forms, published=config.edition == "published")
+
+
+def find_overlap(plan: Plan, source: str, benchmark: str) -> FindOverlap:
+    return FindOverlap(tasks=tasks_of(plan.reward_cards(benchmark)))
+
+
+# tutors ---------------------------------------------------------------------------------------------------------------
+
+
+def generate_replies(plan: Plan, benchmark: str, tutor: str) -> GenerateReplies:
+    entry, run = plan.models[tutor], plan.run
+    assert isinstance(entry, VllmModel | HostedModel | BaselineModel)
+    return GenerateReplies(
+        tutor=tutor,
+        entry=for_asking(entry),
+        benchmark=benchmark,
+        tasks=plan.tasks_for(benchmark, tutor),
+        protocol=plan.protocol_of(tutor),
+        max_tokens=run.max_tokens,
+        seed=run.seed,
+    )
+
+
+def parse_replies(plan: Plan, benchmark: str, tutor: str) -> ParseReplies:
+    return ParseReplies(benchmark=benchmark, tasks=plan.tasks_for(benchmark, tutor))
+
+
+# reward models and classifiers ----------------------------------------------------------------------------------------
+
+
+def reward_entry(plan: Plan, reward_model: str) -> RewardModel:
+    """The registry entry of a reward model."""
+    entry = plan.models[reward_model]
+    assert isinstance(entry, RewardModel)
+    return entry
+
+
+def train_reward_model(plan: Plan, reward_model: str) -> TrainRewardModel:
+    return TrainRewardModel(reward_model=reward_model, entry=for_training(reward_entry(plan, reward_model)))
+
+
+def write_model_card(plan: Plan, reward_model: str) -> WriteModelCard:
+    return WriteModelCard(reward_model=reward_model, **drawn(plan))
+
+
+def train_criteria(plan: Plan, classifier: str) -> TrainCriteria:
+    entry = plan.models[classifier]
+    assert isinstance(entry, CriteriaModel)
+    return TrainCriteria(classifier=classifier, entry=for_training(entry), form=plan.datasets["mrbench"].format)
+
+
+def score_pairs(plan: Plan, reward_model: str) -> ScorePairs:
+    return ScorePairs(reward_model=reward_model, entry=for_scoring(reward_entry(plan, reward_model)))
+
+
+def score_rewards(plan: Plan, reward_model: str, benchmark: str, batch: str) -> ScoreRewards:
+    return ScoreRewards(
+        reward_model=reward_model,
+        entry=for_scoring(reward_entry(plan, reward_model)),
+        tasks=tasks_of(plan.reward_cards(benchmark)),
+    )
+
+
+def grade_by_rewards(plan: Plan, reward_model: str, benchmark: str, tutor: str) -> GradeByRewards:
+    return GradeByRewards(
+        reward_model=reward_model,
+        tutor=tutor,
+        ceiling=plan.human_reference(benchmark),
+        tasks=tasks_of(plan.reward_cards(benchmark)),
+    )
+
+
+def validate_reward_model(plan: Plan, grader: str) -> ValidateRewardModel:
+    return ValidateRewardModel(reward_model=grader, **drawn(plan))
+
+
+def validate_criteria(plan: Plan, grader: str) -> ValidateCriteria:
+    return ValidateCriteria(classifier=grader, **drawn(plan))
+
+
+def validate_reward_on_labels(plan: Plan, grader: str) -> ValidateRewardOnLabels:
+    release = plan.reward_release
+    seen = LABEL_SOURCES[release].seen_by in sources_of(plan.models[grader])
+    return ValidateRewardOnLabels(reward_model=grader, release=release, seen=seen, **drawn(plan))
+
+
+def validate_criteria_on_labels(plan: Plan, grader: str) -> ValidateCriteriaOnLabels:
+    [release] = plan.releases_for(grader)
+    return ValidateCriteriaOnLabels(classifier=grader, release=release, **drawn(plan))
+
+
+# judges ---------------------------------------------------------------------------------------------------------------
+
+
+def asked(plan: Plan, judge: str, **rubrics: list[str]) -> dict[str, Any]:
+    """What every job that asks a judge gets. rubrics: a card that a job does not use must not ask anything anew."""
+    return {
+        "judge": judge,
+        "entry": for_asking(plan.judge_entry(judge).model_copy(update=rubrics)),
+        "answering": for_asking(plan.models[plan.answering(judge)]),
+        "seed": plan.run.seed,
+        "stop_above": max(STOP_ABOVE, plan.unreadable_limit(judge)),
+    }
+
+
+def judge_replies(plan: Plan, judge: str, benchmark: str, batch: str) -> JudgeReplies:
+    told = asked(plan, judge, rubrics=plan.reply_rubrics(judge, benchmark), pairs=[], tags=[])
+    return JudgeReplies(**told, benchmark=benchmark, tasks=tasks_of(plan.judge_cards(benchmark, judge)))
+
+
+def judge_labelled(plan: Plan, judge: str) -> JudgeLabelled:
+    rubrics = plan.label_rubrics(judge) or plan.judge_entry(judge).rubrics
+    return JudgeLabelled(**asked(plan, judge, rubrics=rubrics, tags=[]), limit=plan.label_limit(judge))
+
+
+def tag_items(plan: Plan, tagger: str, benchmark: str) -> TagItems:
+    told = asked(plan, tagger, rubrics=[], pairs=[])
+    return TagItems(**told, benchmark=benchmark, tasks=tasks_of(plan.pooled_cards(benchmark)))
+
+
+def vote_tags(plan: Plan, benchmark: str) -> VoteTags:
+    return VoteTags(tasks=tasks_of(plan.pooled_cards(benchmark)), taggers=plan.run.taggers)
+
+
+def grade_verdicts(plan: Plan, judge: str, benchmark: str, tutor: str) -> GradeVerdicts:
+    """The reading of negative weights only where there are some."""
+    asked_of = plan.tasks_for(benchmark, tutor)
+    weighted = [task for task in plan.weighted_tasks(judge, benchmark) if task in asked_of]
+    reading = plan.run.negative_weights if weighted else None
+    return GradeVerdicts(judge=judge, tutor=tutor, weighted=weighted, negative_weights=reading)
+
+
+def write_submission(plan: Plan, judge: str, release: str) -> WriteSubmission:
+    return WriteSubmission(release=release)
+
+
+def validate_judge(plan: Plan, grader: str) -> ValidateJudge:
+    return ValidateJudge(judge=grader, **drawn(plan))
+
+
+def correct_by_people(plan: Plan, judge: str) -> CorrectByPeople:
+    return CorrectByPeople(judge=judge, **drawn(plan))
+
+
+def align_judge(plan: Plan, judge: str) -> AlignJudge:
+    return AlignJudge(judge=judge, **drawn(plan))
+
+
+def rate_judge(plan: Plan, judge: str, benchmark: str) -> RateJudge:
+    return RateJudge(judge=judge, tasks=tasks_of(plan.pooled_cards(benchmark)), **drawn(plan))
+
+
+def check_judges(plan: Plan) -> CheckJudges:
+    told = told_verdicts(plan)
+    return CheckJudges(
+        judges=[name for name, files in told.items() for _ in files],
+        limits={name: plan.unreadable_limit(name) for name in told},
+    )
+
+
+# scores ---------------------------------------------------------------------------------------------------------------
+
+
+def absent(plan: Plan, benchmark: str) -> list[str]:
+    """The kinds of model graders by which no tutor of a benchmark is graded: none of their headlines is missing."""
+    judged = plan.judges_of_replies and benchmark in plan.judged_benchmarks()
+    return [kind for kind, there in ((REWARD, plan.run.reward_models), (JUDGE, judged)) if not there]
+
+
+def judges_by_task(plan: Plan, cards: list[Card]) -> dict[str, list[str]]:
+    """The judges of each of some tasks."""
+    return {card.task: plan.judges_of_card(card) for card in cards}
+
+
+def score_replies(plan: Plan, benchmark: str, tutor: str) -> ScoreReplies:
+    """A tutor that judges do not judge has no headline of its own where they judge others."""
+    judged = plan.judge_cards(benchmark) if plan.judges_of(benchmark, tutor) else []
+    return ScoreReplies(
+        benchmark=benchmark,
+        tutor=tutor,
+        tasks=plan.tasks_for(benchmark, tutor),
+        judging=judges_by_task(plan, judged),
+        absent=absent(plan, benchmark),
+        **drawn(plan),
+    )
+
+
+def compare_tutors(plan: Plan, benchmark: str) -> CompareTutors:
+    """By every grader of any of the tutors. A tutor is named once for each of its files of grades."""
+    judged = plan.judge_cards(benchmark) if JUDGE not in absent(plan, benchmark) else []
+    return CompareTutors(
+        benchmark=benchmark,
+        tutors=[name for name in plan.compared_tutors(benchmark) for _ in all_grades(plan, benchmark, name)],
+        tasks=[loaded.card.task for loaded in plan.benchmarks[benchmark]],
+        judging=judges_by_task(plan, judged),
+        absent=absent(plan, benchmark),
+        **drawn(plan),
+    )
+
+
+def break_down(plan: Plan, benchmark: str, tutor: str) -> BreakDown:
+    pooled, answered = tasks_of(plan.pooled_cards(benchmark)), plan.tasks_for(benchmark, tutor)
+    return BreakDown(
+        benchmark=benchmark,
+        tutor=tutor,
+        tasks=pooled,
+        asked=[task for task in pooled if task in answered],
+        judges=plan.judges_of(benchmark, tutor),
+        **drawn(plan),
+    )
+
+
+def filter_by_difficulty(plan: Plan, benchmark: str) -> FilterByDifficulty:
+    return FilterByDifficulty(
+        tasks=tasks_of(plan.pooled_cards(benchmark)),
+        tutors=difficulty_tutors(plan, benchmark),
+        below=plan.run.difficulty.below,
+        at_least=plan.run.difficulty.at_least,
+    )
+
+
+def score_labels(plan: Plan, release: str) -> ScoreLabels:
+    return ScoreLabels(release=release, **drawn(plan))
+
+
+# the report -----------------------------------------------------------------------------------------------------------
+
+
+def save_config(plan: Plan) -> SaveConfig:
+    """The effective configuration: the registries cut down to what this run uses."""
+    config = plan.config.model_copy(
+        update={
+            "models": {name: plan.models[name] for name in plan.used_models},
+            "datasets": {name: plan.datasets[name] for name in plan.used_datasets},
+        }
+    )
+    made_of = provenance.record(type(plan)(config), provenance.code_state())
+    return SaveConfig(config=config.model_dump(mode="json"), provenance=made_of.model_dump(mode="json"))

@@ -1,0 +1,51 @@
+"""What wildcards can be: exactly the names that a run has, so that no two rules can write one file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from maieutic.judges.labels import LABEL_SOURCES
+from maieutic.plan.plan import Plan
+from maieutic.rewards.pairs import PAIR_SOURCES
+
+
+def one_of(names: Iterable[str]) -> str:
+    """A pattern for exactly these names; of none it matches nothing."""
+    return "|".join(map(re.escape, names)) or "(?!)"
+
+
+def patterns(plan: Plan) -> dict[str, str]:
+    """The pattern of every wildcard."""
+    return {
+        "benchmark": one_of(plan.benchmarks),
+        "task": "[a-z][a-z0-9_]*",
+        "dataset": one_of(plan.datasets),
+        "source": one_of(PAIR_SOURCES),
+        "release": one_of(LABEL_SOURCES),
+        "model": one_of(plan.models),
+        "tutor": one_of(plan.with_engine("vllm", "hosted", "baseline")),
+        "reward_model": one_of(plan.reward_models),
+        "classifier": one_of(plan.classifiers),
+        "judge": one_of(plan.run.judges),
+        "tagger": one_of(plan.run.taggers),
+        "batch": "[A-Za-z0-9_][A-Za-z0-9._+-]*",
+    }
+
+
+def hub_datasets(plan: Plan) -> list[str]:
+    """The datasets that come from a hub: only the serving environment has its client."""
+    if plan.edition != "published" or plan.config.data_dir:
+        return []
+    return [name for name, dataset in plan.datasets.items() if dataset.published.hub]
+
+
+def pictured(plan: Plan) -> list[str]:
+    """The datasets whose records have pictures."""
+    return [name for name, dataset in plan.datasets.items() if dataset.pictures]
+
+
+def judges_answered_by(plan: Plan, judges: Iterable[str], *engines: str) -> list[str]:
+    """Of some judges those whose model an engine answers for."""
+    models = plan.with_engine(*engines)
+    return [name for name in judges if plan.answering(name) in models]

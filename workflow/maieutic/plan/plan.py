@@ -1,0 +1,298 @@
+"""Which graders a run has: what they grade, which tutors share one of their jobs, what people say of them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from maieutic.cards import JUDGE, REWARD, Card
+from maieutic.judges.labels import LABEL_SOURCES, LabelSource
+from maieutic.judges.ppi import COMPARISONS
+from maieutic.judges.work import rubric_for_labels, rubric_of
+from maieutic.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
+from maieutic.plan.selection import Selection, remembered
+from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
+
+FIRST_RELEASE = "mrbench"  # whose labels classifiers learn from and are held back from
+BASELINE_BATCH = "_baselines"  # no model can have this name
+Batches = dict[str, list[str]]
+
+
+def sources_of(model: Model) -> list[str]:
+    """The sources of pairs that a reward model was trained on."""
+    if not isinstance(model, RewardModel):
+        return []
+    return sorted(model.train.mix if model.train else model.trained_on)
+
+
+class Plan(Selection):
+    """All that a run selects: tasks and tutors, reward models, classifiers, judges, labels. Every card is read once."""
+
+    # reward models and classifiers ------------------------------------------------------------------------------------
+
+    @property
+    def reward_models(self) -> list[str]:
+        """The reward models of a run, and those that are measured only."""
+        return [*self.run.reward_models, *self.run.reward_comparisons]
+
+    @property
+    def trained_reward_models(self) -> list[str]:
+        """Those that this run trains."""
+        return [name for name in self.reward_models if getattr(self.models[name], "train", None)]
+
+    @property
+    def classifiers(self) -> list[str]:
+        """The criteria classifiers of a run."""
+        return self.run.classifiers
+
+    @property
+    def judges_of_pairs(self) -> list[str]:
+        """The judges that are measured on the test pairs."""
+        return [name for name in self.run.judges if getattr(self.models[name], "pairs", None)]
+
+    @cached_property
+    def used_sources(self) -> list[str]:
+        """The sources of pairs of a run: what its reward models are trained on, and the test pairs."""
+        if not (self.reward_models or self.classifiers or self.judges_of_pairs):
+            return []
+        trained = (source for name in self.reward_models for source in sources_of(self.models[name]))
+        return sorted({TEST_SOURCE, *trained})
+
+    @remembered
+    def reward_cards(self, benchmark: str) -> list[Card]:
+        """The selected tasks of a benchmark whose replies reward models score."""
+        return [one.card for one in self.benchmarks[benchmark] if REWARD in one.card.graders]
+
+    @cached_property
+    def rewarded_benchmarks(self) -> list[str]:
+        """The benchmarks with such a task."""
+        return [benchmark for benchmark in self.benchmarks if self.reward_cards(benchmark)]
+
+    @remembered
+    def reward_batches(self, benchmark: str) -> Batches:
+        """Which tutors share one load of a reward model's weights, by the batch's name.
+
+        The baselines cannot fail and share one batch, the human reference among them. A tutor that fails holds up its
+        own.
+        """
+        return self.batches_of(self.reward_cards(benchmark), self.run.tutors_per_reward_job)
+
+    def batches_of(self, cards: list[Card], size: int) -> Batches:
+        """Tutors that share a job, by the batch's name: the baselines of some cards in one, the others by `size`."""
+        named = {name for card in cards for name in card.baselines.named}
+        models = self.models
+        baselines = [name for name in self.tutors if isinstance(models[name], BaselineModel) and name in named]
+        others = [name for name in self.tutors if not isinstance(models[name], BaselineModel)]
+        others = [name for name in others if any(self.takes(card, name) for card in cards)]
+        batches = {BASELINE_BATCH: baselines}
+        for start in range(0, len(others), size):
+            members = others[start : start + size]
+            batches[members[0] if size == 1 else f"_tutors{start // size}"] = members
+        return batches
+
+    def human_reference(self, benchmark: str) -> str:
+        """The baseline tutor that a reward model compares replies with: the ceiling of the cards that it scores."""
+        return self.reward_cards(benchmark)[0].baselines.ceiling
+
+    # judges -----------------------------------------------------------------------------------------------------------
+
+    def judge_entry(self, name: str) -> JudgeModel:
+        """A judge's entry."""
+        judge = self.models[name]
+        assert isinstance(judge, JudgeModel)
+        return judge
+
+    def answering(self, name: str) -> str:
+        """The entry that answers for another: for a judge the model that it names, for any other entry itself."""
+        model = self.models[name]
+        return model.model if isinstance(model, JudgeModel) else name
+
+    def judges_of_card(self, card: Card) -> list[str]:
+        """The run's judges that have a rubric for a task; the first one's verdicts head it."""
+        if JUDGE not in card.graders:
+            return []
+        models = self.models
+        return [
+            name for name in self.judges_of_replies if set(getattr(models[name], "rubrics", [])) & set(card.rubrics)
+        ]
+
+    @remembered
+    def judge_cards(self, benchmark: str, judge: str | None = None) -> list[Card]:
+        """The selected tasks of a benchmark whose replies judges judge, or one judge does."""
+        judged = [one.card for one in self.benchmarks[benchmark] if JUDGE in one.card.graders]
+        return [card for card in judged if judge is None or judge in self.judges_of_card(card)]
+
+    @remembered
+    def judged_benchmarks(self, judge: str | None = None) -> list[str]:
+        """The benchmarks with such a task."""
+        return [benchmark for benchmark in self.benchmarks if self.judge_cards(benchmark, judge)]
+
+    @remembered
+    def compared_benchmarks(self, judge: str | None = None) -> list[str]:
+        """The benchmarks with a task whose replies are compared with a reference."""
+        judged = {name: self.judge_cards(name, judge) for name in self.benchmarks}
+        return [name for name, cards in judged.items() if any(COMPARISONS in card.rubrics for card in cards)]
+
+    @remembered
+    def reply_rubrics(self, judge: str, benchmark: str) -> list[str]:
+        """The rubrics by which a judge judges the replies to a benchmark."""
+        named = {name for card in self.judge_cards(benchmark, judge) for name in card.rubrics}
+        return [name for name in self.judge_entry(judge).rubrics if name in named]
+
+    @remembered
+    def weighted_tasks(self, judge: str, benchmark: str) -> list[str]:
+        """The tasks that a judge judges by criteria of the items' own, with weights."""
+        entry = self.judge_entry(judge)
+        kinds = {card.task: rubric_of(judge, entry, card).rubric.kind for card in self.judge_cards(benchmark, judge)}
+        return [task for task, kind in kinds.items() if kind == "weighted"]
+
+    @remembered
+    def judge_batches(self, benchmark: str) -> Batches:
+        """Which tutors share one start of a judge's server, by the batch's name."""
+        return self.batches_of(self.judge_cards(benchmark), self.run.tutors_per_judge_job)
+
+    def judge_batch(self, benchmark: str, tutor: str) -> str | None:
+        """The batch that one tutor is in; None where no judge judges it."""
+        if benchmark not in self.judged_benchmarks():
+            return None
+        return next((name for name, tutors in self.judge_batches(benchmark).items() if tutor in tutors), None)
+
+    def judges_of(self, benchmark: str, tutor: str) -> list[str]:
+        """The judges of one tutor's replies to a benchmark."""
+        if self.judge_batch(benchmark, tutor) is None:
+            return []
+        return [name for name in self.judges_of_replies if self.reply_rubrics(name, benchmark)]
+
+    @remembered
+    def pooled_cards(self, benchmark: str) -> list[Card]:
+        """The judged tasks of a benchmark that are scored together."""
+        return [card for card in self.judge_cards(benchmark) if card.pool]
+
+    @cached_property
+    def pooled_benchmarks(self) -> list[str]:
+        """The benchmarks with such tasks."""
+        return [benchmark for benchmark in self.benchmarks if self.pooled_cards(benchmark)]
+
+    def pooled_judges(self, benchmark: str) -> list[str]:
+        """The judges of the pooled tasks of a benchmark."""
+        named = [self.judges_of_card(card) for card in self.pooled_cards(benchmark)]
+        return list(dict.fromkeys(name for of in named for name in of))
+
+    def leading_judge(self, benchmark: str) -> str:
+        """The judge whose verdicts head the pooled tasks of a benchmark."""
+        return self.pooled_judges(benchmark)[0]
+
+    def is_blind(self, judge: str, card: Card) -> bool:
+        """Whether a judge judges replies to a task with pictures, and is not shown them."""
+        return card.images and not getattr(self.models[self.answering(judge)], "images", False)
+
+    def unreadable_limit(self, judge: str) -> float:
+        """The share of a judge's verdicts that may be unreadable."""
+        own = self.judge_entry(judge).max_unreadable
+        return self.run.max_unreadable if own is None else own
+
+    def rubric_names(self, judge: str) -> list[str]:
+        """Every rubric card that a judge may use."""
+        entry = self.judge_entry(judge)
+        return [*entry.rubrics, *entry.pairs, *entry.tags]
+
+    # labels of people -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def chosen_releases(self) -> list[str]:
+        """The labelled releases that the run names; where it names none, those that its judges and its tasks fit."""
+        if self.run.labels is not None:
+            return self.run.labels
+        judges = [self.judge_entry(name) for name in self.run.judges]
+        asked = {loaded.card.dataset for loaded in self.cards.values()}  # people's tables stand beside such a task
+
+        def fits(name: str, source: LabelSource) -> bool:
+            asks_it = source.taxonomy and not asked.isdisjoint(source.datasets)
+            return asks_it or any(rubric_for_labels(judge, name) for judge in judges)
+
+        return [name for name, source in LABEL_SOURCES.items() if source.pick and fits(name, source)]
+
+    @cached_property
+    def releases(self) -> list[str]:
+        """Every labelled release that this run reads: what it names, and what its graders are checked on besides."""
+        wanted = {*self.chosen_releases, *self.run.predictions}
+        if self.reward_models:
+            wanted.add(self.reward_release)
+        if self.classifiers:
+            wanted.add(FIRST_RELEASE)
+        return [source for source in LABEL_SOURCES if source in wanted]
+
+    @property
+    def reward_release(self) -> str:
+        """The release whose labels reward models are compared with: the run's first of MRBench's dimensions."""
+        return next((name for name in self.chosen_releases if LABEL_SOURCES[name].taxonomy), FIRST_RELEASE)
+
+    @remembered
+    def label_datasets(self, release: str) -> list[str]:
+        """The datasets of a release that this edition has: the demo has one of several."""
+        names = list(LABEL_SOURCES[release].datasets)
+        if self.edition == "published":
+            return names
+        known = self.datasets
+        return [name for name in names if (one := known.get(name)) and one.demo is not None] or names[:1]
+
+    @remembered
+    def releases_for(self, grader: str) -> list[str]:
+        """The labelled releases that speak for a grader: those that a judge has a rubric for, the first one first.
+
+        For classifiers it is the one that they learn from; for reward models one of MRBench's dimensions.
+        """
+        model = self.models[grader]
+        if isinstance(model, CriteriaModel):
+            return [FIRST_RELEASE]
+        if isinstance(model, JudgeModel):
+            return [source for source in self.chosen_releases if rubric_for_labels(model, source)]
+        return [self.reward_release]
+
+    def taxonomy_release(self, grader: str) -> str | None:
+        """The first release of MRBench's dimensions that speaks for a grader."""
+        return next((source for source in self.releases_for(grader) if LABEL_SOURCES[source].taxonomy), None)
+
+    @remembered
+    def predicted_releases(self, judge: str) -> list[str]:
+        """The releases without labels that a judge predicts."""
+        entry = self.judge_entry(judge)
+        return [source for source in self.run.predictions if rubric_for_labels(entry, source)]
+
+    def told_releases(self, judge: str) -> list[str]:
+        """The releases whose replies one judge is asked about: those it is checked on, and those it predicts."""
+        return [*self.releases_for(judge), *self.predicted_releases(judge)]
+
+    def label_rubrics(self, judge: str) -> list[str]:
+        """The rubrics by which a judge is checked on the labelled releases, and predicts others."""
+        entry = self.judge_entry(judge)
+        loaded = [rubric_for_labels(entry, source) for source in self.told_releases(judge)]
+        return list(dict.fromkeys(one.name for one in loaded if one))
+
+    def label_limit(self, judge: str) -> int | None:
+        """How many labelled replies of each release, and pairs, a judge is checked on; None: all."""
+        return self.judge_entry(judge).label_limit or self.run.label_limit
+
+    # what a run uses of the registries --------------------------------------------------------------------------------
+
+    @cached_property
+    def used_models(self) -> list[str]:
+        """Every registry entry that a run needs: tutors, graders, the bases that they are trained on, what answers."""
+        graders = [*self.reward_models, *self.classifiers]
+        trains = [getattr(self.models[name], "train", None) for name in graders]
+        bases = [train.base for train in trains if train]
+        judges = [*self.run.judges, *self.run.taggers]
+        answering = [self.answering(name) for name in judges]
+        return list(dict.fromkeys([*self.tutors, *graders, *bases, *judges, *answering]))
+
+    @cached_property
+    def pictured_datasets(self) -> list[str]:
+        """The datasets whose pictures a run needs."""
+        return sorted({loaded.card.dataset for loaded in self.cards.values() if loaded.card.images})
+
+    @cached_property
+    def used_datasets(self) -> list[str]:
+        """Every source file that a run needs."""
+        found = {loaded.card.dataset for loaded in self.cards.values()}
+        found |= {dataset for source in self.used_sources for dataset in PAIR_SOURCES[source].datasets}
+        found |= {dataset for release in self.releases for dataset in self.label_datasets(release)}
+        return sorted(found)

@@ -1,0 +1,110 @@
+"""What rules ask of a plan: their input files, what their commands are told, the code that they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, Protocol
+
+from maieutic import digest
+from maieutic.digest import Name
+from maieutic.models import Needs
+from maieutic.plan import inputs, jobs
+from maieutic.plan.checks import check_people, check_selection
+from maieutic.plan.plan import Plan
+from maieutic.rewards.pairs import PAIR_SOURCES
+from maieutic.settings import read_config
+
+Instead = dict[Name, tuple[Name, ...]]
+TEMPLATES = {"write-model-card": "rewards/card.*", "build-report": "report/*.[cjh]*"}
+# What one kind of tutor does not use of the command that all are asked by.
+UNUSED_BY_SERVED: Instead = {Name("baselines", "baseline_reply"): ()}
+UNUSED_BY_BASELINES: Instead = {Name("backends", "backend_of"): (), Name("generate", "run_job"): ()}
+
+
+class Wildcards(Protocol):
+    """A job's wildcards, as Snakemake gives them."""
+
+    def items(self) -> Iterable[tuple[str, str]]: ...
+
+
+class RulePlan(Plan):
+    """A plan with the parts of each rule, by the rule's name."""
+
+    def inputs_of(self, rule: str) -> Callable[[Wildcards], inputs.Files]:
+        """The function of a rule's input files, from its wildcards."""
+        find = getattr(inputs, rule)
+        return lambda wildcards: find(self, **dict(wildcards.items()))
+
+    def job_of(self, rule: str) -> Callable[[Wildcards], str]:
+        """The function of what a rule hands to its command, from its wildcards, as JSON."""
+        make = getattr(jobs, rule)
+        return lambda wildcards: make(self, **dict(wildcards.items())).to_json()
+
+    def code_of(self, rule: str) -> Callable[[Wildcards], str]:
+        """The function of the digest of the code that decides a rule's results, from its wildcards."""
+        command = rule.replace("_", "-")
+        files = digest.HERE.glob(TEMPLATES[command]) if command in TEMPLATES else ()
+        instead = INSTEAD.get(rule)
+        if instead is None:
+            fixed = digest.code_of(command, None, files)
+            return lambda wildcards: fixed
+        return lambda wildcards: code_without(command, tuple(instead(self, **dict(wildcards.items())).items()))
+
+    # machines ---------------------------------------------------------------------------------------------------------
+
+    def model_of(self, wildcards: Wildcards) -> str:
+        """The registry entry whose `needs` a job has: that of its wildcards, of a judge the one that answers."""
+        names = dict(wildcards.items())
+        [model] = [names[kind] for kind in MODEL_WILDCARDS if kind in names]
+        return self.answering(model)
+
+    def needs(self, wildcards: Wildcards) -> Needs:
+        """What one job of a model asks of a machine."""
+        return self.models[self.model_of(wildcards)].needs
+
+
+@cache
+def code_without(command: str, instead: tuple[tuple[Name, tuple[Name, ...]], ...]) -> str:
+    """A digest of a command's code in which some definitions have others in their place."""
+    return digest.code_of(command, dict(instead))
+
+
+MODEL_WILDCARDS = ("judge", "tagger", "reward_model", "classifier", "tutor", "model")
+
+
+# Of the tables that a command looks its functions up in, the one that a job uses: an edit of another re-runs nothing.
+
+
+def used_by_make_items(plan: Plan, benchmark: str, task: str) -> Instead:
+    """Of the table of loaders the card's own."""
+    from maieutic.datasets import LOADERS
+
+    loader = LOADERS[plan.card(benchmark, task).loader].load
+    return {Name("datasets", "LOADERS"): (digest.name_of(loader), Name("datasets", "Loader"))}
+
+
+def used_by_make_pairs(plan: Plan, source: str) -> Instead:
+    """Of the table of sources of pairs the one that is made."""
+    load = PAIR_SOURCES[source].load
+    return {Name("rewards.pairs", "PAIR_SOURCES"): (digest.name_of(load), Name("rewards.pairs", "PairSource"))}
+
+
+def used_by_generate_replies(plan: Plan, benchmark: str, tutor: str) -> Instead:
+    """A model no baselines, a baseline no conversation."""
+    return UNUSED_BY_BASELINES if tutor in plan.with_engine("baseline") else UNUSED_BY_SERVED
+
+
+INSTEAD: dict[str, Callable[..., Instead]] = {
+    "make_items": used_by_make_items,
+    "make_pairs": used_by_make_pairs,
+    "generate_replies": used_by_generate_replies,
+}
+
+
+def plan_of(raw: dict[str, Any]) -> RulePlan:
+    """The plan of a configuration, and of the labels that people gave. Raises UserError for its first fault."""
+    plan = RulePlan(read_config(raw))
+    check_selection(plan)
+    check_people(plan)
+    return plan

@@ -1,0 +1,116 @@
+"""What a run asks of the machine that it starts on: interpreters, images, GPUs, SLURM, all before the first job."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from maieutic import cluster, images, paths, preflight
+from maieutic.plan.jobs import save_config as saved
+from maieutic.plan.rules import RulePlan, Wildcards
+from maieutic.saving import save_config
+
+Job = Any  # of Snakemake
+Workflow = Any
+
+
+def in_containers(workflow: Workflow) -> bool:
+    """Whether a run uses images (--sdm apptainer)."""
+    return any(method.name == "APPTAINER" for method in workflow.deployment_settings.deployment_method)
+
+
+def interpreter(plan: RulePlan, workflow: Workflow, stack: str) -> str:
+    """The Python of an environment; inside a container it is the image's own."""
+    if in_containers(workflow):
+        return "python3"
+    return getattr(plan.config.interpreters, stack) or sys.executable
+
+
+def gpu_gres(workflow: Workflow) -> str | None:
+    """How a cluster's jobs ask for GPUs as a generic resource (`gpu_gres` of the profile); None: as `gpu`."""
+    defaults = workflow.resource_settings.default_resources or {}
+    return str(defaults["gpu_gres"].raw).strip("'\"") if "gpu_gres" in defaults else None
+
+
+def model_resources(plan: RulePlan, workflow: Workflow) -> dict[str, Any]:
+    """What a job of one model asks of a machine: a further attempt gets more time and memory.
+
+    `server_gpus` is what a profile limits, however GPUs are asked for. Every rule that asks a model has it.
+    """
+    gres = gpu_gres(workflow)
+
+    def gres_of(wildcards: Wildcards) -> str:
+        gpus = plan.needs(wildcards).gpus
+        return f"{gres}:{gpus}" if gres and gpus else ""
+
+    return {
+        "mem_mb": lambda wildcards, attempt: plan.needs(wildcards).mem_mb * attempt,
+        "runtime": lambda wildcards, attempt: plan.needs(wildcards).runtime * attempt,
+        "gpu": lambda wildcards: 0 if gres else plan.needs(wildcards).gpus,
+        "gres": gres_of,
+        "server_gpus": lambda wildcards: plan.needs(wildcards).gpus,
+        "nodes": 1,
+    }
+
+
+def asked_models(plan: RulePlan, jobs: Iterable[Job]) -> list[str]:
+    """The models that some planned job will ask."""
+    return sorted({plan.model_of(job.wildcards) for job in jobs if job.resources.get("server_gpus") is not None})
+
+
+def used_images(plan: RulePlan, jobs: Iterable[Job]) -> dict[str, tuple[str, str]]:
+    """The image of each environment that some planned job runs in: what the config says, and its file."""
+    files = {job.container_img_url: job.container_img_path for job in jobs if job.container_img}
+    named = plan.config.containers.model_dump()
+    return {stack: (url, files[url]) for stack, url in named.items() if url in files}
+
+
+def asked_of_slurm(plan: RulePlan, job: Job) -> cluster.Asked:
+    """What one planned job asks. Another cluster, or a file that chooses partitions, is not for us to check."""
+    elsewhere = any(job.resources.get(name) for name in ("cluster", "clusters", "slurm_cluster"))
+    partition = None if elsewhere else job.resources.get("slurm_partition")
+    return cluster.Asked(
+        model=plan.model_of(job.wildcards),
+        step=job.rule.name,
+        gpus=plan.needs(job.wildcards).gpus,
+        minutes=job.resources.get("runtime") or 0,
+        partition=str(partition) if partition else None,
+    )
+
+
+def gpu_total(workflow: Workflow) -> int | None:
+    """The GPUs that all jobs together may have (`resources` of the profile); None: no limit."""
+    totals = workflow.global_resources
+    return min((totals[name].value for name in ("server_gpus", "gpu") if name in totals), default=None)
+
+
+def start_run(plan: RulePlan, workflow: Workflow) -> None:
+    """Before the first job: check that all that it needs is there, and save what this run is. Raises UserError."""
+    jobs = list(workflow.dag.needrun_jobs())
+    models, serve = asked_models(plan, jobs), interpreter(plan, workflow, "serve")
+    if in_containers(workflow):
+        images.check_images(used_images(plan, jobs))
+    cluster.check_gpus(plan.config, models, gpu_total(workflow))
+    if workflow.executor_plugin.name == "slurm":
+        asked = [asked_of_slurm(plan, job) for job in jobs if not job.is_local]
+        cluster.check_slurm(asked, workflow.executor_settings.status_command)
+    for job in jobs:
+        if job.rule.name == "fetch_dataset_from_hub":
+            preflight.check_serve(serve, job.wildcards.dataset)
+    preflight.check_run(plan.config, serve, models)
+    save_config(job=saved(plan), out=Path(paths.RUN_CONFIG), provenance=Path(paths.RUN_PROVENANCE))
+
+
+def partial_report(workflow: Workflow) -> str | None:
+    """What a failed run does last: the command of its partial report, or None where the report is there already."""
+    if not any(job.rule.name == "build_report" for job in workflow.dag.needrun_jobs()):
+        return None
+    # Never under the final names: Snakemake would take the report for made, and leave the failed tutor out for good.
+    return (
+        f"-m maieutic build-report --config {paths.RUN_CONFIG} --provenance {paths.RUN_PROVENANCE}"
+        f" --results {paths.ROOT} --out {paths.PARTIAL_REPORT} --missing-ok"
+        f" --log {paths.log_of('build_report').replace('.log', '.partial.log')}"
+        f" && echo 'what is there so far: {paths.PARTIAL_REPORT}/index.html' >&2 || true"
+    )

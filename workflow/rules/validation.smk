@@ -1,0 +1,165 @@
+"""results/labels, results/rewards, results/verdicts -> results/validation: how far each grader agrees with people."""
+
+
+rule validate_reward_model:
+    """A reward model on the Bridge pairs: accuracy, margin, what length alone would say."""
+    input:
+        unpack(plan.inputs_of("validate_reward_model")),
+    output:
+        paths.PAIR_VALIDATION,
+    log:
+        paths.log_of("validate_reward_model", "grader"),
+    wildcard_constraints:
+        grader=one_of(plan.reward_models),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        code=plan.code_of("validate_reward_model"),
+        job=plan.job_of("validate_reward_model"),
+    shell:
+        '"$DRIVER" -m maieutic validate-reward-model --job {params.job:q} --pairs {input.pairs}'
+        " --rewards {input.rewards} --out {output} --log {log}"
+
+
+rule validate_criteria:
+    """Criteria classifiers on held-out dialogues and on the Bridge pairs, alone and together."""
+    input:
+        unpack(plan.inputs_of("validate_criteria")),
+    output:
+        paths.PAIR_VALIDATION,
+    log:
+        paths.log_of("validate_criteria", "grader"),
+    wildcard_constraints:
+        grader=one_of(plan.classifiers),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        code=plan.code_of("validate_criteria"),
+        job=plan.job_of("validate_criteria"),
+    shell:
+        '"$DRIVER" -m maieutic validate-criteria --job {params.job:q} --pairs {input.pairs}'
+        " --heldout {input.heldout} --classified {input.classified} --out {output} --log {log}"
+
+
+rule validate_judge:
+    """A judge against people: on every labelled release, and on the Bridge pairs in both orders."""
+    input:
+        unpack(plan.inputs_of("validate_judge")),
+    output:
+        labels=paths.LABEL_VALIDATION,
+        pairs=paths.PAIR_VALIDATION,
+    log:
+        paths.log_of("validate_judge", "grader"),
+    wildcard_constraints:
+        grader=one_of(plan.run.judges),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        code=plan.code_of("validate_judge"),
+        job=plan.job_of("validate_judge"),
+    shell:
+        '"$DRIVER" -m maieutic validate-judge --job {params.job:q} --verdicts {input.verdicts}'
+        " --labels {input.labels} --pairs {input.pairs} --out {output.labels} --pairs-out {output.pairs} --log {log}"
+
+
+rule validate_reward_on_labels:
+    """A reward model's scalars against the labels of people."""
+    input:
+        unpack(plan.inputs_of("validate_reward_on_labels")),
+    output:
+        paths.LABEL_VALIDATION,
+    log:
+        paths.log_of("validate_reward_on_labels", "grader"),
+    wildcard_constraints:
+        grader=one_of(plan.reward_models),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        code=plan.code_of("validate_reward_on_labels"),
+        job=plan.job_of("validate_reward_on_labels"),
+    shell:
+        '"$DRIVER" -m maieutic validate-reward-on-labels --job {params.job:q} --labels {input.labels}'
+        " --rewards {input.rewards} --out {output} --log {log}"
+
+
+rule validate_criteria_on_labels:
+    """Criteria classifiers against the labels of the replies that were held out."""
+    input:
+        unpack(plan.inputs_of("validate_criteria_on_labels")),
+    output:
+        paths.LABEL_VALIDATION,
+    log:
+        paths.log_of("validate_criteria_on_labels", "grader"),
+    wildcard_constraints:
+        grader=one_of(plan.classifiers),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        code=plan.code_of("validate_criteria_on_labels"),
+        job=plan.job_of("validate_criteria_on_labels"),
+    shell:
+        '"$DRIVER" -m maieutic validate-criteria-on-labels --job {params.job:q} --labels {input.labels}'
+        " --heldout {input.heldout} --out {output} --log {log}"
+
+
+rule correct_by_people:
+    """A judge's rates, corrected by the labels that people gave to this run's replies."""
+    input:
+        unpack(plan.inputs_of("correct_by_people")),
+    output:
+        paths.CORRECTED,
+    log:
+        paths.log_of("correct_by_people", "judge"),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        code=plan.code_of("correct_by_people"),
+        job=plan.job_of("correct_by_people"),
+    shell:
+        '"$DRIVER" -m maieutic correct-by-people --job {params.job:q} --verdicts {input.verdicts}'
+        " --people {input.people} --out {output} --log {log}"
+
+
+rule align_judge:
+    """A judge's Win, Tie and Lose of this run's replies against those of people (KMP-Bench, Table 3)."""
+    input:
+        unpack(plan.inputs_of("align_judge")),
+    output:
+        paths.ALIGNMENT,
+    log:
+        paths.log_of("align_judge", "judge"),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        code=plan.code_of("align_judge"),
+        job=plan.job_of("align_judge"),
+    shell:
+        '"$DRIVER" -m maieutic align-judge --job {params.job:q} --verdicts {input.verdicts}'
+        " --people {input.people} --out {output} --log {log}"
+
+
+rule rate_judge:
+    """A judge's verdicts criterion by criterion against those of people (TutorBench, section 3.7)."""
+    input:
+        unpack(plan.inputs_of("rate_judge")),
+    output:
+        paths.RATERS,
+    log:
+        paths.log_of("rate_judge", "benchmark", "judge"),
+    localrule: True
+    container:
+        config["containers"]["driver"]
+    params:
+        code=plan.code_of("rate_judge"),
+        job=plan.job_of("rate_judge"),
+        item_folder=paths.ITEM_FOLDER,
+    shell:
+        '"$DRIVER" -m maieutic rate-judge --job {params.job:q} --verdicts {input.verdicts}'
+        " --people {input.people} --items {params.item_folder} --out {output} --log {log}"
