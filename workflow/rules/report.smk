@@ -54,11 +54,10 @@ rule build_report:
         runtime=30,
     params:
         code=plan.code_of("build_report"),
-        results=paths.ROOT,
         folder=subpath(output.page, parent=True),
     shell:
         '"$DRIVER" -m maieutic build-report --config {input.config} --provenance {input.provenance}'
-        " --results {params.results} --out {params.folder} --log {log}"
+        " --results results --out {params.folder} --log {log}"
 
 
 rule check_report:
@@ -106,6 +105,6 @@ onstart:
 onerror:
     if command := start.partial_report(workflow):
         # By the interpreter that runs this: a hook has no container.
-        shell(" {sys.executable:q} " + command)
+        shell(f" {{sys.executable:q}} {command}")
     else:  # one of the last checks has failed, after the report
         print("the report is there: results/report/index.html", file=sys.stderr)
