@@ -18,8 +18,8 @@ import time
 from pathlib import Path
 
 import torch
+from maieutic.benchmarks.mathtutorbench.mathdial_bridge import next_turn
 from maieutic.conversations import conversation, encode, instruction
-from maieutic.datasets.mathdial_bridge import next_turn
 from maieutic.journal import Journal, Scored
 from maieutic.records import Item
 from maieutic.rewards.loading import load_classifier, load_tokenizer

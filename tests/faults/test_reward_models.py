@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, SERVE
-from maieutic.datasets import mathdial_bridge, mrbench
+from maieutic.benchmarks.mathtutorbench import mathdial_bridge
+from maieutic.datasets import mrbench
 from maieutic.datasets.sources import read_source
 from maieutic.files import sha256_of
 from maieutic.judges.labels import write_labels

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, SERVE, absent, prepare
+from maieutic.benchmarks.tutorbench.items import multimodal
 from maieutic.datasets.sources import read_source
-from maieutic.datasets.tutorbench import multimodal
 from maieutic.generate import GenerateReplies
 from maieutic.models import VllmModel
 from maieutic.records import Reply, read_records, write_records

@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from columns import quantity, spelt
+from maieutic.benchmarks.mrbench.predictions import score_predictions
+from maieutic.benchmarks.mrbench.section import attainable, cell_notes, printed_tables
 from maieutic.datasets.mrbench import DESIRED, LABELS, labelled_set
 from maieutic.errors import UserError
 from maieutic.judges.agreement import MEASURES, Pairing, fleiss, mean_cohen, measure, tables_of
@@ -20,7 +22,6 @@ from maieutic.judges.labels import LABEL_SOURCES, Labels, read_labels, sampled, 
 from maieutic.judges.lights import light_of
 from maieutic.judges.pairs import pair_scores
 from maieutic.judges.ppi import annotator_scores, corrected_rates, majority, prediction_powered, read_people
-from maieutic.judges.predictions import score_predictions
 from maieutic.judges.rubrics import Criterion, Rubric
 from maieutic.judges.trust import (
     agreement_scores,
@@ -39,7 +40,6 @@ from maieutic.judges.validation import (
     validate_judge,
 )
 from maieutic.records import Judgement, Label, Pair, Quantity, Score, Verdict, read_records, write_records
-from maieutic.report.mrbench import attainable, cell_notes, printed_tables
 from maieutic.stats import Sampling
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score

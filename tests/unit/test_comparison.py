@@ -10,17 +10,16 @@ from typing import Any
 import pytest
 import yaml
 from maieutic import paths
+from maieutic.benchmarks.mathtutorbench.printed import RM
 from maieutic.cards import Card
 from maieutic.errors import UserError
 from maieutic.models import BaselineModel
+from maieutic.papers import PEOPLE, Printed
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
 from maieutic.printed import (
-    PEOPLE,
-    RM,
-    TABLES,
+    PAPERS,
     Circumstances,
-    Printed,
     difference_note,
     names_of_tutors,
     paper_name,
@@ -53,11 +52,11 @@ def configuration(tasks: list[str], models: dict[str, Any], edition: str = "publ
 
 
 def test_every_benchmark_prints_its_tutors_in_one_form() -> None:
-    counts = {name: (len(printed_values(name)), len(names_of_tutors()[name])) for name in TABLES}
+    counts = {name: (len(printed_values(name)), len(names_of_tutors()[name])) for name in PAPERS}
     assert counts == {
         "mathtutorbench": (72, 8), "kmpbench": (306, 21), "mrbench": (208, 9), "tutorbench": (42, 16),
     }  # fmt: skip
-    values = [one.value for name in TABLES for one in printed_values(name)]
+    values = [one.value for name in PAPERS for one in printed_values(name)]
     assert all(-0.2 <= value <= 1 for value in values), "shares, not per cent"
     assert {one.by for one in printed_values("mathtutorbench") if one.metric == "win_rate"} == {RM}
     assert {one.by for one in printed_values("mrbench")} == {PEOPLE}
@@ -75,10 +74,10 @@ def test_every_key_of_the_shipped_registry_has_its_row() -> None:
     rows = {
         (benchmark, paper_name(config.models[name].paper, benchmark))
         for name in tutors
-        for benchmark in TABLES
+        for benchmark in PAPERS
         if paper_name(config.models[name].paper, benchmark) in names_of_tutors()[benchmark]
     }
-    assert {benchmark for benchmark, _ in rows} == set(TABLES), "the comparison works for all four"
+    assert {benchmark for benchmark, _ in rows} == set(PAPERS), "the comparison works for all four"
     assert len([one for one in rows if one[0] == "tutorbench"]) >= 14
 
 

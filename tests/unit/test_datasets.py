@@ -63,7 +63,7 @@ def test_demo_has_a_dozen_items_a_task_and_the_reference_is_perfect(task: str) -
     card = read_card(CARDS / "mathtutorbench" / f"{task}.yaml").card
     for item in items:
         for scoring in ("paper_compat", "robust"):
-            reading = GRADERS[card.graders[0]](item, item.reference["text"], scoring)[0]
+            reading = GRADERS[card.graders[0]].read(item, item.reference["text"], scoring)[0]
             assert reading.correct is True or reading.value == pytest.approx(1.0), (item.id, scoring, reading)
 
 

@@ -226,8 +226,9 @@ DEAR = {
         "rewards.sharing", "weights",
     },
     "generate-replies": {
-        "backends", "baselines", "cards", "client", "forms", "generate", "models", "pictures",
-        "prompts", "records", "thinking",
+        "backends", "baselines", "benchmarks.kmpbench.baselines", "benchmarks.kmpbench.forms",
+        "benchmarks.tutorbench.baselines", "cards", "client", "generate", "models", "pictures", "prompts", "records",
+        "sentences", "thinking",
     },
 }  # fmt: skip
 
@@ -248,7 +249,7 @@ def test_a_new_field_of_a_card_or_of_a_judge_trains_nothing_again(now: dict[str,
 
 def test_a_job_depends_on_the_loader_that_it_uses() -> None:
     def of(loader: str) -> set[Name]:
-        part = {Name("datasets", "LOADERS"): [digest.name_of(LOADERS[loader].load), Name("datasets", "Loader")]}
+        part = {Name("datasets", "LOADERS"): [digest.name_of(LOADERS[loader].load), Name("datasets.loaders", "Loader")]}
         return closure_of("make-items", part)
 
     assert Name("datasets.gsm8k", "solving") in of("gsm8k_solving")

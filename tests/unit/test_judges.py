@@ -20,7 +20,7 @@ from maieutic.judges.answers import objects_in, read_answer, schema_of
 from maieutic.judges.cases import Case, consistent, messages_of, questions_of
 from maieutic.judges.fencing import fenced, visible
 from maieutic.judges.judging import Panel, run_judge
-from maieutic.judges.rubrics import RUBRICS, Criterion, LoadedRubric, Rubric, check_rubric_variables, read_rubric
+from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric, check_rubric_variables, read_rubric, rubric_names
 from maieutic.judges.validation import CheckJudges, check_judges
 from maieutic.models import HostedModel, JudgeModel
 from maieutic.records import Judgement, Verdict, read_records, write_records
@@ -134,8 +134,9 @@ def test_dimensions_are_the_same_on_cards_and_in_the_data() -> None:
 
 
 def test_every_shipped_rubric_can_be_read() -> None:
-    names = [path.stem for path in RUBRICS.glob("*.yaml")]
-    assert {read_rubric(name).name for name in names} == set(names)
+    names = rubric_names()
+    assert len(names) > 15
+    assert [read_rubric(name).name for name in names] == names
 
 
 BAD_CARDS = {

@@ -16,31 +16,34 @@ from gullible import answering, obeyed, prompt_of
 from httpserver import chat, scripted, serving
 from maieutic.backends import JobFiles
 from maieutic.baselines import TUTORS, baseline_reply
+from maieutic.benchmarks.kmpbench import items as kmp
+from maieutic.benchmarks.kmpbench.alignment import ALL, AlignJudge, align_judge, aligned
+from maieutic.benchmarks.kmpbench.detection import detection, located
+from maieutic.benchmarks.kmpbench.mathchat import rounds_of, stated
+from maieutic.benchmarks.kmpbench.metrics import overall_of
+from maieutic.benchmarks.kmpbench.problems import new_problem
+from maieutic.benchmarks.kmpbench.rounds import round_answers
+from maieutic.benchmarks.kmpbench.section import DELTA, DETECTION, DIALOGUE, SKILLS, paper_rows, printed_tables
+from maieutic.benchmarks.kmpbench.study import INSTANCES, KEY, draw_study, read_study
 from maieutic.cards import CARDS, JUDGE, check_variables, read_card
-from maieutic.datasets import LOADERS, kmp
-from maieutic.datasets.mathchat import rounds_of, stated
+from maieutic.datasets import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
 from maieutic.generate import Limits, ask_tutor
 from maieutic.graders.answers import final_number
-from maieutic.graders.detection import detection, located
 from maieutic.graders.judges import DESIRED_SHARE, SAME_IN_BOTH, grades_by_judge
 from maieutic.graders.parsing import grades_of
-from maieutic.graders.problems import new_problem
-from maieutic.graders.rounds import round_answers
-from maieutic.judges.alignment import ALL, AlignJudge, align_judge, aligned
 from maieutic.judges.answers import read_answer
 from maieutic.judges.cases import messages_of, questions_of
 from maieutic.judges.judging import Panel, run_judge
 from maieutic.judges.ppi import majority, read_people
-from maieutic.judges.rubrics import RUBRICS, read_rubric
-from maieutic.judges.study import INSTANCES, KEY, draw_study, read_study
+from maieutic.judges.rubrics import read_rubric, rubric_names
 from maieutic.judges.trust import Sampling
 from maieutic.judges.work import case_of, reply_cases, work_on_replies
-from maieutic.metrics import METRICS, Graded, mr_of, overall_of
+from maieutic.metrics import METRICS
+from maieutic.metrics.common import Graded, mr_of
 from maieutic.models import HostedModel, JudgeModel
 from maieutic.records import Item, Judgement, Reply, Turn, Verdict, read_records, write_records
-from maieutic.report.kmpbench import DELTA, DETECTION, DIALOGUE, SKILLS, paper_rows, printed_tables
 from maieutic.score import index_of, score_task
 from sklearn.metrics import matthews_corrcoef
 
@@ -508,7 +511,7 @@ def test_a_lost_reply_is_asked_about_again_in_the_same_job(tmp_path: Path) -> No
 INJECTIONS = yaml.safe_load(Path("tests/cases/injections.yaml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("rubric", sorted(path.stem for path in RUBRICS.glob("kmp_*.yaml")))
+@pytest.mark.parametrize("rubric", [name for name in rubric_names() if name.startswith("kmp_")])
 def test_no_reply_gives_an_order_outside_its_fence(rubric: str) -> None:
     loaded = read_rubric(rubric)
     item = {"dialogue": dialogue_item(), "error_types": dialogue_item(), "error_reason": ec_item()}.get(

@@ -12,7 +12,8 @@ from maieutic.cards import CARDS, read_card
 from maieutic.datasets import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.parsing import grades_of
-from maieutic.metrics import METRICS, Graded
+from maieutic.metrics import METRICS
+from maieutic.metrics.common import Graded
 from maieutic.records import Item, Reply, Score, Turn
 from maieutic.score import index_of, score_task
 from maieutic.stats import Sampling, clustered_interval

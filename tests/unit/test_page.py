@@ -23,7 +23,7 @@ from maieutic.provenance import Code, Provenance, differences, record
 from maieutic.records import ReportedScore
 from maieutic.report import check_report, figures, page
 from maieutic.report.page import HERE, leaderboard, share
-from maieutic.report.sections import Parts
+from maieutic.report.sections import Parts, Run
 from maieutic.settings import Config
 from running import NO_GRADERS
 
@@ -179,7 +179,7 @@ def test_bold_is_what_stands_out(why: str, scores: list[ReportedScore], bold: st
 
 
 def board(config: Config, card: Card, scores: list[ReportedScore]) -> str:
-    environment = page.environment_of(page.Run(Plan(config), Path("nowhere"), {}, None), lambda name, kind: None)
+    environment = page.environment_of(Run(Plan(config), Path("nowhere"), {}, None), lambda name, kind: None)
     return environment.get_template("board.html.jinja").render(
         config=config, scorings=("robust",), name="x", size=100, cards=[card], skills=[("s", 1)],
         boards={"robust": leaderboard(Plan(config), [card], scores, "robust")}, limits={"robust": [(None, None)]},
@@ -248,13 +248,15 @@ def test_one_changed_word_of_a_prompt_marks_its_task_and_no_other(edited: Path) 
 
 
 def test_a_changed_rubric_marks_the_judges_numbers_and_not_the_parsers(edited: Path) -> None:
-    rubric = edited / "resources/rubrics/mrbench_taxonomy.jinja"
+    rubric = edited / "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja"
     rubric.write_text(rubric.read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8")
     config = configuration(tasks=["mrbench"], judges=["demo-judge"])
     found = record(Plan(config), Code(commit=None))
     [card] = [loaded.card for loaded in Plan(config).cards.values()]
     assert differences(found, Plan(config), card) == []
-    assert differences(found, Plan(config), card, "demo-judge") == ["resources/rubrics/mrbench_taxonomy.jinja, edited"]
+    assert differences(found, Plan(config), card, "demo-judge") == [
+        "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja, edited"
+    ]
 
 
 def test_data_of_ones_own_and_a_card_of_ones_own_are_said(edited: Path) -> None:
@@ -295,7 +297,7 @@ def test_about_does_not_claim_the_published_configuration_where_it_was_edited() 
     config = configuration()
     known = Provenance(code=Code(commit="c" * 40), files={"f": "0"}, data={}, differs={})
     for differs, claims in (({}, True), ({"resources/x.jinja": "edited"}, False)):
-        run = page.Run(Plan(config), Path("nowhere"), {}, known.model_copy(update={"differs": differs}))
+        run = Run(Plan(config), Path("nowhere"), {}, known.model_copy(update={"differs": differs}))
         environment = page.environment_of(run, lambda name, kind: None)
         text = environment.get_template("about.html.jinja").render(
             config=config, scorings=(), all_differs=differs, **page.about_section(run)
@@ -308,7 +310,7 @@ def test_about_does_not_claim_the_published_configuration_where_it_was_edited() 
 def test_about_says_what_else_keeps_a_run_from_the_published_configuration() -> None:
     config = configuration()
     code = Code(commit="c" * 40, edited=["workflow/a.py"], n_edited=300)
-    run = page.Run(Plan(config), Path("nowhere"), {}, Provenance(code=code, files={}, data={}, differs={}))
+    run = Run(Plan(config), Path("nowhere"), {}, Provenance(code=code, files={}, data={}, differs={}))
     told = page.reservations(run)
     assert "the items are the demo's, written for this project" in told and "300 files of the code edited" in told
     assert "with 300 edited files" in code.told
@@ -318,11 +320,14 @@ def test_about_says_what_else_keeps_a_run_from_the_published_configuration() -> 
 
 
 def test_the_pages_of_graders_and_benchmarks_say_what_they_rest_on(edited: Path) -> None:
-    for path in ("resources/rubrics/mrbench_taxonomy.jinja", "resources/benchmarks/mrbench/mistake_remediation.jinja"):
+    for path in (
+        "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja",
+        "resources/benchmarks/mrbench/mistake_remediation.jinja",
+    ):
         (edited / path).write_text((edited / path).read_text(encoding="utf-8") + "\nBe kind.", encoding="utf-8")
     config = configuration(tasks=["mrbench", "mathtutorbench/problem_solving"], judges=["demo-judge"])
-    run = page.Run(Plan(config), Path("nowhere"), {}, record(Plan(config), Code(commit=None)))
-    rubric = "resources/rubrics/mrbench_taxonomy.jinja, edited"
+    run = Run(Plan(config), Path("nowhere"), {}, record(Plan(config), Code(commit=None)))
+    rubric = "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja, edited"
     assert page.not_as_shipped(run) == [rubric], "graders rest on rubrics, not on tutors' prompts"
     assert rubric in page.not_as_shipped(run, "mrbench") and len(page.not_as_shipped(run, "mrbench")) == 2
     assert page.not_as_shipped(run, "mathtutorbench") == []

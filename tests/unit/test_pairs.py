@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from maieutic.benchmarks.mathtutorbench import mathdial_bridge
 from maieutic.conversations import conversation, merged, parse_turns
-from maieutic.datasets import bridge, gsm8k, mathdial, mathdial_bridge, mrbench, ultrafeedback
+from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
 from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
 from maieutic.records import Item, Pair, read_records

@@ -10,7 +10,8 @@ import pytest
 import yaml
 from maieutic.graders import GRADERS
 from maieutic.graders.labels import released_step, robust_step
-from maieutic.metrics import METRICS, RELEASED, Graded
+from maieutic.metrics import METRICS
+from maieutic.metrics.common import RELEASED, Graded
 from maieutic.records import SCORINGS, Grade, Item
 from maieutic.thinking import cut_at_stop, split_thinking
 
@@ -44,7 +45,7 @@ def test_corrected_answer(case: dict, scoring: str) -> None:
 
 
 def check_number(grader: str, case: dict, scoring: str) -> None:
-    [reading] = GRADERS[grader](item(answer=case["gold"]), case["text"], SCORING_KEYS[scoring])
+    [reading] = GRADERS[grader].read(item(answer=case["gold"]), case["text"], SCORING_KEYS[scoring])
     value, correct = case[scoring]
     assert (reading.value, reading.correct) == (value, correct)
     assert (reading.why_none is not None) == (value is None)
@@ -54,7 +55,7 @@ def check_number(grader: str, case: dict, scoring: str) -> None:
 @pytest.mark.parametrize("scoring", SCORING_KEYS)
 @pytest.mark.parametrize("gold", [True, False])
 def test_yes_no(case: dict, scoring: str, gold: bool) -> None:
-    [reading] = GRADERS["yes_no"](item(incorrect=gold), case["text"], SCORING_KEYS[scoring])
+    [reading] = GRADERS["yes_no"].read(item(incorrect=gold), case["text"], SCORING_KEYS[scoring])
     assert reading.value is case[scoring]
     assert reading.correct is (None if case[scoring] is None else case[scoring] == gold)
 
@@ -62,7 +63,7 @@ def test_yes_no(case: dict, scoring: str, gold: bool) -> None:
 @pytest.mark.parametrize("case", load_cases("steps"))
 @pytest.mark.parametrize("scoring", SCORING_KEYS)
 def test_step(case: dict, scoring: str) -> None:
-    [reading] = GRADERS["step"](item(step=2), case["text"], SCORING_KEYS[scoring])
+    [reading] = GRADERS["step"].read(item(step=2), case["text"], SCORING_KEYS[scoring])
     assert reading.value == case[scoring]
     assert reading.correct is (None if case[scoring] is None else case[scoring] == 2)
 
@@ -70,7 +71,7 @@ def test_step(case: dict, scoring: str) -> None:
 @pytest.mark.parametrize("case", load_cases("questions"))
 @pytest.mark.parametrize("scoring", SCORING_KEYS)
 def test_question(case: dict, scoring: str) -> None:
-    [reading] = GRADERS["question"](item(), case["text"], SCORING_KEYS[scoring])
+    [reading] = GRADERS["question"].read(item(), case["text"], SCORING_KEYS[scoring])
     assert reading.value is case[scoring]
 
 
@@ -81,7 +82,7 @@ def test_thinking_is_kept_and_not_scored(case: dict) -> None:
 
 def test_socratic_bleu_follows_the_released_rule() -> None:
     gold = item(questions=["How many eggs are left?", "How much does she earn?"])
-    grade = GRADERS["socratic_bleu"]
+    grade = GRADERS["socratic_bleu"].read
     one, lines = grade(gold, "How much does she earn?", "paper_compat")
     assert one.value == pytest.approx(1.0), "one gold question alone scores full marks"
     assert (lines.criterion, lines.value) == ("released_questions", 1)
@@ -94,7 +95,7 @@ def test_socratic_bleu_follows_the_released_rule() -> None:
 
 def test_socratic_bleu_robust_asks_for_every_question() -> None:
     gold = item(questions=["How many eggs are left?", "How much does she earn?"])
-    grade = GRADERS["socratic_bleu"]
+    grade = GRADERS["socratic_bleu"].read
     [half] = grade(gold, "How much does she earn?", "robust")
     assert 0.5 <= half.value < 0.8
     [all_] = grade(gold, "1. How many eggs are left? How much does she earn?", "robust")
@@ -105,10 +106,10 @@ def test_socratic_bleu_robust_asks_for_every_question() -> None:
 
 def test_statistics_of_a_reply() -> None:
     case = item(solution="2*9 = 18\n 18")
-    found = {one.criterion: one.value for one in GRADERS["statistics"](case, "It is 18. Why? How?", "robust")}
+    found = {one.criterion: one.value for one in GRADERS["statistics"].read(case, "It is 18. Why? How?", "robust")}
     assert found == {"empty": False, "words": 5, "questions": 2, "reveals_answer": True}
-    assert GRADERS["statistics"](case, "It is 18.", "paper_compat") == []
-    product = {one.criterion: one.value for one in GRADERS["statistics"](case, "What is 1*8?", "robust")}
+    assert GRADERS["statistics"].read(case, "It is 18.", "paper_compat") == []
+    product = {one.criterion: one.value for one in GRADERS["statistics"].read(case, "What is 1*8?", "robust")}
     assert product["reveals_answer"] is False, "a product is not its digits"
 
 
@@ -119,7 +120,7 @@ def test_statistics_of_a_reply() -> None:
 )
 def test_reveals_answer(solution: str, said: str, expected: bool | None) -> None:
     case = Item(id="i", task="t", cluster="c", vars={"dialog_history": "Student: 5"}, reference={"solution": solution})
-    found = {one.criterion: one for one in GRADERS["statistics"](case, said, "robust")}
+    found = {one.criterion: one for one in GRADERS["statistics"].read(case, said, "robust")}
     assert found["reveals_answer"].value is expected
 
 
@@ -136,12 +137,12 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-@pytest.mark.parametrize("grader", GRADERS)
+@pytest.mark.parametrize("grader", [name for name, one in GRADERS.items() if one.read])
 def test_hostile_replies_neither_crash_nor_hang(grader: str, text: str) -> None:
     case = item(answer="1", incorrect=True, step=1, questions=["How many?"])
     began = time.process_time()
     for scoring in SCORINGS:
-        for reading in GRADERS[grader](case, text, scoring):
+        for reading in GRADERS[grader].read(case, text, scoring):
             assert reading.value is None or isinstance(reading.value, bool | int | float | str)
     # Not a speed test: a quadratic pattern would take hours here.
     assert time.process_time() - began < 60
@@ -149,9 +150,9 @@ def test_hostile_replies_neither_crash_nor_hang(grader: str, text: str) -> None:
 
 def test_a_step_of_many_digits_is_what_python_reads() -> None:
     assert released_step("1" * 4000) == int("1" * 4000)
-    [long] = GRADERS["step"](item(step=2), "0" * 4298 + "2", "paper_compat")
+    [long] = GRADERS["step"].read(item(step=2), "0" * 4298 + "2", "paper_compat")
     assert (long.value, long.correct) == (2, True), "leading zeros count for nothing"
-    [crash] = GRADERS["step"](item(step=2), "1" * 5000, "paper_compat")
+    [crash] = GRADERS["step"].read(item(step=2), "1" * 5000, "paper_compat")
     assert crash.value is None and "the released code fails" in str(crash.why_none)
     assert robust_step("1" * 5000) is None
     huge = Grade(id="i", task="t", kind="step", scoring="paper_compat", value=10**40, correct=False, raw="")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from columns import spelt
+from maieutic.benchmarks.mathtutorbench import mathdial_bridge
 from maieutic.cards import card_path, read_card
-from maieutic.datasets import mathdial_bridge
 from maieutic.datasets.sources import read_source
 from maieutic.graders.rewards import grades_of_reply
 from maieutic.journal import Journal, Scored

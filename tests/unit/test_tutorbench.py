@@ -19,11 +19,16 @@ from columns import spelt
 from gullible import obeyed
 from httpserver import chat, scripted, serving
 from maieutic.backends import JobFiles
-from maieutic.breakdown import ANSWERED, OVERALL, BreakDown, both_modalities, break_down
+from maieutic.benchmarks.tutorbench import items as tutorbench
+from maieutic.benchmarks.tutorbench.breakdown import ANSWERED, OVERALL, BreakDown, both_modalities, break_down
+from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty, filter_by_difficulty, hardness
+from maieutic.benchmarks.tutorbench.figures import counts_of
+from maieutic.benchmarks.tutorbench.raters import RateJudge, rate_judge
+from maieutic.benchmarks.tutorbench.section import paper_rows, printed_numbers
+from maieutic.benchmarks.tutorbench.tagging import VoteTags, agreement, vote, vote_tags, voted_tags
 from maieutic.cards import CARDS, read_card
-from maieutic.datasets import LOADERS, tutorbench
+from maieutic.datasets import LOADERS
 from maieutic.datasets.sources import read_source
-from maieutic.difficulty import FilterByDifficulty, filter_by_difficulty, hardness
 from maieutic.errors import UserError
 from maieutic.generate import first_messages
 from maieutic.graders.judges import GradeVerdicts, Weighing, grade_verdicts, grades_by_judge
@@ -41,9 +46,7 @@ from maieutic.graders.rubric import (
 from maieutic.judges.answers import schema_of
 from maieutic.judges.cases import messages_of, questions_of
 from maieutic.judges.judging import Panel, run_judge
-from maieutic.judges.raters import RateJudge, rate_judge
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.tagging import VoteTags, agreement, vote, vote_tags, voted_tags
 from maieutic.judges.work import case_of
 from maieutic.models import HostedModel, JudgeModel
 from maieutic.plan.checks import check_config
@@ -52,8 +55,6 @@ from maieutic.plan.plan import Plan
 from maieutic.prompts import render
 from maieutic.provenance import card_paths
 from maieutic.records import Item, Judgement, Reply, Score, Turn, Verdict, write_records
-from maieutic.report.tutorbench import paper_rows, printed_numbers
-from maieutic.report.tutorbench_figures import counts_of
 from maieutic.score import index_of, score_task
 from maieutic.stats import Sampling, normal_half_width
 from running import NO_GRADERS
@@ -613,7 +614,7 @@ def test_a_tutor_whose_every_reply_was_refused_is_missing_everywhere(tmp_path: P
 
 
 def test_samples_of_one_kind_have_no_overall_score(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("maieutic.breakdown.both_modalities", lambda items: False)
+    monkeypatch.setattr("maieutic.benchmarks.tutorbench.breakdown.both_modalities", lambda items: False)
     found = broken_down(tmp_path, SAID, ["text", "multimodal"])
     assert found[OVERALL].value is None and found[ANSWERED].n == 3
     monkeypatch.undo()

@@ -16,18 +16,19 @@ from columns import quantity, spelt
 from conftest import absent
 from httpserver import chat, scripted, serving
 from maieutic.backends import JobFiles
+from maieutic.benchmarks.kmpbench.alignment import AlignJudge, align_judge
+from maieutic.benchmarks.kmpbench.mr_gsm8k import ERROR_REASON
+from maieutic.benchmarks.mrbench.section import earlier_schemes, printed_agreement
+from maieutic.benchmarks.mrbench.submission import WriteSubmission, write_submission
 from maieutic.cards import read_card
-from maieutic.datasets.mr_gsm8k import ERROR_REASON
 from maieutic.datasets.mrbench import LABELS, SHARED_TASK, remediation
 from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
 from maieutic.generate import Limits, ask_tutor, first_messages
-from maieutic.judges.alignment import AlignJudge, align_judge
 from maieutic.judges.cases import messages_of, questions_of
 from maieutic.judges.floors import FLOORS, KEYWORDS, MAJORITY, TFIDF, floor_verdicts
 from maieutic.judges.labels import LABEL_SOURCES, read_labels, write_labels
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.submission import WriteSubmission, write_submission
 from maieutic.judges.validation import (
     ValidateCriteriaOnLabels,
     ValidateJudge,
@@ -40,7 +41,6 @@ from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
 from maieutic.records import Judgement, Labelling, Prompt, Reply, Score, Verdict, read_records, write_records
 from maieutic.report.lights import kind_on, kinds_of, lights
-from maieutic.report.mrbench import earlier_schemes, printed_agreement
 from maieutic.report.trust import marked
 from maieutic.settings import Config
 from running import NO_GRADERS
@@ -439,7 +439,7 @@ def test_passages_of_the_critics_prompt_that_were_filled_in_are_marked(data: Pat
 
 def test_a_mark_that_is_not_in_the_prompt_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree("resources", tmp_path / "resources")
-    card = tmp_path / "resources/rubrics/mrbench_critic.yaml"
+    card = tmp_path / "resources/benchmarks/mrbench/rubrics/mrbench_critic.yaml"
     card.write_text(card.read_text().replace("not evaluating in general.", "not evaluating in particular."))
     monkeypatch.chdir(tmp_path)
     read_rubric.cache_clear()

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
+import pytest
+from gullible import answering
+from httpserver import serving
+from maieutic.files import sha256_of
 from running import overlay, planned, run
 
 CARD = """\
@@ -40,18 +46,17 @@ def length(item: Item, text: str, scoring: Scoring) -> list[Reading]:
 
 
 def add_grader(folder: Path) -> None:
-    """One module, one line in the dict."""
-    package = folder / "workflow/maieutic/graders"
+    """One module, one line in the benchmark's table."""
+    package = folder / "workflow/maieutic/benchmarks/mathtutorbench"
     (package / "length.py").write_text(GRADER, encoding="utf-8")
-    text = (package / "__init__.py").read_text(encoding="utf-8")
+    text = (package / "graders.py").read_text(encoding="utf-8")
     text = text.replace(
-        "from maieutic.graders.questions",
-        "from maieutic.graders.length import length\nfrom maieutic.graders.questions",
+        "from maieutic.graders.answers",
+        "from maieutic.benchmarks.mathtutorbench.length import length\nfrom maieutic.graders.answers",
         1,
     )
-    (package / "__init__.py").write_text(
-        text.replace('    "step": step,\n', '    "step": step,\n    "length": length,\n')
-    )
+    text = text.replace("GRADERS = {\n", 'GRADERS = {\n    "length": Grader(length),\n')
+    (package / "graders.py").write_text(text, encoding="utf-8")
 
 
 def test_a_task_is_a_card_and_a_grader_is_a_module(checkout: Path) -> None:
@@ -70,3 +75,76 @@ def test_a_task_is_a_card_and_a_grader_is_a_module(checkout: Path) -> None:
     mine = table[(table.task == "first_question") & (table.model == "echo") & (table.scoring == "robust")].iloc[0]
     assert mine.metric == "characters" and mine.n == 12 and mine.value > 20
     assert "First question" in (checkout / "results/report/index.html").read_text(encoding="utf-8")
+
+
+TOY = Path(__file__).parents[1] / "toy"
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """Every file of a checkout but for results and what Python caches."""
+    apart = {"results", ".snakemake", "__pycache__", ".venv"}
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    return {
+        str(path.relative_to(folder)): sha256_of(path)
+        for path in files
+        if not apart & set(path.relative_to(folder).parts)
+    }
+
+
+def add_benchmark(folder: Path) -> None:
+    """Two folders, and one word in the list of benchmarks."""
+    shutil.copytree(TOY / "code", folder / "workflow/maieutic/benchmarks/riddles")
+    shutil.copytree(TOY / "resources", folder / "resources/benchmarks/riddles")
+    listed = folder / "workflow/maieutic/benchmarks/__init__.py"
+    text = listed.read_text(encoding="utf-8")
+    listed.write_text(text.replace('"tutorbench")', '"tutorbench", "riddles")', 1), encoding="utf-8")
+
+
+def riddles(folder: Path, address: str) -> Path:
+    """A run file with the benchmark's data set, its trivial tutor, a judge."""
+    source = TOY / "resources/demo/riddles/things.jsonl"
+    copy = {"path": "riddles/things.jsonl", "sha256": sha256_of(source), "records": 3}
+    dataset = {
+        "title": "Riddles",
+        "licence": "CC0",
+        "format": "jsonl",
+        "fields": ["riddle", "thing"],
+        "published": copy,
+        "demo": copy,
+    }
+    models = {
+        "candle": {"engine": "baseline", "tutor": "candle"},
+        "scripted": {"engine": "hosted", "model": "m", "base_url": f"{address}/v1"},
+        "kindness": {"engine": "judge", "model": "scripted", "rubrics": ["riddles_kind"]},
+        "mine": {"engine": "baseline", "tutor": "echo", "label": "Mine"},
+    }
+    keys = {
+        "tutors": ["mine"],
+        "tasks": ["riddles", "mathtutorbench/problem_solving"],
+        "judges": ["kindness"],
+        "labels": [],
+    }
+    config = {"datasets": {"riddles": dataset}, "models": models, "run": keys, "report": {"resamples": 100}}
+    return overlay(folder, config, "riddles.yaml")
+
+
+def test_a_benchmark_is_two_folders_and_a_word(checkout: Path) -> None:
+    """With a parser, a metric, a trivial tutor, a judge with a rubric of its own, printed numbers and a page."""
+    before = checksums(checkout)
+    add_benchmark(checkout)
+    after = checksums(checkout)
+    assert {name for name in before if before[name] != after.get(name)} == {"workflow/maieutic/benchmarks/__init__.py"}
+    with serving(answering(lambda prompt: json.dumps({"Kind": "Yes" if "candle" in prompt else "No"}))) as address:
+        done = run(checkout, riddles(checkout, address))
+    assert done.returncode == 0, done.stdout
+    table = pd.read_csv(checkout / "results/report/scores.csv")
+    mine = table[(table.benchmark == "riddles") & (table.scoring == "robust")]
+    heads = mine[mine.headline].set_index("model")
+    third = pytest.approx(1 / 3, abs=1e-6)
+    assert heads.value.to_dict() == {"candle": third, "reference": 1.0, "mine": 0.0}
+    assert (heads.metric == "solved").all() and set(heads.floor.round(4)) == {0.3333} and (heads.ceiling == 1.0).all()
+    judged = mine[mine.metric == "kind"].set_index("model")
+    assert set(judged.by) == {"kindness"} and judged.loc["candle", "value"] == 1.0
+    page = (checkout / "results/report/index.html").read_text(encoding="utf-8")
+    assert "All riddles" in page and "I have keys and open no door" in page and "Riddler" in page
+    assert set(table.benchmark) == {"riddles", "mathtutorbench"}

@@ -234,13 +234,13 @@ def solved(checkouts: Callable[[], Path]) -> Path:
 EDITS = {
     "grader": ("workflow/maieutic/graders/labels.py", "if found else 0", "if found else 1", {"parse_replies", "score_replies", *REPORT}),
     "reader of replies": ("workflow/maieutic/graders/parsing.py", "    refused = f", "    return []\n    refused = f", {"parse_replies", "score_replies", *REPORT}),
-    "metric": ("workflow/maieutic/metrics.py", "\nMETRICS", "\nMETRICS: dict[str, Metric] = {}\nMETRICS", {"score_replies", *REPORT}),
+    "metric": ("workflow/maieutic/metrics/common.py", "\nCOMMON", "\nCOMMON: dict[str, Metric] = {}\nCOMMON", {"score_replies", *REPORT}),
     "style": ("workflow/maieutic/report/page.css", "}", "} /* changed */", REPORT),
     "prompt": ("resources/benchmarks/mathtutorbench/problem_solving.jinja", "", "Well: ", {"generate_replies_locally", "parse_replies", "score_replies", *SUMMARIES}),
-    "baseline tutors": ("workflow/maieutic/baselines.py", "SENTENCE_END.split(said)", "SENTENCE_END.split(said + '.')", {"generate_replies_locally", "parse_replies", "score_replies", *REPORT}),
+    "baseline tutors": ("workflow/maieutic/sentences.py", "SENTENCE_END.split(said)", "SENTENCE_END.split(said + '.')", {"generate_replies_locally", "parse_replies", "score_replies", *REPORT}),
     "what served tutors alone use": ("workflow/maieutic/generate.py", "        return await converse_all", "        await asyncio.sleep(0)\n        return await converse_all", set()),
     "comment": ("workflow/maieutic/graders/parsing.py", "    refused = f", "    # so it was\n    refused = f", set()),
-    "loader of another task": ("workflow/maieutic/datasets/tutorbench.py", "LEFT_OUT = ", "LEFT_OUT = None or ", REPORT),
+    "loader of another task": ("workflow/maieutic/benchmarks/tutorbench/items.py", "LEFT_OUT = ", "LEFT_OUT = None or ", REPORT),
 }  # fmt: skip
 
 

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-from maieutic.forms import constructed, detected
+from maieutic.benchmarks import merged
 from maieutic.records import NOBODY_ASKED, Item, Reply, Turn
-
-SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
-
-
-def last_sentence(item: Item) -> str:
-    """The problem's last sentence, or the dialogue's where there is no problem."""
-    said = item.vars.get("question") or item.vars.get("dialog_history", "").rsplit(": ", 1)[-1]
-    sentences = [sentence.strip() for sentence in SENTENCE_END.split(said) if sentence.strip()]
-    return sentences[-1] if sentences else said
-
+from maieutic.sentences import last_sentence
 
 ASK = "Can you explain how you got your answer?"  # a question that fits every dialogue and none in particular
 
@@ -26,40 +16,20 @@ def reveal(item: Item) -> str:
     return f"The answer is: {item.reference.get('solution') or item.reference['text']}"
 
 
-def student_solution(item: Item) -> str:
-    """What the student wrote, uncorrected."""
-    return item.vars.get("student_solution") or last_sentence(item)
-
-
-def copied_seed(item: Item) -> str:
-    """The problem that a new one was to be made of, as if it were new."""
-    problem = item.vars.get("seed_problem") or last_sentence(item)
-    return constructed(problem, item.vars.get("seed_solution", ""))
-
-
 def reference(item: Item) -> str | list[str]:
     """What a person said; in a conversation of several turns, in each of them."""
     replies = item.reference.get("replies")
     return [str(text) for text in replies] if replies else str(item.reference["text"])
 
 
-def criteria(item: Item) -> str:
-    """What the item's own criteria ask for, recited: a tutor that knows the rubric and says nothing else."""
-    wanted = [one for one in item.reference.get("criteria", {}).values() if one["weight"] > 0]
-    return "\n".join(one["definition"] for one in wanted) or last_sentence(item)
-
-
 TUTORS: dict[str, Callable[[Item], str | list[str]]] = {
     "always-yes": lambda item: "Yes",
     "always-0": lambda item: "0",
     "always-ask": lambda item: ASK,
-    "finds-nothing": lambda item: [detected(True, 0), student_solution(item)],
-    "blames-step-1": lambda item: [detected(False, 1, "This step is wrong."), student_solution(item)],
-    "copy-seed": copied_seed,
     "echo": last_sentence,
     "reveal": reveal,
     "reference": reference,
-    "recites-criteria": criteria,
+    **merged("baselines", "TUTORS"),
 }
 
 

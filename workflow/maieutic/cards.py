@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,7 @@ from maieutic.faults import fault_of
 from maieutic.models import Endpoint, Entry
 from maieutic.prompts import variables_of
 
+Find = Callable[[str], Path]
 CARDS = Path("resources/benchmarks")
 RELEASED = "released"
 REWARD = "reward"
@@ -38,7 +40,7 @@ class Metric(Entry):
     headline: bool = Field(False, description="The number of the leaderboard; one for each task")
     grader: str | None = Field(None, description="Whose grades; default: the card's first grader")
     criterion: str | None = Field(None, description="Which of the grader's criteria; default: its only one")
-    function: str | None = Field(None, description="Name in metrics.py; default: the metric's own name")
+    function: str | None = Field(None, description="Name of a metric; default: the metric's own name")
     higher_is_better: bool | None = Field(True, description="null: neither is better")
     ceiling: bool = Field(True, description="Whether the ceiling tutor's value is one: it cannot win against itself")
     subset: bool = Field(False, description="Made of the items that have such a grade; the others are not missing")
@@ -135,12 +137,13 @@ class Card(Entry):
 
 
 class LoadedCard(Entry):
-    """A card with the texts of its files."""
+    """A card with the texts of its files. like: the card that it is like."""
 
     card: Card
     templates: list[str]
     shots: str
     system: str = ""
+    like: Path | None = None
 
 
 def without(card: Card, absent: list[str]) -> Card:
@@ -181,19 +184,19 @@ def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
         )
     templates = [read_text(path, "turns", name) for name in asked.turns]
     shots, system = read_text(path, "shots", asked.shots), read_text(path, "system", asked.system)
-    return LoadedCard(card=asked, templates=templates, shots=shots, system=system)
+    return LoadedCard(card=asked, templates=templates, shots=shots, system=system, like=like_of(path))
 
 
-def read_like(path: Path) -> Any:
-    """The content of a card. One that is `like` another of its folder says only what differs.
+def read_like(path: Path, find: Find | None = None) -> Any:
+    """The content of a card. One that is `like` another says only what differs.
 
-    Mappings are merged, and null takes a key of theirs away.
+    Mappings are merged, and null takes a key of theirs away. find: the path of the card of a name; None: beside it.
     """
     content = read_yaml(path)
-    if not isinstance(content, dict) or "like" not in content:
+    if (other := like_of(path, find)) is None:
         return content
-    other = path.with_name(f"{content.pop('like')}.yaml")
-    base = read_yaml(other) if other.parent == path.parent and other.is_file() else None
+    del content["like"]
+    base = read_yaml(other) if other.is_file() else None
     if not isinstance(base, dict) or "like" in base:
         raise UserError(f"{path}: like", f"{other.name} is no card that stands by itself", "name one of this folder")
     for key, value in content.items():
@@ -211,10 +214,13 @@ def read_yaml(path: Path) -> Any:
         raise UserError(str(path), f"not YAML that can be read safely: {error}", "mend the file") from None
 
 
-def like_of(path: Path) -> list[Path]:
-    """The card that another one is like."""
+def like_of(path: Path, find: Find | None = None) -> Path | None:
+    """The card that another one is like. find: the path of the card of a name; None: beside it."""
     content = read_yaml(path)
-    return [path.with_name(f"{content['like']}.yaml")] if isinstance(content, dict) and "like" in content else []
+    if not isinstance(content, dict) or "like" not in content:
+        return None
+    name = Path(str(content["like"])).name
+    return find(name) if find else path.with_name(f"{name}.yaml")
 
 
 def check_headline(path: Path, card: Card) -> None:
@@ -260,7 +266,7 @@ def check_variables(path: Path, loaded: LoadedCard, offered: set[str]) -> None:
 def files_of(path: Path, loaded: LoadedCard) -> list[Path]:
     """The card and every file that it is read with: the inputs of a rule that uses it."""
     names = [*loaded.card.turns, *filter(None, (loaded.card.shots, loaded.card.system))]
-    return [path, *like_of(path), *(path.parent / name for name in names)]
+    return [path, *([loaded.like] if loaded.like else []), *(path.parent / name for name in names)]
 
 
 def cards_of(benchmark: str, tasks: list[str], protocol: str) -> list[LoadedCard]:

@@ -18,7 +18,7 @@ import numpy as np
 from maieutic.cards import Card, card_path, read_card, without
 from maieutic.files import whole_file
 from maieutic.jobs import Job
-from maieutic.metrics import Graded
+from maieutic.metrics.common import Graded
 from maieutic.records import Difference, Grade, Item, Scoring, read_records
 from maieutic.score import Measured, function_of, index_of, measured_on
 from maieutic.stats import Array, Sampling, clustered_draws, percentiles

@@ -6,7 +6,8 @@ over their syntax trees without comments, docstrings, descriptions of fields and
 change a result changes it. An edit of a definition that a command does not use changes nothing for it, whatever module
 it stands in.
 
-Only names that can be read from the syntax are followed: the package imports no module by a computed name.
+Only names that can be read from the syntax are followed. The one import by a computed name is that of what benchmarks
+plug in (`benchmarks.parts`), whose names are constants of the call.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from maieutic.benchmarks import BENCHMARKS
 from maieutic.commands import COMMANDS
 from maieutic.commands import name_of as command_name
 
@@ -26,6 +28,7 @@ HERE = Path(__file__).parent
 
 # Modules that only move bytes, start processes or print: no result depends on them. Each with the reason.
 NEUTRAL = {
+    "benchmarks": "finds what benchmarks plug in, which is followed by itself",
     "connections": "opens and retries connections; what is sent and read is decided elsewhere",
     "devices": "waits for a free device and names it",
     "errors": "words of errors",
@@ -50,6 +53,7 @@ class Name(NamedTuple):
 
 
 ANY = "*"
+PLUGS = (Name("benchmarks", "parts"), Name("benchmarks", "merged"))
 REST = ""  # what a module does besides defining: it is done whenever the module is imported
 
 
@@ -264,9 +268,24 @@ def uses_of(statement: ast.AST, module: str, own: set[str], imports: Imports) ->
                 yield known.definitions[node.id]
             elif node.id in own:
                 yield Name(module, node.id)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield from plugged_in(node, known)
     bound = {node.id for node in walk(statement) if isinstance(node, ast.Name) and node.id in known.modules}
     for name in bound - whole:  # the module itself is passed on
         yield Name(known.modules[name], ANY)
+
+
+def plugged_in(call: ast.Call, known: Imports) -> Iterable[Name]:
+    """What a call of `benchmarks.parts` or `benchmarks.merged` imports. Raises ValueError for what is not constant."""
+    if not isinstance(call.func, ast.Name) or known.definitions.get(call.func.id, Name("", "")) not in PLUGS:
+        return
+    words = [one.value for one in call.args if isinstance(one, ast.Constant)]
+    if len(words) != len(call.args):
+        raise ValueError(f"line {call.lineno}: name the module and the object of a benchmark's part by constants")
+    module, name = map(str, words)
+    for benchmark in BENCHMARKS:
+        if known.is_module(f"benchmarks.{benchmark}.{module}"):
+            yield Name(f"benchmarks.{benchmark}.{module}", name)
 
 
 def walk(node: ast.AST) -> Iterable[ast.AST]:

@@ -194,7 +194,9 @@ class BaselineModel(Model):
     """A trivial tutor that needs no server and gives a metric its floor or ceiling."""
 
     engine: Literal["baseline"]
-    tutor: str = Field(description="a name in `workflow/maieutic/baselines.py`")
+    tutor: str = Field(
+        description="the name of a trivial tutor: a benchmark's own, or one of `workflow/maieutic/baselines.py`"
+    )
     group: str = "baseline"
     needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
 
@@ -331,7 +333,8 @@ class JudgeModel(Model):
     rubrics: list[str] = Field(
         [],
         description=(
-            "cards of `resources/rubrics` for replies; a task takes the first that its own card names. "
+            "rubric cards (of a benchmark's `rubrics` folder, or your own in `resources/rubrics`) for replies; a task "
+            "takes the first that its own card names. "
             "MRBench: `mrbench_critic` (the paper's prompt, one question a dimension), `mrbench_taxonomy` "
             "(ours, one question for all). KMP-Bench: `kmp_dialogue` (the paper's), `kmp_dialogue_both` (the"
             " reference in both places), `kmp_similar_problems`, `kmp_followup_problems`, "

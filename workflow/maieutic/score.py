@@ -11,8 +11,9 @@ from maieutic.cards import JUDGE, MODEL_GRADERS, Card, Metric, card_path, read_c
 from maieutic.files import whole_file
 from maieutic.graders import OBJECTIVE
 from maieutic.jobs import Job
-from maieutic.metrics import METRICS, RELEASED, Graded
-from maieutic.metrics import Metric as Function
+from maieutic.metrics import METRICS
+from maieutic.metrics.common import RELEASED, Graded
+from maieutic.metrics.common import Metric as Function
 from maieutic.records import SCORINGS, Grade, Item, Score, Scoring, read_records
 from maieutic.stats import Sampling, estimate
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import requests
 import urllib3
 
-from maieutic.datasets.sources import Copy, Dataset, Edition, Hub, check_source
+from maieutic.datasets.sources import Copy, Dataset, Edition, Hub, check_source, demo_folder
 from maieutic.errors import UserError
 from maieutic.jobs import Job
 
@@ -48,7 +48,8 @@ def fetch_dataset(*, job: FetchDataset, demo_dir: Path, out: Path, read_seconds:
     if copy.hub and edition == "published":
         shown = from_hub(copy, copy.hub, data_dir, part)
     elif edition == "demo" or data_dir is not None:
-        source = (demo_dir if edition == "demo" else Path(str(data_dir))) / copy.path
+        folder = demo_folder(demo_dir, copy.path) if edition == "demo" else Path(str(data_dir))
+        source = folder / copy.path
         if not source.is_file():
             raise UserError(str(source), "the file is not there", "mend data_dir, or set it to null to download")
         shutil.copyfile(source, part)

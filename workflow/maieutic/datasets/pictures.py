@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import requests
 
-from maieutic.datasets.sources import Copy, Dataset, Edition, Pictures, Source, read_source
+from maieutic.datasets.sources import Copy, Dataset, Edition, Pictures, Source, demo_folder, read_source
 from maieutic.errors import UserError
 from maieutic.files import sha256_of, whole_file
 from maieutic.jobs import Job
@@ -88,7 +88,7 @@ def fetch_pictures(*, job: FetchPictures, source: Path, demo_dir: Path, store: P
     """
     name, dataset, edition = job.name, job.dataset, job.edition
     copy, pictures = dataset.copy_of(name, edition), dataset.pictures
-    root = demo_dir if edition == "demo" else job.data_dir
+    root = demo_folder(demo_dir, copy.path) if edition == "demo" else job.data_dir
     folder = (root / copy.path).parent if root else None
     assert pictures is not None, "only a dataset with pictures has such a job"
     store.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from maieutic.cards import CARDS
 from maieutic.errors import UserError
 from maieutic.files import sha256_of
 from maieutic.models import COMMIT, SHA256, Entry
@@ -192,3 +193,9 @@ def check_source(path: Path, dataset: Dataset, copy: Copy, shown: str, form: For
             shown, f"expected sha256 {copy.sha256}, found {found}", "fetch the pinned file anew; it was altered"
         )
     return records
+
+
+def demo_folder(shared: Path, path: str) -> Path:
+    """The folder below which a file of the demo lies: the shared one, or that of a benchmark which brings its own."""
+    own = [folder for folder in sorted(CARDS.glob("*/demo")) if (folder / path).exists()]
+    return own[0] if own and not (shared / path).exists() else shared

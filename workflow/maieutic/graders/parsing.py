@@ -6,7 +6,7 @@ from pathlib import Path
 
 from maieutic.cards import cards_of
 from maieutic.errors import UserError
-from maieutic.graders import CONVERSATION_GRADERS, GOLD_FIELD, GRADERS
+from maieutic.graders import GRADERS
 from maieutic.graders.reading import Reading
 from maieutic.jobs import Job
 from maieutic.records import SCORINGS, Grade, Item, Reply, Scoring, read_records, write_records
@@ -29,14 +29,15 @@ def parse_replies(*, job: ParseReplies, items: Path, replies: Path, out: Path) -
             if reply is None:
                 raise UserError(str(replies), f"no reply to {item.task}/{item.id}", "delete this file and run again")
             for grader in loaded.card.graders:
-                if grader in {*GRADERS, *CONVERSATION_GRADERS}:  # reward models and judges have jobs of their own
+                if grader in GRADERS:  # reward models and judges have jobs of their own
                     grades += grades_of(grader, item, reply)
     write_records(out, grades)
 
 
 def grades_of(grader: str, item: Item, reply: Reply) -> list[Grade]:
     """One grader's reading of one reply, under both scorings. What hangs on a turn that was refused has no reading."""
-    gold = item.reference[GOLD_FIELD[grader]] if grader in GOLD_FIELD else None
+    field = GRADERS[grader].gold
+    gold = item.reference[field] if field else None
     return [
         Grade(id=item.id, task=item.task, kind=grader, scoring=scoring, gold=gold, **one._asdict())
         for scoring in SCORINGS
@@ -46,18 +47,19 @@ def grades_of(grader: str, item: Item, reply: Reply) -> list[Grade]:
 
 def readings_of(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list[Reading]:
     """What one grader reads in a reply: in its last turn, or in all of them."""
+    read, read_all = GRADERS[grader].read, GRADERS[grader].read_all
     refused = f"refused: {reply.error}"
-    if grader in GRADERS:
+    if read is not None:
         if reply.error:
             return [Reading(None, None, "", refused)]
         if scoring == "paper_compat" and reply.turns[-1].no_text:
             return [Reading(None, None, "", "the released code fails: the server sent no text")]
-        return GRADERS[grader](item, reply.released if scoring == "paper_compat" else reply.text, scoring)
-    read = CONVERSATION_GRADERS[grader]
+        return read(item, reply.released if scoring == "paper_compat" else reply.text, scoring)
+    assert read_all is not None, "a grader reads the last turn or all of them"
     texts = [turn.text for turn in reply.turns]
     if not reply.error:
-        return read(item, texts, scoring)
+        return read_all(item, texts, scoring)
     texts += [""] * (len(item.reference["replies"]) - len(texts))
-    left = {one.criterion for one in read(item, texts, "robust") if one.why_none}
-    found = read(item, texts, scoring)
+    left = {one.criterion for one in read_all(item, texts, "robust") if one.why_none}
+    found = read_all(item, texts, scoring)
     return [Reading(None, None, "", refused, one.criterion) if one.criterion in left else one for one in found]

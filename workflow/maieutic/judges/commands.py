@@ -8,10 +8,10 @@ from typing import Annotated
 from pydantic import Field
 
 from maieutic.backends import JobFiles
+from maieutic.benchmarks.tutorbench.tagging import work_on_tags
 from maieutic.cards import Card, cards_of
 from maieutic.jobs import Job
 from maieutic.judges.judging import STOP_ABOVE, Panel, Work, run_judge
-from maieutic.judges.tagging import work_on_tags
 from maieutic.judges.work import work_on_labels, work_on_pairs, work_on_replies
 from maieutic.models import HostedModel, JudgeModel, VllmModel
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from maieutic.datasets.mr_gsm8k import ERROR_REASON
+from maieutic.benchmarks.kmpbench.mr_gsm8k import ERROR_REASON
 from maieutic.graders.numerals import numerals
 from maieutic.judges.labels import SCALES, Labels
 from maieutic.judges.trust import Said

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maieutic.benchmarks import merged
 from maieutic.conversations import parse_turns
-from maieutic.datasets import kmp, mr_gsm8k, mrbench
 from maieutic.datasets.sampling import ranked
 from maieutic.datasets.sources import Source, read_source
 from maieutic.errors import UserError
 from maieutic.files import write_json
 from maieutic.jobs import Job
+from maieutic.judges.releases import LabelSource
 from maieutic.records import Item, Label, LabelledSet, Reply, read_records, write_records
 
 log = logging.getLogger(__name__)
@@ -22,52 +23,7 @@ HUMANS = ("Expert", "Novice")
 SUBSETS = ("all", "bridge", "mathdial")
 
 
-class LabelSource(NamedTuple):
-    """A release of replies with people's labels, or of replies to predict labels for.
-
-    load: takes the records of each dataset in order; scales: the labels of each criterion, the best one first;
-    variables: what a judge's prompt may use; seen_by: the source of preference pairs that is made of the same labels;
-    labelled: whether people's labels are in it; pick: whether it is chosen where `run.labels` names none.
-    """
-
-    title: str
-    load: Callable[..., LabelledSet]
-    datasets: tuple[str, ...]
-    scales: Mapping[str, tuple[str, ...]]
-    variables: frozenset[str]
-    seen_by: str | None = None
-    labelled: bool = True
-    pick: bool = False
-
-    @property
-    def taxonomy(self) -> bool:
-        """Whether its labels are MRBench's dimensions: tables of that paper can be made of them."""
-        return self.scales is mrbench.LABELS
-
-    def fits(self, criteria: Mapping[str, Sequence[str]]) -> bool:
-        """Whether a rubric with these criteria and labels can be checked on it."""
-        return bool(criteria) and all(self.scales.get(name) == tuple(labels) for name, labels in criteria.items())
-
-
-MRBENCH = LabelSource(
-    "MRBench V1", mrbench.labelled_set, ("mrbench",), mrbench.LABELS, frozenset(mrbench.JUDGED), "mrbench", pick=True
-)
-LABEL_SOURCES = {
-    "mrbench": MRBENCH,
-    "mrbench_v2": MRBENCH._replace(title="MRBench V2", datasets=("mrbench_v2",), pick=False),
-    "mrbench_v3": MRBENCH._replace(title="MRBench V3 (BEA 2025, development)", datasets=("mrbench_v3",), pick=False),
-    "mrbench_v3_test": MRBENCH._replace(
-        title="MRBench V3 (BEA 2025, test)", datasets=("mrbench_v3_test",), labelled=False, pick=False
-    ),
-    "mr_gsm8k_reasons": LabelSource(
-        "MR-GSM8K, graded reasons",
-        mr_gsm8k.graded_reasons,
-        tuple(f"mr_gsm8k_{name}" for name in ("wrong", "gpt35", "llama2", "mammoth", "metamath", "wizardmath")),
-        mr_gsm8k.REASONS,
-        frozenset({*kmp.EC_VARIABLES, "response_1", "response_2"}),
-        pick=True,
-    ),
-}
+LABEL_SOURCES: dict[str, LabelSource] = merged("releases", "RELEASES")
 SCALES = {name: labels for source in LABEL_SOURCES.values() for name, labels in source.scales.items()}
 
 

@@ -8,18 +8,17 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from maieutic.cards import like_of, read_like, read_text
+from maieutic.cards import CARDS, like_of, read_like, read_text
 from maieutic.errors import UserError
 from maieutic.faults import fault_of
 from maieutic.models import Entry
 from maieutic.prompts import variables_of
 
-RUBRICS = Path("resources/rubrics")
+RUBRICS = Path("resources/rubrics")  # of your own; those of a benchmark lie in its folder
 Kind = Literal["labels", "pairwise", "win_tie_lose", "weighted", "checklist"]
 Answer = Literal["result", "letter", "json"]
 VALUES = {"win_tie_lose": ["A", "tie", "B"], "weighted": ["pass", "fail"], "checklist": ["pass", "fail"]}
 ABOUT_TUTOR = ["Win", "Tie", "Lose"]
-When = Literal["error_located"]  # the judge's predicates: judges/work.py
 OWN = {"criteria", "definition", "scoring", "notice", "order"}  # what the engine itself gives every prompt
 
 
@@ -64,7 +63,7 @@ class Rubric(Entry):
     about: Literal["replies", "items", "criteria"] = Field(
         "replies", description="items, criteria: tags without any reply, for run.taggers"
     )
-    when: When | None = Field(None, description="Only replies of which this holds are judged; the others have no grade")
+    when: str | None = Field(None, description="Only replies of which this holds are judged; the others have no grade")
     follow_up: FollowUp | None = Field(None, description="What is asked next, in the same job")
     filled_in: list[str] = Field(
         [],
@@ -102,6 +101,7 @@ class LoadedRubric(Entry):
     rubric: Rubric
     system: str
     prompt: str
+    files: tuple[Path, ...] = ()
 
     @property
     def name(self) -> str:
@@ -109,17 +109,29 @@ class LoadedRubric(Entry):
         return self.rubric.rubric
 
 
+def rubric_folders() -> list[Path]:
+    """Where rubric cards lie."""
+    return [RUBRICS, *sorted(CARDS.glob("*/rubrics"))]
+
+
+def rubric_names() -> list[str]:
+    """Every rubric card on file."""
+    return sorted(path.stem for folder in rubric_folders() for path in folder.glob("*.yaml"))
+
+
 def rubric_path(name: str) -> Path:
-    """Where a rubric card lies."""
-    return RUBRICS / f"{name}.yaml"
+    """Where a rubric card lies, or would lie as one of your own. Raises UserError for one that lies in two folders."""
+    found = [path for folder in rubric_folders() if (path := folder / f"{name}.yaml").is_file()]
+    if len(found) > 1:
+        raise UserError(str(found[0]), f"{found[1]} has that name too", "give one of them another name")
+    return found[0] if found else RUBRICS / f"{name}.yaml"
 
 
 def files_of(name: str) -> list[Path]:
     """A rubric's card and prompts: the inputs of a rule that uses it."""
-    card = read_rubric(name).rubric
-    files = [*like_of(rubric_path(name)), rubric_path(name)]
-    files += [RUBRICS / file for file in (card.system, card.prompt) if file]
-    return [*files, *(files_of(card.follow_up.rubric) if card.follow_up else [])]
+    loaded = read_rubric(name)
+    follow_up = loaded.rubric.follow_up
+    return [*loaded.files, *(files_of(follow_up.rubric) if follow_up else [])]
 
 
 @lru_cache(maxsize=64)
@@ -127,18 +139,27 @@ def read_rubric(name: str) -> LoadedRubric:
     """Read and check a rubric card. Raises UserError naming file and key."""
     path = rubric_path(name)
     if not path.is_file():
-        known = sorted(other.stem for other in RUBRICS.glob("*.yaml"))
-        raise UserError(str(path), f"there is no such rubric; there are {', '.join(known)}", "name one of these")
+        known = ", ".join(rubric_names())
+        raise UserError(str(path), f"there is no such rubric; there are {known}", "name one of these")
+    like = like_of(path, rubric_path)
     try:
-        card = Rubric.model_validate(read_like(path))
+        card = Rubric.model_validate(read_like(path, rubric_path))
     except ValidationError as error:
         raise fault_of(error, Rubric, str(path), "workflow/schemas/rubric.schema.json") from None
     if card.rubric != path.stem:
         raise UserError(str(path), f"rubric says {card.rubric}", "name the file as the rubric")
-    texts = {key: text_of(path, key, getattr(card, key)) for key in ("system", "prompt")}
+    named = {key: getattr(card, key) for key in ("system", "prompt")}
+    beside = {key: card_beside(path, like, file) for key, file in named.items()}
+    texts = {key: text_of(beside[key], key, file) for key, file in named.items()}
     if strange := [one for one in card.filled_in if one not in texts["prompt"]]:
         raise UserError(f"{path}: filled_in", f"{strange[0]!r} is not in {card.prompt}", "quote the prompt's own words")
-    return LoadedRubric(rubric=card, **texts)
+    files = [*([like] if like else []), path, *(beside[key].parent / file for key, file in named.items() if file)]
+    return LoadedRubric(rubric=card, files=tuple(files), **texts)
+
+
+def card_beside(path: Path, like: Path | None, file: str | None) -> Path:
+    """The card beside which a prompt lies: the rubric's own, or the one that it is like."""
+    return like if like and file and not (path.parent / file).is_file() else path
 
 
 def text_of(card: Path, key: str, name: str | None) -> str:

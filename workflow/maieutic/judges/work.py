@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from maieutic.benchmarks import merged
 from maieutic.cards import Card
 from maieutic.conversations import UNKNOWN_SOLUTION, Message, problem_of
 from maieutic.datasets.mrbench import SHARED_TASK
 from maieutic.datasets.sampling import ranked
 from maieutic.errors import UserError
-from maieutic.graders.detection import located
 from maieutic.judges.cases import Case
 from maieutic.judges.judging import Work
 from maieutic.judges.labels import LABEL_SOURCES, read_labels, sampled
@@ -23,7 +23,7 @@ PAIR_VARIABLES = {"problem", "solution", "conversation", "response_a", "response
 SPEAKER = {"assistant": "Teacher", "user": "Student"}
 PAIRS_TASK = "bridge_pairs"
 COMPARED = ("tutor_response", "reference_response")
-WHEN: dict[str, Callable[[Item, Sequence[str]], bool]] = {"error_located": located}
+CONDITIONS: dict[str, Callable[[Item, Sequence[str]], bool]] = merged("conditions", "CONDITIONS")
 
 
 def rubric_of(key: str, judge: JudgeModel, card: Card) -> LoadedRubric:
@@ -104,7 +104,7 @@ def reply_cases(
 
     all_of_them: whatever the rubric's `when` says, as of replies that people have judged.
     """
-    holds = WHEN[loaded.rubric.when] if loaded.rubric.when and not all_of_them else None
+    holds = CONDITIONS[loaded.rubric.when] if loaded.rubric.when and not all_of_them else None
     found = []
     for reply in replies:
         item = items.get((reply.task, reply.id))

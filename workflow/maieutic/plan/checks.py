@@ -14,11 +14,11 @@ from maieutic.cards import JUDGE, LoadedCard
 from maieutic.datasets import LOADERS
 from maieutic.datasets.mrbench import DESIRED
 from maieutic.errors import UserError
-from maieutic.graders import CONVERSATION_GRADERS, GRADERS
+from maieutic.graders import GRADERS
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.ppi import read_people
-from maieutic.judges.rubrics import RUBRICS, check_rubric_variables, read_rubric, rubric_path
-from maieutic.judges.work import PAIR_VARIABLES, offered_by, rubric_for_labels, rubric_of
+from maieutic.judges.rubrics import check_rubric_variables, read_rubric, rubric_names, rubric_path
+from maieutic.judges.work import CONDITIONS, PAIR_VARIABLES, offered_by, rubric_for_labels, rubric_of
 from maieutic.metrics import METRICS
 from maieutic.models import (
     BaselineModel,
@@ -77,7 +77,7 @@ def check_names_of_tutors(plan: Plan) -> None:
 def check_tutor(name: str, model: Model) -> None:
     """A tutor of the run can run: its baseline exists, its weights are pinned."""
     if isinstance(model, BaselineModel) and model.tutor not in TUTORS:
-        raise unknown(f"models.{name}.tutor", model.tutor, list(TUTORS), "baselines.py")
+        raise unknown(f"models.{name}.tutor", model.tutor, list(TUTORS), "the trivial tutors")
     if isinstance(model, VllmModel):
         model.weights.refuse_unpinned(f"models.{name}.weights")
 
@@ -135,7 +135,7 @@ def check_card(plan: Plan, path: Path, loaded: LoadedCard) -> None:
     for key, name, known in (
         ("dataset", card.dataset, list(plan.datasets)),
         ("loader", card.loader, list(LOADERS)),
-        *(("graders", name, [*GRADERS, *CONVERSATION_GRADERS, *cards.MODEL_GRADERS]) for name in card.graders),
+        *(("graders", name, [*GRADERS, *cards.MODEL_GRADERS]) for name in card.graders),
         *(("baselines", name, list(plan.models)) for name in card.baselines.named),
         *((f"metrics.{name}", metric.function or name, list(METRICS)) for name, metric in card.metrics.items()),
         *(
@@ -195,7 +195,7 @@ def check_grader(plan: Plan, name: str) -> None:
             raise unknown(f"models.{name}.train.criteria", criterion, list(DESIRED), "MRBench's criteria")
     for source in sources_of(model):
         if source not in PAIR_SOURCES:
-            raise unknown(f"models.{name}: source of pairs", source, list(PAIR_SOURCES), "rewards/pairs.py")
+            raise unknown(f"models.{name}: source of pairs", source, list(PAIR_SOURCES), "the sources of pairs")
         if PAIR_SOURCES[source].test:
             raise UserError(f"models.{name}", f"{source} holds the test pairs", "train on other sources")
         check_source(plan, name, source)
@@ -205,7 +205,7 @@ def check_source(plan: Plan, name: str, source: str) -> None:
     """The files of one source of pairs are in the registry, and pinned in this edition."""
     for dataset in PAIR_SOURCES[source].datasets:
         if dataset not in plan.datasets:
-            raise unknown(f"rewards/pairs.py: {source}", dataset, list(plan.datasets), "the registry")
+            raise unknown(f"source of pairs {source}", dataset, list(plan.datasets), "the registry")
         try:
             plan.datasets[dataset].copy_of(dataset, plan.edition)
         except UserError as error:
@@ -306,7 +306,9 @@ def check_judge(plan: Plan, name: str) -> None:
         model.weights.refuse_unpinned(f"models.{judge.model}.weights")
     named = [*judge.rubrics, *judge.pairs, *judge.tags]
     for rubric in named:
-        read_rubric(rubric)
+        condition = read_rubric(rubric).rubric.when
+        if condition is not None and condition not in CONDITIONS:
+            raise unknown(f"{rubric_path(rubric)}: when", condition, list(CONDITIONS), "the benchmarks' conditions")
         if named.count(rubric) > 1:
             raise UserError(key, f"{rubric} is listed twice", "list it once")
         if (read_rubric(rubric).rubric.about != "replies") != (rubric in judge.tags):
@@ -333,7 +335,7 @@ def check_judge(plan: Plan, name: str) -> None:
 
 def rubrics_that_fit(source: str) -> list[str]:
     """The rubric cards on file by which a judge can be checked on a labelled release."""
-    found = {path.stem: read_rubric(path.stem).rubric for path in sorted(RUBRICS.glob("*.yaml"))}
+    found = {name: read_rubric(name).rubric for name in rubric_names()}
     return [
         name
         for name, rubric in found.items()
@@ -351,7 +353,7 @@ def check_labels(plan: Plan) -> None:
         known = [name for name, source in LABEL_SOURCES.items() if source.labelled == labelled]
         for number, name in enumerate(names):
             if name not in LABEL_SOURCES:
-                raise unknown(f"run.{key}[{number}]", name, known, "judges/labels.py")
+                raise unknown(f"run.{key}[{number}]", name, known, "the labelled releases")
             if name not in known:
                 what = "has no labels" if labelled else "has people's labels already"
                 raise UserError(f"run.{key}[{number}]", f"{name} {what}", f"known: {', '.join(known)}")
@@ -371,5 +373,5 @@ def check_labels(plan: Plan) -> None:
     for source in plan.releases:
         for dataset in plan.label_datasets(source):
             if dataset not in plan.datasets:
-                raise unknown(f"judges/labels.py: {source}", dataset, list(plan.datasets), "the registry")
+                raise unknown(f"labelled release {source}", dataset, list(plan.datasets), "the registry")
             plan.datasets[dataset].copy_of(dataset, plan.edition)

@@ -11,8 +11,9 @@ from maieutic.judges import rubrics
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.ppi import COMPARISONS
 from maieutic.models import CriteriaModel, RewardModel
+from maieutic.papers import printed_file
 from maieutic.plan.plan import BASELINE_BATCH, Plan, sources_of
-from maieutic.printed import REFERENCE
+from maieutic.printed import PAPERS
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 
 Files = dict[str, str | list[str]]
@@ -455,8 +456,7 @@ def build_report(plan: Plan) -> Files:
 
 def printed_files(plan: Plan) -> list[str]:
     """The papers' tables that the page compares this run's numbers with."""
-    tables = {*plan.benchmarks, "reward_models", "mrbench_tables", "kmpbench_tables", "tutorbench_tables"}
-    return [str(path) for path in sorted(REFERENCE.glob("*.csv")) if path.stem in tables]
+    return [str(path) for path in map(printed_file, {**plan.benchmarks, **PAPERS}) if path.exists()]
 
 
 def grader_files(plan: Plan) -> list[str]:

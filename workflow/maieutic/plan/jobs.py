@@ -6,24 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from maieutic import provenance
-from maieutic.breakdown import BreakDown
+from maieutic.benchmarks.kmpbench.alignment import AlignJudge
+from maieutic.benchmarks.mrbench.submission import WriteSubmission
+from maieutic.benchmarks.tutorbench.breakdown import BreakDown
+from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty
+from maieutic.benchmarks.tutorbench.raters import RateJudge
+from maieutic.benchmarks.tutorbench.tagging import VoteTags
 from maieutic.cards import JUDGE, REWARD, Card
 from maieutic.datasets.fetch import FetchDataset
 from maieutic.datasets.pictures import FetchPictures
 from maieutic.differences import CompareTutors
-from maieutic.difficulty import FilterByDifficulty
 from maieutic.generate import GenerateReplies
 from maieutic.graders.judges import GradeVerdicts
 from maieutic.graders.parsing import ParseReplies
 from maieutic.graders.rewards import GradeByRewards
 from maieutic.items import MakeItems
-from maieutic.judges.alignment import AlignJudge
 from maieutic.judges.commands import JudgeLabelled, JudgeReplies, TagItems
 from maieutic.judges.judging import STOP_ABOVE
 from maieutic.judges.labels import LABEL_SOURCES, MakeLabels
-from maieutic.judges.raters import RateJudge
-from maieutic.judges.submission import WriteSubmission
-from maieutic.judges.tagging import VoteTags
 from maieutic.judges.validation import (
     CheckJudges,
     CorrectByPeople,

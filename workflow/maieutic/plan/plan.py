@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 
 from maieutic.cards import JUDGE, REWARD, Card
-from maieutic.judges.labels import LABEL_SOURCES, LabelSource
+from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.ppi import COMPARISONS
+from maieutic.judges.releases import LabelSource
 from maieutic.judges.work import rubric_for_labels, rubric_of
 from maieutic.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
 from maieutic.plan.selection import Selection, remembered

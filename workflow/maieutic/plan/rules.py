@@ -16,7 +16,10 @@ from maieutic.rewards.pairs import PAIR_SOURCES
 from maieutic.settings import read_config
 
 Instead = dict[Name, tuple[Name, ...]]
-TEMPLATES = {"write-model-card": "rewards/card.*", "build-report": "report/*.[cjh]*"}
+TEMPLATES = {
+    "write-model-card": ("rewards/card.*.jinja",),
+    "build-report": ("report/*.css", "report/*.js", "report/*.jinja", "benchmarks/*/*.jinja"),
+}
 # What one kind of tutor does not use of the command that all are asked by.
 UNUSED_BY_SERVED: Instead = {Name("baselines", "baseline_reply"): ()}
 UNUSED_BY_BASELINES: Instead = {Name("backends", "backend_of"): (), Name("generate", "run_job"): ()}
@@ -44,7 +47,7 @@ class RulePlan(Plan):
     def code_of(self, rule: str) -> Callable[[Wildcards], str]:
         """The function of the digest of the code that decides a rule's results, from its wildcards."""
         command = rule.replace("_", "-")
-        files = digest.HERE.glob(TEMPLATES[command]) if command in TEMPLATES else ()
+        files = [file for pattern in TEMPLATES.get(command, ()) for file in digest.HERE.glob(pattern)]
         instead = INSTEAD.get(rule)
         if instead is None:
             fixed = digest.code_of(command, None, files)
@@ -81,13 +84,13 @@ def used_by_make_items(plan: Plan, benchmark: str, task: str) -> Instead:
     from maieutic.datasets import LOADERS
 
     loader = LOADERS[plan.card(benchmark, task).loader].load
-    return {Name("datasets", "LOADERS"): (digest.name_of(loader), Name("datasets", "Loader"))}
+    return {Name("datasets", "LOADERS"): (digest.name_of(loader), Name("datasets.loaders", "Loader"))}
 
 
 def used_by_make_pairs(plan: Plan, source: str) -> Instead:
     """Of the table of sources of pairs the one that is made."""
     load = PAIR_SOURCES[source].load
-    return {Name("rewards.pairs", "PAIR_SOURCES"): (digest.name_of(load), Name("rewards.pairs", "PairSource"))}
+    return {Name("rewards.pairs", "PAIR_SOURCES"): (digest.name_of(load), Name("rewards.sources", "PairSource"))}
 
 
 def used_by_generate_replies(plan: Plan, benchmark: str, tutor: str) -> Instead:

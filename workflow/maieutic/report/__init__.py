@@ -28,7 +28,8 @@ def build_report(
     that an earlier failure left in `out`/partial.
     """
     from maieutic.provenance import read_provenance
-    from maieutic.report.page import Run, render_page
+    from maieutic.report.page import render_page
+    from maieutic.report.sections import Run
     from maieutic.report.tables import (
         breakdown_scores,
         complete_scores,

@@ -8,13 +8,10 @@ from typing import Any, NamedTuple
 
 from maieutic import paths
 from maieutic.cards import Card
+from maieutic.papers import PEOPLE, Printed
 from maieutic.plan.plan import Plan
 from maieutic.printed import (
-    NOT_RELEASED,
-    NOTES,
-    PEOPLE,
-    TITLES,
-    Printed,
+    PAPERS,
     difference_note,
     paper_name,
     printed_values,
@@ -44,7 +41,7 @@ def columns_of(printed: Sequence[Printed], cards: Sequence[Card]) -> list[Column
     """The paper's columns: of the selected tasks and their pools, or all where nobody else has the data."""
     titles = {card.task: card.title for card in cards} | {str(card.pool): "Overall" for card in cards if card.pool}
     names = dict.fromkeys((one.task, one.metric) for one in printed)
-    everything = any(card.benchmark in NOT_RELEASED for card in cards)
+    everything = any(card.benchmark in PAPERS and not PAPERS[card.benchmark].released for card in cards)
     return [
         Column(task, metric, titles.get(task, task.replace("_", " ").capitalize()))
         for task, metric in names
@@ -130,9 +127,9 @@ def against_paper(
         )
     shown = {
         "name": benchmark,
-        "title": TITLES[benchmark],
-        "not_released": benchmark in NOT_RELEASED,
-        "note": NOTES.get(benchmark),
+        "title": PAPERS[benchmark].tables,
+        "not_released": not PAPERS[benchmark].released,
+        "note": PAPERS[benchmark].note,
     }
     return {**shown, "columns": columns, "rows": rows}
 

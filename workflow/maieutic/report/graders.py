@@ -5,7 +5,6 @@ MathTutorBench's Tables 2, 3, 5, 6 and 7 and its Figures 3 and 4, each beside th
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
@@ -16,8 +15,9 @@ import pandas as pd
 from maieutic import paths
 from maieutic.judges.rubrics import read_rubric
 from maieutic.models import CriteriaModel, JudgeModel, RewardModel
+from maieutic.papers import PrintedRow, printed_rows
 from maieutic.plan.plan import Plan, sources_of
-from maieutic.printed import REFERENCE, paper_name
+from maieutic.printed import paper_name
 from maieutic.records import Item, Pair, PairReward, Quantity, Reply, Reward, Score, read_records
 from maieutic.report.figures import bar_chart, density_chart, line_chart
 from maieutic.report.lights import PAIRS
@@ -25,22 +25,20 @@ from maieutic.report.tables import label_of, read_json, score_file
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 from maieutic.rewards.validation import BEST_3
 
-PRINTED = REFERENCE / "reward_models.csv"
 TUTORS_PAPER = "mathtutorbench"
 EXAMPLES = 3  # replies of each quartile
 QUARTILES = {"top": "top quarter", "middle": "middle half", "bottom": "bottom quarter"}
 ENSEMBLES: dict[str | None, str] = {None: "all", BEST_3: BEST_3}  # by criterion, as the paper names them
 
 
-def printed(table: int) -> list[dict[str, str]]:
+def printed(table: int) -> list[PrintedRow]:
     """The rows of one of the paper's tables."""
-    with open(PRINTED, encoding="utf-8", newline="") as handle:
-        return [row for row in csv.DictReader(handle) if row["table"] == str(table)]
+    return [row for row in printed_rows(TUTORS_PAPER) if row.table == str(table)]
 
 
 def paper_values(table: int, metric: str) -> dict[str, float]:
     """One column of one of the paper's tables, by row."""
-    return {row["row"]: float(row["value"]) for row in printed(table) if row["metric"] == metric}
+    return {row.row: row.value for row in printed(table) if row.metric == metric}
 
 
 Measured = dict[str, dict[Quantity, Score]]  # by grader; empty for a grader whose job has failed
@@ -260,7 +258,7 @@ def quartiles(plan: Plan, results: Path) -> list[dict[str, Any]]:
     quarter = len(ranked) // 4
     last = len(ranked) - quarter
     parts = {"top": ranked[:quarter], "middle": ranked[quarter:last], "bottom": ranked[last:]}
-    paper = {row["row"]: row["text"] for row in printed(7)}
+    paper = {row.row: row.text for row in printed(7)}
     return [
         {"quarter": QUARTILES[name], "examples": spread(part, EXAMPLES), "n": len(part), "paper": paper[name]}
         for name, part in parts.items()

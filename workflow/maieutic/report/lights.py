@@ -11,11 +11,12 @@ from functools import cache
 from pathlib import Path
 
 from maieutic import paths
+from maieutic.benchmarks.kmpbench.alignment import ALL, KAPPA
+from maieutic.benchmarks.tutorbench.raters import KAPPA as RATED_KAPPA
 from maieutic.cards import Card
-from maieutic.judges.alignment import ALL, KAPPA
-from maieutic.judges.labels import LABEL_SOURCES, LabelSource
+from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.lights import NOT_VALIDATED, Light, light_of, light_of_people, mean_kappa
-from maieutic.judges.raters import KAPPA as RATED_KAPPA
+from maieutic.judges.releases import LabelSource
 from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.trust import MEAN_KAPPA
 from maieutic.judges.work import rubric_for_labels, rubric_of

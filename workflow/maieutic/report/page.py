@@ -11,26 +11,22 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from maieutic.benchmarks import BENCHMARKS
+from maieutic.benchmarks import parts as plugged_in
 from maieutic.cards import JUDGE, REWARD, Card
-from maieutic.judges.rubrics import read_rubric
 from maieutic.models import BaselineModel
 from maieutic.plan.plan import Plan
 from maieutic.printed import printed_values
-from maieutic.provenance import Provenance, card_paths, differences, told
+from maieutic.provenance import card_paths, differences, told
 from maieutic.records import SCORINGS, ReportedScore
 from maieutic.report.browser import GradePass, Readings, browse, embedded, pass_grades
 from maieutic.report.comparison import against_paper
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
-from maieutic.report.kmpbench import BENCHMARK as KMP_BENCH
-from maieutic.report.kmpbench import kmpbench_section
 from maieutic.report.lights import LightOf, kind_on, lights, title_of
-from maieutic.report.mrbench import earlier_schemes, mrbench_section, printed_agreement
-from maieutic.report.sections import Page, Parts, Problem
+from maieutic.report.sections import Page, Parts, Problem, Run, Section
 from maieutic.report.tables import label_of, read_items
 from maieutic.report.trust import trust_section
-from maieutic.report.tutorbench import tutorbench_section
-from maieutic.report.tutorbench_figures import shown_level
 
 HERE = Path(__file__).parent
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
@@ -41,15 +37,6 @@ class Made(NamedTuple):
 
     html: str
     problems: list[Problem]
-
-
-class Run(NamedTuple):
-    """What every part of the page is made of."""
-
-    plan: Plan
-    results: Path
-    scores: dict[str, list[ReportedScore]]
-    provenance: Provenance | None
 
 
 def tutors_in_order(plan: Plan) -> list[str]:
@@ -340,9 +327,11 @@ def reservations(run: Run) -> list[str]:
 def environment_of(run: Run, light: LightOf) -> Environment:
     """The templates, with what all of them may call."""
     plan = run.plan
-    environment = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
+    folders = [HERE, *(HERE.parent / "benchmarks" / benchmark for benchmark in BENCHMARKS)]
+    environment = Environment(loader=FileSystemLoader(folders), autoescape=True, undefined=StrictUndefined)
     filters: dict[str, Callable[..., str]] = {"number": number, "metric": shown_metric, "plain": plain_number}
-    environment.filters |= {**filters, "level": shown_level, "share": share}
+    filters |= {name: shown for section in sections() for name, shown in section.filters.items()}
+    environment.filters |= {**filters, "share": share}
     environment.globals |= {
         "label_of": lambda model: label_of(plan, model),
         "light": light,
@@ -387,6 +376,11 @@ def task_pages(
     ]
 
 
+def sections() -> list[Section]:
+    """The pages that benchmarks add, in the order of the benchmarks."""
+    return [section for pages in plugged_in("section", "PAGES").values() for section in pages]
+
+
 def pages_of(
     run: Run, parts: Parts, runtime: pd.DataFrame, light: LightOf, grades: Callable[[str], GradePass]
 ) -> list[Page]:
@@ -412,12 +406,8 @@ def pages_of(
                     lambda: section("parts", papers)),
         *parts.page("#/trust", "Trust", "the page on trust", "trust",
                     lambda: section("trust", trust_section(plan, results, light))),
-        *parts.page("#/kmpbench", "KMP-Bench's tables", "KMP-Bench's tables", "kmpbench",
-                    lambda: section("kmpbench", kmpbench_section(plan, results, run.scores.get(KMP_BENCH, [])))),
-        *parts.page("#/tutorbench", "TutorBench's tables", "TutorBench's tables", "tutorbench",
-                    lambda: section("tutorbench", tutorbench_section(plan, results))),
-        *parts.page("#/labels", "Human labels", "the page on human labels", "labels",
-                    lambda: labels_section(plan, results)),
+        *(page for of in sections() for page in parts.page(
+            of.address, of.menu, f"the page {of.menu}", of.template, partial(of.produce, run))),
         *parts.page("#/rewards", "Reward models", "the page on reward models", "graders",
                     lambda: section("graders", grader_section(plan, results))),
         *parts.page("#/items", "Items", "the items", "items", dict),
@@ -425,14 +415,6 @@ def pages_of(
                     lambda: about_section(run)),
         *tasks,
     ]  # fmt: skip
-
-
-def labels_section(plan: Plan, results: Path) -> dict[str, Any] | None:
-    """The page on labelled releases; None in a run without any."""
-    releases = mrbench_section(plan, results)
-    dimensions = read_rubric("mrbench_taxonomy").rubric.criteria
-    shown = {"dimensions": dimensions, "schemes": earlier_schemes(), "agreement": printed_agreement()}
-    return {"releases": releases, **shown} if releases else None
 
 
 def about_section(run: Run) -> dict[str, Any]:

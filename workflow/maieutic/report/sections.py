@@ -4,14 +4,42 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from jinja2 import Environment
 from markupsafe import Markup
 
+from maieutic.plan.plan import Plan
+from maieutic.provenance import Provenance
+from maieutic.records import ReportedScore
+
 log = logging.getLogger(__name__)
 Variables = Mapping[str, Any]
 LONGEST = 300  # characters of an error on the page
+
+
+class Run(NamedTuple):
+    """What every part of the page is made of."""
+
+    plan: Plan
+    results: Path
+    scores: dict[str, list[ReportedScore]]
+    provenance: Provenance | None
+
+
+class Section(NamedTuple):
+    """A page that a benchmark adds.
+
+    address: of the page, as #/NAME; menu: its name there; template: NAME of NAME.html.jinja in the benchmark's folder;
+    produce: the template's variables, None where a run has nothing to show; filters: that the template uses.
+    """
+
+    address: str
+    menu: str
+    template: str
+    produce: Callable[[Run], Variables | None]
+    filters: Mapping[str, Callable[..., str]] = {}
 
 
 class Problem(NamedTuple):

@@ -4,60 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
-from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
+from maieutic.benchmarks import merged
 from maieutic.datasets.sources import Source, read_source
 from maieutic.errors import UserError
 from maieutic.files import write_json
 from maieutic.jobs import Job
 from maieutic.records import Pair, write_records
+from maieutic.rewards.sources import PairSource
 
 log = logging.getLogger(__name__)
 TEST_SOURCE = "bridge"
 
 
-class PairSource(NamedTuple):
-    """How one source's pairs are made. `load` takes the records of each dataset in order.
-
-    pairs, turns: the published count and average length of the dialogue before the reply (MathTutorBench, Table 2).
-    """
-
-    title: str
-    load: Callable[..., list[Pair]]
-    datasets: tuple[str, ...]
-    pairs: int | None
-    turns: float | None
-    preferred: str
-    rejected: str
-    test: bool = False
-    exact: bool = False  # whether the rule gives the published count
-
-
-PAIR_SOURCES = {
-    "gsm8k_inpainted": PairSource(
-        "GSM8k-inpainted", gsm8k.inpainted, ("gsm8k_socratic_train", "gsm8k_socratic"), 22753, 4.38,
-        "sub-question", "solution step",
-    ),
-    "mathdial": PairSource(
-        "MathDial", mathdial.preferences, ("mathdial_train",), 3615, 2.93,
-        "probing or focus turn", "reference solution",
-    ),
-    "mrbench": PairSource(
-        "MRBench", mrbench.preferences, ("mrbench",), 4521, 3.74,
-        "more desired criteria", "fewer desired criteria", exact=True,
-    ),
-    "ultrafeedback": PairSource(
-        "UltraFeedback", ultrafeedback.preferences, ("ultrafeedback",), None, None,
-        "better answer", "worse answer",
-    ),
-    "bridge": PairSource(
-        "Bridge", bridge.preferences, ("bridge_train", "bridge_validation", "bridge_test", "mrbench"), 482, 2.79,
-        "expert teacher", "novice teacher", test=True, exact=True,
-    ),
-}  # fmt: skip
+PAIR_SOURCES: dict[str, PairSource] = merged("pairs", "PAIR_SOURCES")
 
 
 def refusal(pair: Pair) -> str | None:

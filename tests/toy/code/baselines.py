@@ -1,0 +1,11 @@
+"""A tutor that says the same of every riddle."""
+
+from maieutic.records import Item
+
+
+def candle(item: Item) -> str:
+    """It is always the candle."""
+    return "It is the candle."
+
+
+TUTORS = {"candle": candle}

@@ -1,0 +1,7 @@
+"""How far from half of the riddles."""
+
+from __future__ import annotations
+
+from maieutic.metrics.common import mean_of, right
+
+METRICS = {"solved": mean_of(right)}

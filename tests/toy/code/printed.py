@@ -1,0 +1,13 @@
+"""The numbers that the riddles' paper would print."""
+
+from __future__ import annotations
+
+from maieutic.papers import Paper, Printed, printed_rows
+
+
+def tutors() -> list[Printed]:
+    """Table 1."""
+    return [Printed(row.group, row.row, row.task, row.metric, row.value) for row in printed_rows("riddles")]
+
+
+PRINTED = Paper(tables="Table 1", values=tutors)

@@ -1,0 +1,20 @@
+"""A page with each riddle."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maieutic import paths
+from maieutic.records import Item, read_records
+from maieutic.report.sections import Run, Section
+
+
+def variables(run: Run) -> dict[str, Any] | None:
+    """The riddles of the run; None in a run without any."""
+    if "riddles" not in run.plan.benchmarks:
+        return None
+    items = read_records(paths.ITEMS.within(run.results, benchmark="riddles", task="things"), Item)
+    return {"riddles": [(item.vars["riddle"], item.reference["thing"]) for item in items]}
+
+
+PAGES = (Section("#/riddles", "Riddles", "riddles", variables),)

@@ -1,0 +1,170 @@
+"""KMP-Bench's human study: how far a judge's Win, Tie and Lose are those of people, and what both make of a tutor.
+
+Table 3 of the paper (arXiv 2603.02775): the alignment rate is the share of the 22 criteria on which judge and people
+agree; the overall judgement is none of them and has a rate of its own. The levels are computed from the verdicts of
+each on the same instances.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from maieutic.benchmarks.kmpbench.items import PRINCIPLES
+from maieutic.errors import UserError
+from maieutic.graders.judges import grades_of_reply
+from maieutic.jobs import Sampled
+from maieutic.judges.agreement import Pairing, measure
+from maieutic.judges.ppi import COMPARISONS, VERDICTS, annotator_scores, majority, read_people
+from maieutic.judges.rubrics import read_rubric
+from maieutic.judges.trust import PEOPLE, score
+from maieutic.metrics import METRICS
+from maieutic.metrics.common import Graded
+from maieutic.records import Judgement, Label, Score, read_records
+from maieutic.score import write_scores
+from maieutic.stats import MEAN, Estimate, Sampling, estimate
+
+TASK = "alignment"
+ALL = "all tutors"
+KAPPA = "weighted_kappa"
+GENERAL, OVERALL = "general", "overall"
+Reply = tuple[str, str, str]  # task, item, tutor
+Verdicts = dict[Reply, dict[str, str]]  # by criterion
+
+
+def criteria_of_comparisons() -> dict[str, str | None]:
+    """The criteria of Win, Tie and Lose, and the level that each belongs to."""
+    return {name: one.group for name, one in read_rubric(COMPARISONS).rubric.criteria.items()}
+
+
+def judged_verdicts(judge: str, judgements: Iterable[Judgement]) -> Verdicts:
+    """What a judge says of every reply that it compared with the reference."""
+    by_reply: dict[tuple[Reply, str], list[Judgement]] = defaultdict(list)
+    for one in judgements:
+        if one.model is not None and read_rubric(one.rubric).rubric.about_tutor:
+            by_reply[(one.task, one.id, one.model), one.rubric].append(one)
+    found: Verdicts = {}
+    for (reply, _), of in by_reply.items():
+        grades = [grade for grade in grades_of_reply(judge, of, "robust") if grade.value in VERDICTS]
+        found.setdefault(reply, {}).update({str(grade.criterion): str(grade.value) for grade in grades})
+    return found
+
+
+def people_verdicts(labels: Sequence[Label]) -> Verdicts:
+    """What people say: the resolver where there is one, else most of them; criteria that divide them are left out."""
+    found: Verdicts = defaultdict(dict)
+    for label, chosen in majority(labels):
+        if chosen is not None:
+            found[label.task, label.id, label.model][label.criterion] = chosen
+    return dict(found)
+
+
+def level_grades(verdicts: Mapping[str, str], groups: Mapping[str, str | None]) -> list[Graded | None]:
+    """The win rates of one reply: the general level's, then each principle's; None where it does not apply."""
+    wins: dict[str | None, list[bool]] = defaultdict(list)
+    for criterion, verdict in verdicts.items():
+        wins[groups.get(criterion)].append(verdict == "win")
+    return [
+        Graded(sum(wins[level]) / len(wins[level]), None, None) if level in wins else None
+        for level in (GENERAL, *PRINCIPLES)
+    ]
+
+
+def level_scores(
+    tutor: str, by: str, replies: Verdicts, groups: Mapping[str, str | None], sampling: Sampling
+) -> list[Score]:
+    """General-Level, Principle-Level, Overall and each principle, from one side's verdicts."""
+    parts = {reply: level_grades(of, groups) for reply, of in replies.items()}
+    levels = {"overall": ("kmp_overall", slice(None)), "principle_level": ("kmp_principles", slice(1, None))}
+    levels |= {
+        name: ("kmp_principles", slice(place, place + 1)) for place, name in enumerate(("general_level", *PRINCIPLES))
+    }
+    found = []
+    for name, (metric, chosen) in levels.items():
+        items = {reply: Graded(None, None, None, tuple(of[chosen])) for reply, of in parts.items() if any(of[chosen])}
+        level = estimate(METRICS[metric], [*items.values()], [item for _, item, _ in items], sampling)
+        if level.value is not None:
+            found.append(scored(tutor, name, level, by))
+    judged = [(item, of[OVERALL] == "win") for (_, item, _), of in replies.items() if OVERALL in of]
+    return [*found, *rate(tutor, "overall_judgement", judged, by, sampling)]
+
+
+def rate(tutor: str, name: str, marks: Sequence[tuple[str, bool]], by: str, sampling: Sampling) -> list[Score]:
+    """A share, with an interval over instances. marks: instance, and whether it counts."""
+    found = estimate(MEAN, [float(mark) for _, mark in marks], [item for item, _ in marks], sampling)
+    return [scored(tutor, name, found, by)] if marks else []
+
+
+def scored(tutor: str, name: str, found: Estimate, by: str) -> Score:
+    """One number of the study. by: whose verdicts it is made of."""
+    return score(tutor, name, found, task=TASK, by=by)
+
+
+def aligned(name: str, judge: Verdicts, people: Verdicts, sampling: Sampling) -> list[Score]:
+    """The alignment rate and both sides' levels, by tutor and over all, on the criteria that both have judged.
+
+    name: of the judge.
+    """
+    groups = criteria_of_comparisons()
+    both = {
+        reply: {each: (judge[reply][each], label) for each, label in of.items() if each in judge.get(reply, {})}
+        for reply, of in people.items()
+    }
+    both = {reply: of for reply, of in both.items() if of}
+    tutors = list(dict.fromkeys(tutor for _, _, tutor in both))
+    found = []
+    for tutor in [*tutors, ALL] if len(tutors) > 1 else tutors:
+        mine = {reply: of for reply, of in both.items() if tutor in (ALL, reply[2])}
+        marks = [
+            (criterion, item, said == label)
+            for (_, item, _), of in mine.items()
+            for criterion, (said, label) in of.items()
+        ]
+        criteria = [(item, same) for criterion, item, same in marks if criterion != OVERALL]
+        overall = [(item, same) for criterion, item, same in marks if criterion == OVERALL]
+        found += rate(tutor, "alignment_rate", criteria, name, sampling)
+        found += rate(tutor, "overall_alignment", overall, name, sampling)
+        for place, by in enumerate((name, PEOPLE)):
+            side = {reply: {criterion: pair[place] for criterion, pair in of.items()} for reply, of in mine.items()}
+            found += level_scores(tutor, by, side, groups, sampling)
+    return [*found, *([pooled_kappa(name, judge, people, sampling)] if both else [])]
+
+
+def pooled_kappa(by: str, judge: Verdicts, people: Verdicts, sampling: Sampling) -> Score:
+    """Quadratically weighted kappa over all tutors and criteria; verdicts of the judge that lack are missing."""
+    pairings = []
+    for reply, of in people.items():
+        for name, label in of.items():
+            said = judge.get(reply, {}).get(name)
+            place = None if said is None else VERDICTS.index(said)
+            pairings.append(Pairing(VERDICTS.index(label), place, reply[1]))
+    return scored(ALL, KAPPA, measure(KAPPA, pairings, len(VERDICTS), False, sampling), by)
+
+
+class AlignJudge(Sampled):
+    """A judge that has compared this run's replies with a reference."""
+
+    judge: str
+
+
+def align_judge(*, job: AlignJudge, verdicts: list[Path], people: Path, out: Path) -> None:
+    """Write a judge's alignment with people. Raises UserError for labels of replies that it has not compared.
+
+    people: the CSV of their labels (`run.human_labels`).
+    """
+    judge = job.judge
+    said = judged_verdicts(judge, (one for path in verdicts for one in read_records(path, Judgement)))
+    compared = {task for task, _, _ in said}
+    labels = [one for one in read_people(people) if one.label in VERDICTS and one.task in compared]
+    for label in labels:
+        if (label.task, label.id, label.model) not in said:
+            raise UserError(
+                str(people),
+                f"this run has no compared reply of {label.model} to {label.task}/{label.id}",
+                "item and tutor are named as in results/replies",
+            )
+    scores = aligned(judge, said, people_verdicts(labels), Sampling(job.resamples, job.seed)) if labels else []
+    agreed = annotator_scores(judge, [one for one in labels if not one.resolves])
+    scores += [one.model_copy(update={"task": TASK, "by": judge}) for one in agreed]
+    write_scores(scores, out)

@@ -1,0 +1,15 @@
+"""The parsers of KMP-Bench's tasks."""
+
+from __future__ import annotations
+
+from maieutic.benchmarks.kmpbench.detection import correction, error_detection
+from maieutic.benchmarks.kmpbench.problems import new_problem
+from maieutic.benchmarks.kmpbench.rounds import round_answers
+from maieutic.graders.grader import Grader
+
+GRADERS = {
+    "round_answers": Grader(read_all=round_answers),
+    "error_detection": Grader(read_all=error_detection, gold="incorrect"),
+    "correction": Grader(read_all=correction),
+    "new_problem": Grader(read_all=new_problem),
+}

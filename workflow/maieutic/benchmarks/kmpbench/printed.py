@@ -1,0 +1,39 @@
+"""The numbers of KMP-Bench's paper."""
+
+from __future__ import annotations
+
+from maieutic.papers import PERCENT, Paper, Printed, printed_rows
+
+BENCHMARK = "kmpbench"
+JUDGE = "Gemini-2.0-Flash"  # section 4
+# The paper spells some models differently in its tables.
+SPELLINGS = {"Gemini 2.0 Flash": "Gemini-2.0-Flash", "LLaMa-3.1-8B": "Llama-3.1-8B-Inst", "phi-4-14B": "Phi-4"}
+TASKS = {  # by table and printed metric: our task and metric
+    **{("5", name): ("dialogue", name) for name in (
+        "overall_judgement", "general_level", "challenge", "explanation", "modelling", "practice", "questioning",
+        "feedback", "overall",
+    )},
+    ("6", "final_round"): ("fqa", "final_round"),
+    ("6", "mr_score"): ("ec", "mr_score"),
+    ("6", "f1"): ("ec", "f1"),
+    ("6", "correction"): ("ec", "correction"),
+    ("6", "gen_followup"): ("gen_followup", "last_round"),
+    ("6", "gen_similar"): ("gen_similar", "last_round"),
+    ("4", "task1_mcc"): ("ec", "task1_mcc"),
+    ("4", "task2_step"): ("ec", "task2_step"),
+    ("4", "task3_reason"): ("ec", "task3_reason"),
+}  # fmt: skip
+PARSED = {"final_round", "f1", "correction", "task1_mcc", "task2_step"}
+
+
+def tutors() -> list[Printed]:
+    """Tables 5 and 6, and of Table 4 what they lack."""
+    found = []
+    for row in printed_rows(BENCHMARK):
+        if place := TASKS.get((row.table, row.metric)):
+            model, by = SPELLINGS.get(row.row, row.row), None if place[1] in PARSED else JUDGE
+            found.append(Printed(row.group, model, *place, row.value / PERCENT, by))
+    return found
+
+
+PRINTED = Paper(tables="Tables 4 to 6", values=tutors, judges=(JUDGE,), released=False)

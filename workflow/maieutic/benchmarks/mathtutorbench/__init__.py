@@ -1,0 +1,1 @@
+"""What MathTutorBench adds: loaders, parsers, baselines, its paper's numbers, its pages of the report."""

@@ -1,0 +1,1 @@
+"""What MRBench adds: loaders, parsers, baselines, its paper's numbers, its pages of the report."""

@@ -1,0 +1,15 @@
+"""A trivial tutor for items that bring their own criteria."""
+
+from __future__ import annotations
+
+from maieutic.records import Item
+from maieutic.sentences import last_sentence
+
+
+def criteria(item: Item) -> str:
+    """What the item's own criteria ask for, recited: a tutor that knows the rubric and says nothing else."""
+    wanted = [one for one in item.reference.get("criteria", {}).values() if one["weight"] > 0]
+    return "\n".join(one["definition"] for one in wanted) or last_sentence(item)
+
+
+TUTORS = {"recites-criteria": criteria}

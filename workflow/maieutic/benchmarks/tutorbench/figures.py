@@ -1,0 +1,188 @@
+"""TutorBench's figures by tag and what its data hold: charts and tables (Figures 3 to 5, 7, 11, 12)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from maieutic.benchmarks.tutorbench.breakdown import VOTE, Slice
+from maieutic.benchmarks.tutorbench.items import BLOOM, DIMENSIONS, SKILLS, USE_CASES
+from maieutic.plan.plan import Plan
+from maieutic.records import Item, Score
+from maieutic.report.figures import counts_chart, levels_chart
+from maieutic.report.tables import label_of
+
+BENCHMARK = "tutorbench"
+SHOWN = {
+    "adaptive": "Adaptive explanation",
+    "assessment": "Assessment and feedback",
+    "active_learning": "Active learning",
+    "core_difficulty": "Identifying the core difficulty",
+    "correct_steps": "Identifying correct steps",
+    "incorrect_steps": "Identifying incorrect steps",
+    "stating_knowledge": "Recalling and stating knowledge",
+    "alternative_solutions": "Alternative solutions",
+    "examples": "Examples, analogies",
+    "guiding_questions": "Asking guiding questions",
+    "step_by_step": "Step-by-step help",
+    "conciseness_relevance": "Conciseness and relevance",
+    "style_tone": "Style and tone",
+    "student_level_calibration": "Student-level calibration",
+    "emotional_component": "Emotional component",
+    "critical": "critical (+5)",
+    "not_critical": "not critical (+1)",
+    "critical_negative": "critical, negative (-5)",
+}
+PERCENT = 100.0
+BARS = {"use_case"}  # as the paper draws Figure 3
+
+
+class Figure(NamedTuple):
+    """One figure of the paper: the tags that it shows, in order, and what it is called."""
+
+    kind: str
+    name: str
+    levels: tuple[str, ...]
+
+
+FIGURES = (
+    Figure("use_case", "By use case (Figure 3): mean ARR_w of items", tuple(USE_CASES.values())),
+    Figure("dimension", "By evaluation dimension (Figure 4): pass rate of criteria", DIMENSIONS),
+    Figure("bloom", "By Bloom level (Figure 4): mean ARR_w of items", BLOOM),
+    Figure(VOTE, "By Bloom level, as this run's taggers vote: mean ARR_w of items", BLOOM),
+    Figure("skill", "By tutoring skill (Figure 5): pass rate of criteria", tuple(SKILLS.values())),
+)
+NUMBERS = {
+    "explicitness and objectivity": " (Figure 11)",
+    "dimension": " (Figure 12a)",
+    "skill": " (Figure 12b)",
+}
+TABLES = ("subject", "explicitness", "objectivity", "severity")
+
+
+def shown_level(level: str) -> str:
+    """A tag as people write it."""
+    return SHOWN.get(level, level.replace("_", " ").capitalize() if level.islower() else level)
+
+
+Found = dict[tuple[str, Slice], Score]  # by tutor
+
+
+def levels_of(figure: Figure, scores: Found) -> list[str]:
+    """The levels that occur: the paper's in its order, then the others."""
+    met = dict.fromkeys(str(of.subset) for _, of in scores if of.metric == figure.kind)
+    others = [level for level in met if level not in figure.levels]
+    return [*(level for level in figure.levels if level in met), *others]
+
+
+def figure_of(plan: Plan, figure: Figure, scores: Found, paper: Mapping[str, float]) -> dict[str, Any] | None:
+    """A figure and the same numbers as a table. None where no item or criterion has such a tag.
+
+    paper: by tag the mean of its models, in per cent.
+    """
+    levels = levels_of(figure, scores)
+    if not levels:
+        return None
+    everybody = plan.tutors_on(BENCHMARK)
+    tutors = [name for name in everybody if any((name, Slice(figure.kind, one)) in scores for one in levels)]
+    table = [
+        {
+            "level": shown_level(level),
+            "paper": paper.get(f"{figure.kind}/{level}"),
+            "cells": [scores.get((model, Slice(figure.kind, level))) for model in tutors],
+        }
+        for level in levels
+    ]
+    names = [label_of(plan, model) for model in tutors]
+    marks = marks_of(table, names)
+    title, order = figure.name.partition(": ")[2], [label_of(plan, model) for model in everybody]
+    return {
+        "name": figure.name,
+        "svg": levels_chart(pd.DataFrame(marks), title, order, figure.kind in BARS) if marks else "",
+        "tutors": names,
+        "rows": table,
+        "paper": any(row["paper"] is not None for row in table),
+    }
+
+
+def marks_of(table: Sequence[Mapping[str, Any]], tutors: Sequence[str]) -> list[dict[str, Any]]:
+    """What a chart draws of a table: a row for each level and tutor with a value."""
+    return [
+        {
+            "level": row["level"],
+            "tutor": tutor,
+            **cell.model_dump(include={"value", "low", "high"}),
+            "paper": float("nan") if row["paper"] is None else row["paper"] / PERCENT,
+        }
+        for row in table
+        for tutor, cell in zip(tutors, row["cells"], strict=True)
+        if cell and cell.value is not None
+    ]
+
+
+def counts_of(items: Sequence[Item]) -> dict[str, Any]:
+    """Figures 7, 11 and 12: how many items and criteria there are of each kind."""
+    by_item: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
+    by_criterion: dict[str, Counter[str]] = defaultdict(Counter)
+    for item in items:
+        for kind in ("subject", "use_case"):
+            by_item[kind][item.tags[kind], item.tags["modality"]] += 1
+        for tags in item.reference["criterion_tags"].values():
+            by_criterion["severity"][tags["severity"]] += 1
+            by_criterion["skill"][tags["skill"] or "none"] += 1
+            by_criterion["explicitness and objectivity"][f"{tags['explicitness']}, {tags['objectivity']}"] += 1
+            for dimension in tags["dimensions"]:
+                by_criterion["dimension"][dimension] += 1
+    charts = [
+        {"name": f"Samples by {kind.replace('_', ' ')} (Figure 7)", "svg": item_chart(of)}
+        for kind, of in by_item.items()
+    ]
+    charts += [
+        {"name": f"Criteria by {kind}{NUMBERS.get(kind, '')}", "svg": criterion_chart(of)}
+        for kind, of in by_criterion.items()
+    ]
+    negative = [
+        tags
+        for item in items
+        for tags in item.reference["criterion_tags"].values()
+        if tags["severity"] == "critical_negative"
+    ]
+    sizes = [len(item.reference["criteria"]) for item in items]
+    return {
+        "charts": charts,
+        "samples": len(items),
+        "criteria": sum(sizes),
+        "least": min(sizes, default=0),
+        "most": max(sizes, default=0),
+        "left_out": sum(item.reference["left_out"] for item in items),
+        "contradictions": [f"{item.id} {one}" for item in items for one in item.reference["contradictions"]],
+        "negative": len(negative),
+        "prohibitions": sum(tags["prohibits"] for tags in negative),
+        "unclear": sum(tags["unclear"] for tags in negative),
+        "guessed": sum("use_case_from" in item.tags for item in items),
+    }
+
+
+def criterion_chart(of: Counter[str]) -> str:
+    """Bars of criteria, the most frequent first."""
+    return counts_chart(
+        pd.DataFrame([{"level": shown_level(name), "part": "criteria", "count": n} for name, n in of.most_common()])
+    )
+
+
+def by_modality(entry: tuple[tuple[str, str], int]) -> tuple[int, str]:
+    """Text before multimodal."""
+    (level, modality), _ = entry
+    return ("text", "multimodal").index(modality), level
+
+
+def item_chart(of: Mapping[tuple[str, str], int]) -> str:
+    """Stacked bars of samples by modality."""
+    rows = [
+        {"level": shown_level(level), "part": modality, "count": n}
+        for (level, modality), n in sorted(of.items(), key=by_modality)
+    ]
+    return counts_chart(pd.DataFrame(rows))

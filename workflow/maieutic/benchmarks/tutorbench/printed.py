@@ -1,0 +1,29 @@
+"""The numbers of TutorBench's paper and leaderboard."""
+
+from __future__ import annotations
+
+from maieutic.papers import PERCENT, Paper, Printed, printed_rows
+
+BENCHMARK = "tutorbench"
+JUDGE = "Claude Sonnet 4"  # section 2.3
+TABLE_1 = {"modality/text": ("text", "arr_w"), "modality/multimodal": ("multimodal", "arr_w")}
+POOL = "release"
+
+
+def tutors() -> list[Printed]:
+    """Table 1, and the row of study mode (section 3.6)."""
+    found = []
+    for row in printed_rows(BENCHMARK):
+        place = (POOL, "overall") if row.metric == "overall" else TABLE_1.get(row.metric)
+        if row.group in {"ranked", "text-only model", "study mode"} and place:
+            protocol = "study_mode" if row.group == "study mode" else "released"
+            found.append(Printed(row.group, row.row, *place, row.value / PERCENT, JUDGE, protocol))
+    return found
+
+
+PRINTED = Paper(
+    tables="Table 1 and section 3.6",
+    values=tutors,
+    judges=(JUDGE,),
+    note="The public release holds 1,473 of the paper's 1,490 samples.",
+)

@@ -1,0 +1,189 @@
+"""A rubric judge against people who rated the same criteria (TutorBench, section 3.7 and Figure 6).
+
+People's ratings are in the CSV of `run.human_labels`: task, item, tutor, criterion (c01, c02, ... of the item), label
+(pass or fail), annotator. A person's agreement is the share of the others' ratings of the same criteria that are the
+same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from maieutic.errors import UserError
+from maieutic.jobs import Sampled
+from maieutic.judges.agreement import Pairing, measure, usual_fleiss
+from maieutic.judges.ppi import PASSED, RATED, read_people
+from maieutic.judges.trust import plain, score
+from maieutic.metrics import METRICS
+from maieutic.metrics.common import Graded
+from maieutic.records import Item, Judgement, Label, Score, read_records
+from maieutic.score import write_scores
+from maieutic.stats import MEAN, Sampling, estimate
+
+TASK = "raters"
+ALL = "all"
+AGREEMENT, F1 = "agreement", "f1"
+KAPPA = "kappa_with_majority"  # of two labels it is the weighted kappa too
+SEVERITIES = {"critical": ("critical", "critical_negative"), "not_critical": ("not_critical",)}
+Key = tuple[str, str, str, str]  # task, item, tutor, criterion
+
+
+class Rating(NamedTuple):
+    """One criterion of one reply: what people say, what the judge says, its severity and problem.
+
+    resolved: the word of somebody who decides where others differ.
+    """
+
+    people: dict[str, bool]
+    judge: bool | None
+    severity: str
+    problem: str
+    resolved: bool | None = None
+
+    @property
+    def majority(self) -> bool | None:
+        """What the resolver says, else most people; None where they are divided."""
+        if self.resolved is not None:
+            return self.resolved
+        passes = sum(self.people.values())
+        return None if 2 * passes == len(self.people) else 2 * passes > len(self.people)
+
+
+class RateJudge(Sampled):
+    """A judge of the replies to some tasks whose items have criteria of their own."""
+
+    judge: str
+    tasks: list[str]
+
+
+def rate_judge(*, job: RateJudge, verdicts: list[Path], people: Path, items: Path, out: Path) -> None:
+    """Write a judge's agreement with people, theirs with each other, and F1 against the majority, by severity.
+
+    Raises UserError naming the first rating of a reply or criterion that this run has not judged.
+
+    people: the CSV of their ratings (`run.human_labels`); items: the folder of the benchmark's items.
+    """
+    cases = {(task, item.id): item for task in job.tasks for item in read_records(items / f"{task}.jsonl", Item)}
+    labels = [one for one in read_people(people) if RATED.fullmatch(one.criterion)]
+    said = verdicts_of(one for path in verdicts for one in read_records(path, Judgement))
+    check_known(people, labels, said)
+    ratings = ratings_of(labels, said, cases)
+    write_scores(rating_scores(job.judge, ratings, Sampling(job.resamples, job.seed)) if ratings else [], out)
+
+
+def verdicts_of(judgements: Iterable[Judgement]) -> dict[Key, bool | None]:
+    """What a judge says of each criterion; a later answer counts where an earlier one left it out."""
+    found: dict[Key, bool | None] = {}
+    for one in judgements:
+        for verdict in one.verdicts:
+            key = one.task, one.id, str(one.model), str(verdict.criterion)
+            if isinstance(verdict.value, bool) or verdict.value is None:
+                found[key] = verdict.value if verdict.value is not None else found.get(key)
+    return found
+
+
+def check_known(path: Path, labels: Sequence[Label], said: Mapping[Key, bool | None]) -> None:
+    """Every rating is of something that was judged; ratings of tasks that this judge does not judge are not its own."""
+    tasks = {task for task, *_ in said}
+    for label in labels:
+        key = label.task, label.id, label.model, label.criterion
+        if label.task in tasks and key not in said:
+            raise UserError(
+                str(path),
+                f"this run has judged no {label.criterion} of {label.model}'s reply to {label.task}/{label.id}",
+                "item, tutor and criterion are named as in results/verdicts",
+            )
+
+
+def ratings_of(
+    labels: Sequence[Label], said: Mapping[Key, bool | None], items: Mapping[tuple[str, str], Item]
+) -> list[Rating]:
+    """What people and the judge say of each criterion that people rated."""
+    by_key: dict[Key, dict[str, bool]] = defaultdict(dict)
+    resolved: dict[Key, bool] = {}
+    for label in labels:
+        key = label.task, label.id, label.model, label.criterion
+        if label.resolves:
+            resolved[key] = label.label == PASSED
+        elif key in said:
+            by_key[key][label.annotator or "1"] = label.label == PASSED
+    found = []
+    for key, people in by_key.items():
+        item = items[key[0], key[1]]
+        severity = item.reference["criterion_tags"][key[3]]["severity"]
+        found.append(Rating(people, said[key], severity, item.cluster, resolved.get(key)))
+    return found
+
+
+Comparison = tuple[bool, bool, str]  # one's rating, another's, and the problem
+
+
+def with_others(rater: str, ratings: Sequence[Rating]) -> list[Comparison]:
+    """One person's ratings beside each of the others'."""
+    return [
+        (one.people[rater], other, one.problem)
+        for one in ratings
+        if rater in one.people
+        for name, other in one.people.items()
+        if name != rater
+    ]
+
+
+def judge_with(rater: str, ratings: Sequence[Rating]) -> list[Comparison]:
+    """The judge's ratings beside one person's."""
+    return [
+        (one.judge, one.people[rater], one.problem) for one in ratings if rater in one.people and one.judge is not None
+    ]
+
+
+def rating_scores(judge: str, ratings: Sequence[Rating], sampling: Sampling) -> list[Score]:
+    """Every number; `model` is the judge or the person that it is about, `subset` the other person or the severity."""
+    raters = sorted({name for one in ratings for name in one.people})
+    found = []
+    for name in raters:
+        found.append(agreement(name, with_others(name, ratings), sampling))
+        found.append(agreement(judge, judge_with(name, ratings), sampling, subset=name))
+        found.append(f1_against_majority(name, [(one.people.get(name), one) for one in ratings], sampling))
+    pooled = [comparison for name in raters for comparison in judge_with(name, ratings)]
+    found.append(agreement(judge, pooled, sampling))
+    compared = [one for one in found if one.metric == AGREEMENT and one.model in raters]
+    between = [one.value for one in compared if one.value is not None]
+    found.append(plain(ALL, "mean_agreement", float(np.mean(between)) if between else None, len(between), 0))
+    several = [[str(value) for value in one.people.values()] for one in ratings if len(one.people) > 1]
+    found.append(plain(ALL, "fleiss_kappa", *usual_fleiss(several)))
+    for name, severities in {ALL: None, **SEVERITIES}.items():
+        mine = [one for one in ratings if severities is None or one.severity in severities]
+        found.append(f1_against_majority(judge, [(one.judge, one) for one in mine], sampling, subset=name))
+    known = [
+        Pairing(int(not one.majority), None if one.judge is None else int(not one.judge), one.problem)
+        for one in ratings
+        if one.majority is not None
+    ]
+    found.append(score(judge, KAPPA, measure("kappa", known, 2, False, sampling)))
+    return [one.model_copy(update={"task": TASK, "by": judge}) for one in found]
+
+
+def agreement(model: str, compared: Sequence[Comparison], sampling: Sampling, subset: str | None = None) -> Score:
+    """The share of the same ratings, with its interval over problems."""
+    same = [float(one == other) for one, other, _ in compared]
+    return score(model, AGREEMENT, estimate(MEAN, same, [problem for *_, problem in compared], sampling), subset=subset)
+
+
+def f1_against_majority(
+    model: str, said: Sequence[tuple[bool | None, Rating]], sampling: Sampling, subset: str | None = None
+) -> Score:
+    """F1 of `pass`, the majority's word being true; criteria that divide people are left out and counted."""
+    rated = [(value, one) for value, one in said if value is not None]
+    known = [
+        (Graded(bool(value), None, bool(one.majority)), one.problem) for value, one in rated if one.majority is not None
+    ]
+    if not known:
+        return plain(model, F1, None, 0, len(said), subset=subset)
+    problems, missing = [problem for _, problem in known], len(rated) - len(known)
+    found = estimate(METRICS[F1], [graded for graded, _ in known], problems, sampling, missing)
+    return score(model, F1, found, subset=subset)

@@ -1,0 +1,268 @@
+"""TutorBench's page: Table 1 beside this run's numbers, the figures, the judge among raters (Figure 6), examples."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maieutic import paths
+from maieutic.benchmarks.tutorbench.breakdown import ANSWERED, OVERALL, Slice
+from maieutic.benchmarks.tutorbench.figures import (
+    BENCHMARK,
+    FIGURES,
+    TABLES,
+    Figure,
+    Found,
+    counts_of,
+    figure_of,
+    shown_level,
+)
+from maieutic.benchmarks.tutorbench.raters import AGREEMENT, ALL, KAPPA
+from maieutic.cards import Card
+from maieutic.graders.rubric import READINGS
+from maieutic.models import BaselineModel
+from maieutic.papers import printed_rows
+from maieutic.plan.plan import Plan
+from maieutic.records import Item, Picture, Reply, read_records
+from maieutic.report.browser import judge_grades, short, thumbnail
+from maieutic.report.figures import raters_chart
+from maieutic.report.lights import kinds_on
+from maieutic.report.sections import Run, Section
+from maieutic.report.tables import breakdown_scores, label_of, read_items, score_file
+
+TABLE_1 = {  # as the printed table names its columns
+    "modality/text": Slice("modality", "text"),
+    "modality/multimodal": Slice("modality", "multimodal"),
+    OVERALL: Slice(OVERALL),
+}
+SIDES = 3  # tutors of an example
+
+
+class Printed(NamedTuple):
+    """One number that the paper or the hub's card prints; scores and rates in per cent."""
+
+    where: str
+    group: str
+    model: str
+    metric: str
+    value: float
+
+
+def printed_numbers() -> list[Printed]:
+    """Everything that is printed."""
+    return [Printed(row.table, row.group, row.row, row.metric, row.value) for row in printed_rows(BENCHMARK)]
+
+
+def scores_by_pool(plan: Plan, results: Path) -> dict[str, Found]:
+    """The leading judge's scores of every pool."""
+    found: dict[str, Found] = defaultdict(dict)
+    judge = plan.leading_judge(BENCHMARK)
+    for one in breakdown_scores(plan, results)[BENCHMARK]:
+        if one.by == judge:
+            found[one.task][one.model, Slice(one.metric, one.subset)] = one
+    return dict(found)
+
+
+def paper_rows(printed: Sequence[Printed]) -> list[dict[str, Any]]:
+    """Table 1 as printed, and the row of study mode."""
+    rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for one in printed:
+        if one.group in {"ranked", "text-only model", "study mode"}:
+            rows[one.model, one.group][one.metric] = one.value
+    return [
+        {"who": model, "group": group, "cells": [of.get(name) for name in TABLE_1], "normal": of.get("normal")}
+        for (model, group), of in rows.items()
+    ]
+
+
+def notes_of(plan: Plan, model: str, cards: Sequence[Card]) -> str:
+    """What was different for a tutor."""
+    blind = not all(plan.takes(card, model) for card in cards)
+    said_by_user = getattr(plan.models[model], "user_last", False)
+    protocol = plan.protocol_of(model)
+    notes = {
+        "takes no pictures": blind and not isinstance(plan.models[model], BaselineModel),
+        "the student's work as the user's words": said_by_user,
+        f"protocol {protocol}": protocol != plan.run.protocol,
+    }
+    return "".join(f"; {note}" for note, holds in notes.items() if holds)
+
+
+def lost_pictures(plan: Plan, results: Path, cards: Sequence[Card]) -> int:
+    """How many samples are left out because their picture is not to be had."""
+    names = {card.dataset for card in cards if card.images}
+    files = [paths.PICTURE_LIST.within(results, dataset=name) for name in names]
+    return sum(one.file is None for path in files if path.exists() for one in read_records(path, Picture))
+
+
+def unverified(plan: Plan, cards: Sequence[Card]) -> bool:
+    """Whether files of data_dir stand for a commit of the hub: nobody has compared them with it."""
+    copies = [plan.datasets[card.dataset].published for card in cards]
+    return plan.edition == "published" and plan.config.data_dir is not None and any(one.hub for one in copies)
+
+
+def our_rows(plan: Plan, scores: Found, cards: Sequence[Card]) -> list[dict[str, Any]]:
+    """Every tutor's text, multimodal and overall score. A tutor that takes no pictures has one of them."""
+    rows = []
+    for model in plan.tutors_on(BENCHMARK):
+        cells = [scores.get((model, of)) for of in TABLE_1.values()]
+        if any(cells):
+            rows.append(
+                {
+                    "model": model,
+                    "who": label_of(plan, model),
+                    "baseline": isinstance(plan.models[model], BaselineModel),
+                    "cells": cells,
+                    "notes": notes_of(plan, model, cards),
+                }
+            )
+    return rows
+
+
+def reading_rows(plan: Plan, scores: Found) -> list[dict[str, Any]]:
+    """The score of all items that a tutor was asked, clipped, and under every reading of the negative weight."""
+    names = [ANSWERED, f"{ANSWERED}_clipped", *(f"{ANSWERED}_{each}" for each in READINGS)]
+    return [
+        {"who": label_of(plan, model), "cells": [scores.get((model, Slice(name))) for name in names]}
+        for model in plan.tutors_on(BENCHMARK)
+        if (model, Slice(ANSWERED)) in scores
+    ]
+
+
+def rater_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Figure 6: each judge beside the people who rated the same criteria."""
+    found = []
+    kinds = kinds_on(plan, plan.pooled_cards(BENCHMARK), lambda card: plan.judges_of_card(card))
+    for judge in plan.pooled_judges(BENCHMARK) if plan.run.human_labels else []:
+        scores = score_file(paths.RATERS.within(results, judge=judge, benchmark=BENCHMARK))
+        mine = {(one.metric, one.subset): one for one in scores if one.model == judge}
+        people = [one for one in scores if one.metric == AGREEMENT and one.model != judge and one.value is not None]
+        if not people or (AGREEMENT, None) not in mine:
+            continue
+        f1 = {one.model: one for one in scores if one.metric == "f1"}
+        found.append(
+            {
+                "judge": judge,
+                "kinds": [(name, kind) for name, kind in kinds if name == judge],
+                "svg": raters_chart([one.value or 0.0 for one in people], mine[AGREEMENT, None].value),
+                "agreement": mine[AGREEMENT, None],
+                "mean": next(one for one in scores if one.metric == "mean_agreement"),
+                "fleiss": next(one for one in scores if one.metric == "fleiss_kappa"),
+                "kappa": mine[KAPPA, None],
+                "f1": [(name, mine["f1", name]) for name in (ALL, "critical", "not_critical")],
+                "people": [(one.model, one, mine.get((AGREEMENT, one.model)), f1.get(one.model)) for one in people],
+            }
+        )
+    return found
+
+
+def difficulty_section(plan: Plan, results: Path) -> dict[str, Any] | None:
+    """How many items are hard for most of the tutors that the filter names."""
+    path = paths.DIFFICULTY.within(results, benchmark=BENCHMARK)
+    if not plan.run.difficulty.tutors or not path.exists():
+        return None
+    with open(path, encoding="utf-8", newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    by_subject: dict[str, Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        by_subject[row["subject"]][row["hard"]] += 1
+    return {"counts": Counter(row["hard"] for row in rows), "by_subject": dict(by_subject), "n": len(rows)}
+
+
+def tag_section(plan: Plan, results: Path) -> dict[str, Any] | None:
+    """The vote of the run's taggers, and how far they agree with each other and with the release."""
+    path = paths.VOTES.within(results, benchmark=BENCHMARK)
+    if not plan.run.taggers or not path.exists():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def example_section(plan: Plan, results: Path, items: Sequence[Item]) -> list[dict[str, Any]]:
+    """Replies side by side with the verdicts, as in Figures 8 to 10: an item of each use case."""
+    ranked = sorted(plan.tutors_on(BENCHMARK), key=lambda name: isinstance(plan.models[name], BaselineModel))
+    replies, verdicts = {}, {}
+    for model in ranked[:SIDES]:
+        path = paths.REPLIES.within(results, benchmark=BENCHMARK, tutor=model)
+        for reply in read_records(path, Reply) if path.exists() else []:
+            replies[model, reply.task, reply.id] = reply
+        for grade in judge_grades(plan, results, BENCHMARK, model):
+            verdicts[model, grade.task, grade.id, str(grade.criterion)] = grade
+    sides = {item.id: [name for name in ranked[:SIDES] if (name, item.task, item.id) in replies] for item in items}
+
+    def rank(item: Item) -> tuple[bool, bool]:
+        """Items that the run's first tutor has answered, then those with pictures: they show more."""
+        return ranked[0] not in sides[item.id], not item.images
+
+    chosen: dict[str, Item] = {}
+    for item in sorted(items, key=rank):
+        if sides[item.id]:
+            chosen.setdefault(item.tags["use_case"], item)
+    return [
+        {
+            "item": item,
+            "use_case": shown_level(use_case),
+            "pictures": [thumbnail(results, file) for file in item.images],
+            "tutors": [(label_of(plan, one), short(replies[one, item.task, item.id].text)) for one in sides[item.id]],
+            "criteria": [
+                (one, [verdicts.get((model, item.task, item.id, name)) for model in sides[item.id]])
+                for name, one in item.reference["criteria"].items()
+            ],
+        }
+        for use_case, item in chosen.items()
+    ]
+
+
+def tutorbench_section(plan: Plan, results: Path) -> dict[str, Any] | None:
+    """Everything that the page on TutorBench shows; None for a run without a judge for it."""
+    if BENCHMARK not in plan.pooled_benchmarks:
+        return None
+    printed, cards = printed_numbers(), plan.pooled_cards(BENCHMARK)
+    means = {one.metric: one.value for one in printed if one.model == "mean"}
+    scores = scores_by_pool(plan, results)
+    pools = []
+    for pool in dict.fromkeys(str(card.pool) for card in cards):
+        mine = [card for card in cards if card.pool == pool]
+        items = [item for card in mine for item in read_items(results, BENCHMARK, card.task)]
+        of = scores.get(pool, {})
+        figures = [figure_of(plan, figure, of, means) for figure in FIGURES]
+        tables = [figure_of(plan, Figure(kind, f"By {kind}", ()), of, means) for kind in TABLES]
+        pools.append(
+            {
+                "name": pool,
+                "ours": our_rows(plan, of, mine),
+                "readings": reading_rows(plan, of),
+                "figures": [one for one in figures if one],
+                "tables": [one for one in tables if one],
+                "counts": counts_of(items),
+                "lost": lost_pictures(plan, results, mine),
+                "blind": any(plan.is_blind(plan.leading_judge(BENCHMARK), card) for card in mine),
+                "unverified": unverified(plan, mine),
+                "examples": example_section(plan, results, items),
+            }
+        )
+    return {
+        "judge": plan.leading_judge(BENCHMARK),
+        "kinds": kinds_on(plan, cards, lambda card: plan.judges_of_card(card)[:1]),
+        "paper": paper_rows(printed),
+        "raters": rater_section(plan, results),
+        "printed_raters": [one for one in printed if one.where == "section 3.7"],
+        "printed_counts": [one for one in printed if one.group == "counts"],
+        "difficulty": difficulty_section(plan, results),
+        "tags": tag_section(plan, results),
+        "readings": READINGS,
+        "pools": pools,
+    }
+
+
+def variables(run: Run) -> dict[str, Any] | None:
+    """What the page shows."""
+    made = tutorbench_section(run.plan, run.results)
+    return {"tutorbench": made} if made else None
+
+
+PAGES = (Section("#/tutorbench", "TutorBench's tables", "tutorbench", variables, {"level": shown_level}),)

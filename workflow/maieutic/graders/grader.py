@@ -1,0 +1,23 @@
+"""What a parser of replies is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from maieutic.graders.reading import Reading
+from maieutic.records import Item, Scoring
+
+
+class Grader(NamedTuple):
+    """A function that reads a reply: its last turn (`read`), or every turn of a conversation (`read_all`).
+
+    gold: the field of an item's reference that holds the gold label; describing: it describes a reply, so that what it
+    leaves open (no solution to reveal) does not apply. What any other parser cannot read is an answer that the tutor
+    did not give.
+    """
+
+    read: Callable[[Item, str, Scoring], list[Reading]] | None = None
+    read_all: Callable[[Item, Sequence[str], Scoring], list[Reading]] | None = None
+    gold: str | None = None
+    describing: bool = False
