@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import json
@@ -10,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,10 +20,10 @@ from maieutic import cli
 from maieutic.commands import COMMANDS, name_of
 from maieutic.errors import UserError
 from maieutic.plan import inputs, jobs
+from maieutic.plan.lines import SERVE, command
 
 FUNCTIONS = [function for functions in COMMANDS.values() for function in functions]
 RULE = re.compile(r"^rule (\w+):\n((?:    .*\n|\n)+)", re.MULTILINE)
-FLAG = re.compile(r"--([a-z-]+)")
 
 
 def function_of(place: str) -> Callable[..., None]:
@@ -54,8 +56,14 @@ def test_each_command_has_one_name() -> None:
 def test_a_rule_gives_its_command_what_it_takes(rule: str) -> None:
     """Every flag is an argument, and no argument without a default is left out."""
     [place] = [place for place in FUNCTIONS if place.endswith(f":{rule}")]
-    shell = rules()[rule].partition("    shell:\n")[2]
-    given = set(FLAG.findall(shell)) - {"log"}
+    call = ast.parse(textwrap.dedent(rules()[rule].partition("    shell:\n")[2])).body[0].value  # type: ignore[attr-defined]
+    name, words = (
+        call.args[0].value,
+        {one.arg: one.value.value for one in call.keywords if isinstance(one.value, ast.Constant)},
+    )
+    assert ast.unparse(call.func) == "lines.command" and name == rule.replace("_", "-")
+    words = {"job": True} | words
+    given = {word.replace("_", "-") for word, value in words.items() if value is not False}
     parameters = inspect.signature(function_of(place)).parameters.values()
     taken = {one.name.replace("_", "-"): one for one in parameters}
     assert given <= set(taken)
@@ -63,6 +71,13 @@ def test_a_rule_gives_its_command_what_it_takes(rule: str) -> None:
     assert len(given) <= 9, "what the configuration says crosses in the job"
     assert ("job" in taken) == hasattr(jobs, rule), "a rule's job is the function of its name"
     assert ("unpack(plan.inputs_of(" in rules()[rule]) == hasattr(inputs, rule)
+
+
+def test_a_line_is_quoted_and_ends_in_its_log() -> None:
+    assert command("find-overlap", items="i", labels_out="{output.x}") == (
+        '"$DRIVER" -m maieutic find-overlap --job {params.job:q} --items i --labels-out {output.x} --log {log}'
+    )
+    assert command("check-report", job=False, python=SERVE) == '"$SERVE" -m maieutic check-report --log {log}'
 
 
 def test_score_replies_takes_little() -> None:

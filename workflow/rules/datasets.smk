@@ -19,9 +19,11 @@ rule fetch_dataset:
     params:
         code=plan.code_of("fetch_dataset"),
         job=plan.job_of("fetch_dataset"),
-        python='"$DRIVER"',
+        python=lines.DRIVER,
     shell:
-        "{params.python} -m maieutic fetch-dataset --job {params.job:q} --demo-dir resources/demo --out {output} --log {log}"
+        lines.command(
+            "fetch-dataset", python=lines.CHOSEN, demo_dir="resources/demo", out="{output}"
+        )
 
 
 use rule fetch_dataset as fetch_dataset_from_hub with:
@@ -33,7 +35,7 @@ use rule fetch_dataset as fetch_dataset_from_hub with:
     params:
         code=plan.code_of("fetch_dataset"),
         job=plan.job_of("fetch_dataset"),
-        python='"$SERVE"',
+        python=lines.SERVE,
 
 
 rule fetch_pictures:
@@ -57,5 +59,10 @@ rule fetch_pictures:
         job=plan.job_of("fetch_pictures"),
         store=paths.PICTURE_STORE,
     shell:
-        '"$DRIVER" -m maieutic fetch-pictures --job {params.job:q} --source {input.source} --demo-dir resources/demo'
-        " --store {params.store} --out {output} --log {log}"
+        lines.command(
+            "fetch-pictures",
+            source="{input.source}",
+            demo_dir="resources/demo",
+            store="{params.store}",
+            out="{output}",
+        )

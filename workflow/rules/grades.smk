@@ -19,8 +19,12 @@ rule parse_replies:
         job=plan.job_of("parse_replies"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        '"$DRIVER" -m maieutic parse-replies --job {params.job:q} --items {params.item_folder} --replies {input.replies}'
-        " --out {output} --log {log}"
+        lines.command(
+            "parse-replies",
+            items="{params.item_folder}",
+            replies="{input.replies}",
+            out="{output}",
+        )
 
 
 rule grade_by_rewards:
@@ -44,8 +48,14 @@ rule grade_by_rewards:
         job=plan.job_of("grade_by_rewards"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        '"$DRIVER" -m maieutic grade-by-rewards --job {params.job:q} --items {params.item_folder} --replies {input.replies}'
-        " --rewards {input.rewards} --overlaps {input.overlaps} --out {output} --log {log}"
+        lines.command(
+            "grade-by-rewards",
+            items="{params.item_folder}",
+            replies="{input.replies}",
+            rewards="{input.rewards}",
+            overlaps="{input.overlaps}",
+            out="{output}",
+        )
 
 
 rule grade_verdicts:
@@ -67,5 +77,9 @@ rule grade_verdicts:
         job=plan.job_of("grade_verdicts"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        '"$DRIVER" -m maieutic grade-verdicts --job {params.job:q} --verdicts {input.verdicts} --items {params.item_folder}'
-        " --out {output} --log {log}"
+        lines.command(
+            "grade-verdicts",
+            verdicts="{input.verdicts}",
+            items="{params.item_folder}",
+            out="{output}",
+        )

@@ -18,5 +18,6 @@ rule make_items:
         code=plan.code_of("make_items"),
         job=plan.job_of("make_items"),
     shell:
-        '"$DRIVER" -m maieutic make-items --job {params.job:q} --source {input.source} --pictures {input.pictures}'
-        " --out {output} --log {log}"
+        lines.command(
+            "make-items", source="{input.source}", pictures="{input.pictures}", out="{output}"
+        )

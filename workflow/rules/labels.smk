@@ -21,5 +21,4 @@ rule make_labels:
         code=plan.code_of("make_labels"),
         job=plan.job_of("make_labels"),
     shell:
-        '"$DRIVER" -m maieutic make-labels --job {params.job:q} --sources {input.sources} --out {output.cases}'
-        " --log {log}"
+        lines.command("make-labels", sources="{input.sources}", out="{output.cases}")

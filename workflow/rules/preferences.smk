@@ -19,8 +19,9 @@ rule make_pairs:
         code=plan.code_of("make_pairs"),
         job=plan.job_of("make_pairs"),
     shell:
-        '"$DRIVER" -m maieutic make-pairs --job {params.job:q} --sources {input.sources} --out {output.pairs}'
-        " --counts {output.counts} --log {log}"
+        lines.command(
+            "make-pairs", sources="{input.sources}", out="{output.pairs}", counts="{output.counts}"
+        )
 
 
 rule find_overlap:
@@ -42,5 +43,6 @@ rule find_overlap:
         job=plan.job_of("find_overlap"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        '"$DRIVER" -m maieutic find-overlap --job {params.job:q} --items {params.item_folder} --pairs {input.pairs}'
-        " --out {output} --log {log}"
+        lines.command(
+            "find-overlap", items="{params.item_folder}", pairs="{input.pairs}", out="{output}"
+        )

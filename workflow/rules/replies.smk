@@ -22,15 +22,23 @@ rule generate_replies:
     params:
         code=plan.code_of("generate_replies"),
         job=plan.job_of("generate_replies"),
-        python='"$SERVE"',
+        python=lines.SERVE,
         item_folder=paths.ITEM_FOLDER,
         pictures=paths.PICTURE_STORE,
         journal=paths.REPLY_JOURNAL,
         server_log=paths.TUTOR_SERVER_LOG,
     shell:
-        "{params.python} -m maieutic generate-replies --job {params.job:q} --items {params.item_folder}"
-        " --weights {input.weights} --pictures {params.pictures} --journal {params.journal}"
-        " --server-log {params.server_log} --out {output.replies} --prompts {output.prompts} --log {log}"
+        lines.command(
+            "generate-replies",
+            python=lines.CHOSEN,
+            items="{params.item_folder}",
+            weights="{input.weights}",
+            pictures="{params.pictures}",
+            journal="{params.journal}",
+            server_log="{params.server_log}",
+            out="{output.replies}",
+            prompts="{output.prompts}",
+        )
 
 
 use rule generate_replies as generate_replies_locally with:
@@ -45,4 +53,4 @@ use rule generate_replies as generate_replies_locally with:
         server_gpus=0,
     params:
         code=plan.code_of("generate_replies"),
-        python='"$DRIVER"',
+        python=lines.DRIVER,

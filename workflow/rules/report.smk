@@ -14,8 +14,7 @@ rule save_config:
         code=plan.code_of("save_config"),
         job=plan.job_of("save_config"),
     shell:
-        '"$DRIVER" -m maieutic save-config --job {params.job:q} --out {output.config}'
-        " --provenance {output.provenance} --log {log}"
+        lines.command("save-config", out="{output.config}", provenance="{output.provenance}")
 
 
 rule build_report:
@@ -56,8 +55,14 @@ rule build_report:
         code=plan.code_of("build_report"),
         folder=subpath(output.page, parent=True),
     shell:
-        '"$DRIVER" -m maieutic build-report --config {input.config} --provenance {input.provenance}'
-        " --results results --out {params.folder} --log {log}"
+        lines.command(
+            "build-report",
+            job=False,
+            config="{input.config}",
+            provenance="{input.provenance}",
+            results="results",
+            out="{params.folder}",
+        )
 
 
 rule check_report:
@@ -74,7 +79,7 @@ rule check_report:
     params:
         code=plan.code_of("check_report"),
     shell:
-        '"$DRIVER" -m maieutic check-report --problems {input.problems} --out {output} --log {log}'
+        lines.command("check-report", job=False, problems="{input.problems}", out="{output}")
 
 
 rule check_judges:
@@ -92,7 +97,7 @@ rule check_judges:
         code=plan.code_of("check_judges"),
         job=plan.job_of("check_judges"),
     shell:
-        '"$DRIVER" -m maieutic check-judges --job {params.job:q} --verdicts {input.verdicts} --out {output} --log {log}'
+        lines.command("check-judges", verdicts="{input.verdicts}", out="{output}")
 
 
 onstart:

@@ -24,9 +24,16 @@ rule train_reward_model:
         job=plan.job_of("train_reward_model"),
         journal=paths.TRAINING_JOURNAL,
     shell:
-        '"$SERVE" -m maieutic train-reward-model --job {params.job:q} --base {input.base} --pairs {input.pairs}'
-        " --journal {params.journal} --out {output.manifest}"
-        " --gpus {resources.server_gpus} --threads {threads} --log {log}"
+        lines.command(
+            "train-reward-model",
+            python=lines.SERVE,
+            base="{input.base}",
+            pairs="{input.pairs}",
+            journal="{params.journal}",
+            out="{output.manifest}",
+            gpus="{resources.server_gpus}",
+            threads="{threads}",
+        )
 
 
 rule write_model_card:
@@ -46,8 +53,14 @@ rule write_model_card:
         code=plan.code_of("write_model_card"),
         job=plan.job_of("write_model_card"),
     shell:
-        '"$DRIVER" -m maieutic write-model-card --job {params.job:q} --training {input.training}'
-        " --pairs {input.pairs} --rewards {input.rewards} --counts {input.counts} --out {output} --log {log}"
+        lines.command(
+            "write-model-card",
+            training="{input.training}",
+            pairs="{input.pairs}",
+            rewards="{input.rewards}",
+            counts="{input.counts}",
+            out="{output}",
+        )
 
 
 rule score_pairs:
@@ -71,9 +84,18 @@ rule score_pairs:
         job=plan.job_of("score_pairs"),
         journal=paths.PAIR_JOURNAL,
     shell:
-        '"$SERVE" -m maieutic score-pairs --job {params.job:q} --weights {input.weights} --pairs {input.pairs}'
-        " --labels {input.labels} --journal {params.journal} --out {output.pairs} --labels-out {output.labelled}"
-        " --gpus {resources.server_gpus} --threads {threads} --log {log}"
+        lines.command(
+            "score-pairs",
+            python=lines.SERVE,
+            weights="{input.weights}",
+            pairs="{input.pairs}",
+            labels="{input.labels}",
+            journal="{params.journal}",
+            out="{output.pairs}",
+            labels_out="{output.labelled}",
+            gpus="{resources.server_gpus}",
+            threads="{threads}",
+        )
 
 
 rule score_rewards:
@@ -97,9 +119,17 @@ rule score_rewards:
         item_folder=paths.ITEM_FOLDER,
         journal=paths.REWARD_JOURNAL,
     shell:
-        '"$SERVE" -m maieutic score-rewards --job {params.job:q} --weights {input.weights} --items {params.item_folder}'
-        " --replies {input.replies} --journal {params.journal} --out {output}"
-        " --gpus {resources.server_gpus} --threads {threads} --log {log}"
+        lines.command(
+            "score-rewards",
+            python=lines.SERVE,
+            weights="{input.weights}",
+            items="{params.item_folder}",
+            replies="{input.replies}",
+            journal="{params.journal}",
+            out="{output}",
+            gpus="{resources.server_gpus}",
+            threads="{threads}",
+        )
 
 
 rule train_criteria:
@@ -124,6 +154,14 @@ rule train_criteria:
         job=plan.job_of("train_criteria"),
         journal=paths.CLASSIFIER_JOURNAL,
     shell:
-        '"$SERVE" -m maieutic train-criteria --job {params.job:q} --base {input.base} --labels {input.labels}'
-        " --pairs {input.pairs} --journal {params.journal} --out {output.heldout}"
-        " --gpus {resources.server_gpus} --threads {threads} --log {log}"
+        lines.command(
+            "train-criteria",
+            python=lines.SERVE,
+            base="{input.base}",
+            labels="{input.labels}",
+            pairs="{input.pairs}",
+            journal="{params.journal}",
+            out="{output.heldout}",
+            gpus="{resources.server_gpus}",
+            threads="{threads}",
+        )

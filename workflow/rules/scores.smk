@@ -19,8 +19,9 @@ rule score_replies:
         job=plan.job_of("score_replies"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        '"$DRIVER" -m maieutic score-replies --job {params.job:q} --items {params.item_folder}'
-        " --grades {input.grades} --out {output} --log {log}"
+        lines.command(
+            "score-replies", items="{params.item_folder}", grades="{input.grades}", out="{output}"
+        )
 
 
 rule compare_tutors:
@@ -42,8 +43,9 @@ rule compare_tutors:
         job=plan.job_of("compare_tutors"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        '"$DRIVER" -m maieutic compare-tutors --job {params.job:q} --items {params.item_folder}'
-        " --grades {input.grades} --out {output} --log {log}"
+        lines.command(
+            "compare-tutors", items="{params.item_folder}", grades="{input.grades}", out="{output}"
+        )
 
 
 rule break_down:
@@ -67,8 +69,13 @@ rule break_down:
         job=plan.job_of("break_down"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        '"$DRIVER" -m maieutic break-down --job {params.job:q} --items {params.item_folder}'
-        " --grades {input.grades} --votes {input.votes} --out {output} --log {log}"
+        lines.command(
+            "break-down",
+            items="{params.item_folder}",
+            grades="{input.grades}",
+            votes="{input.votes}",
+            out="{output}",
+        )
 
 
 rule vote_tags:
@@ -87,8 +94,9 @@ rule vote_tags:
         job=plan.job_of("vote_tags"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        '"$DRIVER" -m maieutic vote-tags --job {params.job:q} --items {params.item_folder}'
-        " --tags {input.tags} --out {output} --log {log}"
+        lines.command(
+            "vote-tags", items="{params.item_folder}", tags="{input.tags}", out="{output}"
+        )
 
 
 rule filter_by_difficulty:
@@ -107,8 +115,12 @@ rule filter_by_difficulty:
         job=plan.job_of("filter_by_difficulty"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        '"$DRIVER" -m maieutic filter-by-difficulty --job {params.job:q} --items {params.item_folder}'
-        " --grades {input.grades} --out {output} --log {log}"
+        lines.command(
+            "filter-by-difficulty",
+            items="{params.item_folder}",
+            grades="{input.grades}",
+            out="{output}",
+        )
 
 
 rule score_labels:
@@ -126,8 +138,7 @@ rule score_labels:
         code=plan.code_of("score_labels"),
         job=plan.job_of("score_labels"),
     shell:
-        '"$DRIVER" -m maieutic score-labels --job {params.job:q} --labels {input.labels}'
-        " --out {output} --log {log}"
+        lines.command("score-labels", labels="{input.labels}", out="{output}")
 
 
 rule write_submission:
@@ -148,5 +159,10 @@ rule write_submission:
         code=plan.code_of("write_submission"),
         job=plan.job_of("write_submission"),
     shell:
-        '"$DRIVER" -m maieutic write-submission --job {params.job:q} --source {input.source}'
-        " --verdicts {input.verdicts} --out {output.predictions} --packed {output.packed} --log {log}"
+        lines.command(
+            "write-submission",
+            source="{input.source}",
+            verdicts="{input.verdicts}",
+            out="{output.predictions}",
+            packed="{output.packed}",
+        )

@@ -18,8 +18,12 @@ rule validate_reward_model:
         code=plan.code_of("validate_reward_model"),
         job=plan.job_of("validate_reward_model"),
     shell:
-        '"$DRIVER" -m maieutic validate-reward-model --job {params.job:q} --pairs {input.pairs}'
-        " --rewards {input.rewards} --out {output} --log {log}"
+        lines.command(
+            "validate-reward-model",
+            pairs="{input.pairs}",
+            rewards="{input.rewards}",
+            out="{output}",
+        )
 
 
 rule validate_criteria:
@@ -39,8 +43,13 @@ rule validate_criteria:
         code=plan.code_of("validate_criteria"),
         job=plan.job_of("validate_criteria"),
     shell:
-        '"$DRIVER" -m maieutic validate-criteria --job {params.job:q} --pairs {input.pairs}'
-        " --heldout {input.heldout} --classified {input.classified} --out {output} --log {log}"
+        lines.command(
+            "validate-criteria",
+            pairs="{input.pairs}",
+            heldout="{input.heldout}",
+            classified="{input.classified}",
+            out="{output}",
+        )
 
 
 rule validate_judge:
@@ -61,8 +70,14 @@ rule validate_judge:
         code=plan.code_of("validate_judge"),
         job=plan.job_of("validate_judge"),
     shell:
-        '"$DRIVER" -m maieutic validate-judge --job {params.job:q} --verdicts {input.verdicts}'
-        " --labels {input.labels} --pairs {input.pairs} --out {output.labels} --pairs-out {output.pairs} --log {log}"
+        lines.command(
+            "validate-judge",
+            verdicts="{input.verdicts}",
+            labels="{input.labels}",
+            pairs="{input.pairs}",
+            out="{output.labels}",
+            pairs_out="{output.pairs}",
+        )
 
 
 rule validate_reward_on_labels:
@@ -82,8 +97,12 @@ rule validate_reward_on_labels:
         code=plan.code_of("validate_reward_on_labels"),
         job=plan.job_of("validate_reward_on_labels"),
     shell:
-        '"$DRIVER" -m maieutic validate-reward-on-labels --job {params.job:q} --labels {input.labels}'
-        " --rewards {input.rewards} --out {output} --log {log}"
+        lines.command(
+            "validate-reward-on-labels",
+            labels="{input.labels}",
+            rewards="{input.rewards}",
+            out="{output}",
+        )
 
 
 rule validate_criteria_on_labels:
@@ -103,8 +122,12 @@ rule validate_criteria_on_labels:
         code=plan.code_of("validate_criteria_on_labels"),
         job=plan.job_of("validate_criteria_on_labels"),
     shell:
-        '"$DRIVER" -m maieutic validate-criteria-on-labels --job {params.job:q} --labels {input.labels}'
-        " --heldout {input.heldout} --out {output} --log {log}"
+        lines.command(
+            "validate-criteria-on-labels",
+            labels="{input.labels}",
+            heldout="{input.heldout}",
+            out="{output}",
+        )
 
 
 rule correct_by_people:
@@ -122,8 +145,12 @@ rule correct_by_people:
         code=plan.code_of("correct_by_people"),
         job=plan.job_of("correct_by_people"),
     shell:
-        '"$DRIVER" -m maieutic correct-by-people --job {params.job:q} --verdicts {input.verdicts}'
-        " --people {input.people} --out {output} --log {log}"
+        lines.command(
+            "correct-by-people",
+            verdicts="{input.verdicts}",
+            people="{input.people}",
+            out="{output}",
+        )
 
 
 rule align_judge:
@@ -141,8 +168,9 @@ rule align_judge:
         code=plan.code_of("align_judge"),
         job=plan.job_of("align_judge"),
     shell:
-        '"$DRIVER" -m maieutic align-judge --job {params.job:q} --verdicts {input.verdicts}'
-        " --people {input.people} --out {output} --log {log}"
+        lines.command(
+            "align-judge", verdicts="{input.verdicts}", people="{input.people}", out="{output}"
+        )
 
 
 rule rate_judge:
@@ -161,5 +189,10 @@ rule rate_judge:
         job=plan.job_of("rate_judge"),
         item_folder=paths.ITEM_FOLDER,
     shell:
-        '"$DRIVER" -m maieutic rate-judge --job {params.job:q} --verdicts {input.verdicts}'
-        " --people {input.people} --items {params.item_folder} --out {output} --log {log}"
+        lines.command(
+            "rate-judge",
+            verdicts="{input.verdicts}",
+            people="{input.people}",
+            items="{params.item_folder}",
+            out="{output}",
+        )

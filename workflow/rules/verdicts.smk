@@ -23,15 +23,23 @@ rule judge_replies:
     params:
         code=plan.code_of("judge_replies"),
         job=plan.job_of("judge_replies"),
-        python='"$SERVE"',
+        python=lines.SERVE,
         item_folder=paths.ITEM_FOLDER,
         pictures=paths.PICTURE_STORE,
         journal=paths.VERDICT_JOURNAL,
         server_log=paths.JUDGE_SERVER_LOG,
     shell:
-        "{params.python} -m maieutic judge-replies --job {params.job:q} --items {params.item_folder}"
-        " --replies {input.replies} --weights {input.weights} --pictures {params.pictures}"
-        " --journal {params.journal} --server-log {params.server_log} --out {output} --log {log}"
+        lines.command(
+            "judge-replies",
+            python=lines.CHOSEN,
+            items="{params.item_folder}",
+            replies="{input.replies}",
+            weights="{input.weights}",
+            pictures="{params.pictures}",
+            journal="{params.journal}",
+            server_log="{params.server_log}",
+            out="{output}",
+        )
 
 
 use rule judge_replies as judge_replies_locally with:
@@ -46,7 +54,7 @@ use rule judge_replies as judge_replies_locally with:
         server_gpus=0,
     params:
         code=plan.code_of("judge_replies"),
-        python='"$DRIVER"',
+        python=lines.DRIVER,
 
 
 rule judge_labelled:
@@ -70,13 +78,20 @@ rule judge_labelled:
     params:
         code=plan.code_of("judge_labelled"),
         job=plan.job_of("judge_labelled"),
-        python='"$SERVE"',
+        python=lines.SERVE,
         journal=paths.LABELLED_JOURNAL,
         server_log=paths.LABELLED_SERVER_LOG,
     shell:
-        "{params.python} -m maieutic judge-labelled --job {params.job:q} --labels {input.labels}"
-        " --pairs {input.pairs} --weights {input.weights} --journal {params.journal}"
-        " --server-log {params.server_log} --out {output} --log {log}"
+        lines.command(
+            "judge-labelled",
+            python=lines.CHOSEN,
+            labels="{input.labels}",
+            pairs="{input.pairs}",
+            weights="{input.weights}",
+            journal="{params.journal}",
+            server_log="{params.server_log}",
+            out="{output}",
+        )
 
 
 use rule judge_labelled as judge_labelled_locally with:
@@ -90,7 +105,7 @@ use rule judge_labelled as judge_labelled_locally with:
         server_gpus=0,
     params:
         code=plan.code_of("judge_labelled"),
-        python='"$DRIVER"',
+        python=lines.DRIVER,
 
 
 rule tag_items:
@@ -113,15 +128,22 @@ rule tag_items:
     params:
         code=plan.code_of("tag_items"),
         job=plan.job_of("tag_items"),
-        python='"$SERVE"',
+        python=lines.SERVE,
         item_folder=paths.ITEM_FOLDER,
         pictures=paths.PICTURE_STORE,
         journal=paths.TAG_JOURNAL,
         server_log=paths.TAGGER_SERVER_LOG,
     shell:
-        "{params.python} -m maieutic tag-items --job {params.job:q} --items {params.item_folder}"
-        " --weights {input.weights} --pictures {params.pictures} --journal {params.journal}"
-        " --server-log {params.server_log} --out {output} --log {log}"
+        lines.command(
+            "tag-items",
+            python=lines.CHOSEN,
+            items="{params.item_folder}",
+            weights="{input.weights}",
+            pictures="{params.pictures}",
+            journal="{params.journal}",
+            server_log="{params.server_log}",
+            out="{output}",
+        )
 
 
 use rule tag_items as tag_items_locally with:
@@ -136,4 +158,4 @@ use rule tag_items as tag_items_locally with:
         server_gpus=0,
     params:
         code=plan.code_of("tag_items"),
-        python='"$DRIVER"',
+        python=lines.DRIVER,

@@ -18,7 +18,7 @@ rule prepare_weights:
         code=plan.code_of("prepare_weights"),
         job=plan.job_of("prepare_weights"),
     shell:
-        '"$SERVE" -m maieutic prepare-weights --job {params.job:q} --out {output} --log {log}'
+        lines.command("prepare-weights", python=lines.SERVE, out="{output}")
 
 
 rule fetch:

@@ -1,0 +1,15 @@
+"""The shell line of a rule: its command, the job, the files by their flags, the log."""
+
+from __future__ import annotations
+
+DRIVER, SERVE, CHOSEN = '"$DRIVER"', '"$SERVE"', "{params.python}"  # CHOSEN: of a rule that others inherit
+
+
+def command(name: str, python: str = DRIVER, job: bool = True, **files: str) -> str:
+    """The line that runs a command, for Snakemake to fill in; a person can run it from the log.
+
+    python: the interpreter; job: whether the command takes one; files: what stands behind each further flag.
+    """
+    flags = {"job": "{params.job:q}"} if job else {}
+    flags |= {flag.replace("_", "-"): value for flag, value in files.items()} | {"log": "{log}"}
+    return " ".join([f"{python} -m maieutic {name}", *(f"--{flag} {value}" for flag, value in flags.items())])
