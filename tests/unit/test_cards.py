@@ -12,7 +12,7 @@ import pytest
 import yaml
 from maieutic import cards
 from maieutic.cards import CARDS, check_variables, read_card
-from maieutic.datasets import LOADERS
+from maieutic.datasets.registry import LOADERS
 from maieutic.errors import UserError
 from maieutic.prompts import render
 from maieutic.schemas import all_schemas

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import yaml
 from maieutic.cards import CARDS, read_card
-from maieutic.datasets import LOADERS
+from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sampling import select
 from maieutic.datasets.sources import Dataset, check_source, read_source
 from maieutic.errors import UserError
-from maieutic.graders import GRADERS
+from maieutic.graders.registry import GRADERS
 from maieutic.items import MakeItems, make_items
 from maieutic.records import Item, read_records
 

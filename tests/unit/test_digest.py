@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from maieutic import digest
-from maieutic.datasets import LOADERS
+from maieutic.datasets.registry import LOADERS
 from maieutic.digest import ANY, NEUTRAL, Code, Name, closure_of, code_of, commands, read_source, roots_of
 from maieutic.rewards.pairs import PAIR_SOURCES
 
@@ -249,7 +249,12 @@ def test_a_new_field_of_a_card_or_of_a_judge_trains_nothing_again(now: dict[str,
 
 def test_a_job_depends_on_the_loader_that_it_uses() -> None:
     def of(loader: str) -> set[Name]:
-        part = {Name("datasets", "LOADERS"): [digest.name_of(LOADERS[loader].load), Name("datasets.loaders", "Loader")]}
+        part = {
+            Name("datasets.registry", "LOADERS"): [
+                digest.name_of(LOADERS[loader].load),
+                Name("datasets.loaders", "Loader"),
+            ]
+        }
         return closure_of("make-items", part)
 
     assert Name("datasets.gsm8k", "solving") in of("gsm8k_solving")

@@ -26,7 +26,7 @@ from maieutic.benchmarks.kmpbench.rounds import round_answers
 from maieutic.benchmarks.kmpbench.section import DELTA, DETECTION, DIALOGUE, SKILLS, paper_rows, printed_tables
 from maieutic.benchmarks.kmpbench.study import INSTANCES, KEY, draw_study, read_study
 from maieutic.cards import CARDS, JUDGE, check_variables, read_card
-from maieutic.datasets import LOADERS
+from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
 from maieutic.generate import Limits, ask_tutor
@@ -40,8 +40,8 @@ from maieutic.judges.ppi import majority, read_people
 from maieutic.judges.rubrics import read_rubric, rubric_names
 from maieutic.judges.trust import Sampling
 from maieutic.judges.work import case_of, reply_cases, work_on_replies
-from maieutic.metrics import METRICS
 from maieutic.metrics.common import Graded, mr_of
+from maieutic.metrics.registry import METRICS
 from maieutic.models import HostedModel, JudgeModel
 from maieutic.records import Item, Judgement, Reply, Turn, Verdict, read_records, write_records
 from maieutic.score import index_of, score_task

@@ -9,11 +9,11 @@ import pytest
 import yaml
 from maieutic.baselines import TUTORS
 from maieutic.cards import CARDS, read_card
-from maieutic.datasets import LOADERS
+from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.parsing import grades_of
-from maieutic.metrics import METRICS
 from maieutic.metrics.common import Graded
+from maieutic.metrics.registry import METRICS
 from maieutic.records import Item, Reply, Score, Turn
 from maieutic.score import index_of, score_task
 from maieutic.stats import Sampling, clustered_interval

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
-from maieutic.graders import GRADERS
 from maieutic.graders.labels import released_step, robust_step
-from maieutic.metrics import METRICS
+from maieutic.graders.registry import GRADERS
 from maieutic.metrics.common import RELEASED, Graded
+from maieutic.metrics.registry import METRICS
 from maieutic.records import SCORINGS, Grade, Item
 from maieutic.thinking import cut_at_stop, split_thinking
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 from maieutic.cards import CARDS, Card, read_card
-from maieutic.datasets import LOADERS
+from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import Dataset, read_source
-from maieutic.graders import OBJECTIVE
 from maieutic.graders.parsing import grades_of
+from maieutic.graders.registry import OBJECTIVE
 from maieutic.records import Item, Reply, Score, Turn
 from maieutic.score import READABLE, all_metrics, index_of, score_task
 from maieutic.stats import Sampling

@@ -27,7 +27,7 @@ from maieutic.benchmarks.tutorbench.raters import RateJudge, rate_judge
 from maieutic.benchmarks.tutorbench.section import paper_rows, printed_numbers
 from maieutic.benchmarks.tutorbench.tagging import VoteTags, agreement, vote, vote_tags, voted_tags
 from maieutic.cards import CARDS, read_card
-from maieutic.datasets import LOADERS
+from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError
 from maieutic.generate import first_messages

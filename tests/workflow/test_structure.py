@@ -132,6 +132,30 @@ def test_commands_do_not_know_snakemake_and_heavy_libraries_load_late() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
+ALONE = """
+import importlib, os, pkgutil, sys
+import altair, cyclopts, jinja2, numpy, pandas, pydantic, sklearn.metrics, scipy.stats, requests, yaml
+import maieutic
+names = [one.name for one in pkgutil.walk_packages(maieutic.__path__, 'maieutic.') if not one.name.endswith(('__main__', 'engine'))]
+for name in [name for name in sys.modules if name.startswith('maieutic')]:
+    del sys.modules[name]
+for name in names:
+    if (child := os.fork()) == 0:
+        try:
+            importlib.import_module(name)
+        except ImportError as error:
+            print(name, error, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def test_each_module_can_be_imported_first() -> None:
+    """What benchmarks plug in is imported by a computed name, of which no checker of imports sees a circle."""
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, env={"PYTHONPATH": "workflow"})
+    assert done.stdout == "" and done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     "module", ["settings", "plan.checks", "plan.rules", "plan.start", "preflight", "records", "cli", "judges.commands"]
 )

@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 from maieutic.cards import card_path, read_card
-from maieutic.datasets import LOADERS
 from maieutic.datasets.pictures import picture_names
+from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sampling import select
 from maieutic.datasets.sources import read_source
 from maieutic.errors import UserError

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from maieutic.cards import JUDGE, MODEL_GRADERS, Card, Metric, card_path, read_card, without
 from maieutic.files import whole_file
-from maieutic.graders import OBJECTIVE
+from maieutic.graders.registry import OBJECTIVE
 from maieutic.jobs import Job
-from maieutic.metrics import METRICS
 from maieutic.metrics.common import RELEASED, Graded
 from maieutic.metrics.common import Metric as Function
+from maieutic.metrics.registry import METRICS
 from maieutic.records import SCORINGS, Grade, Item, Score, Scoring, read_records
 from maieutic.stats import Sampling, estimate
 

@@ -1,8 +1,1 @@
-"""From source files to items: one module a source that several benchmarks read, and the loaders of all benchmarks."""
-
-from __future__ import annotations
-
-from maieutic.benchmarks import merged
-from maieutic.datasets.loaders import Loader
-
-LOADERS: dict[str, Loader] = merged("loaders", "LOADERS")
+"""Source files: fetching and reading them, and loaders of those that several benchmarks use."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from maieutic.cards import cards_of
 from maieutic.errors import UserError
-from maieutic.graders import GRADERS
 from maieutic.graders.reading import Reading
+from maieutic.graders.registry import GRADERS
 from maieutic.jobs import Job
 from maieutic.records import SCORINGS, Grade, Item, Reply, Scoring, read_records, write_records
 

@@ -11,15 +11,15 @@ from typing import Any
 from maieutic import cards
 from maieutic.baselines import TUTORS
 from maieutic.cards import JUDGE, LoadedCard
-from maieutic.datasets import LOADERS
 from maieutic.datasets.mrbench import DESIRED
+from maieutic.datasets.registry import LOADERS
 from maieutic.errors import UserError
-from maieutic.graders import GRADERS
+from maieutic.graders.registry import GRADERS
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.ppi import read_people
 from maieutic.judges.rubrics import check_rubric_variables, read_rubric, rubric_names, rubric_path
 from maieutic.judges.work import CONDITIONS, PAIR_VARIABLES, offered_by, rubric_for_labels, rubric_of
-from maieutic.metrics import METRICS
+from maieutic.metrics.registry import METRICS
 from maieutic.models import (
     BaselineModel,
     CriteriaModel,

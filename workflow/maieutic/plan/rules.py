@@ -81,10 +81,10 @@ MODEL_WILDCARDS = ("judge", "tagger", "reward_model", "classifier", "tutor", "mo
 
 def used_by_make_items(plan: Plan, benchmark: str, task: str) -> Instead:
     """Of the table of loaders the card's own."""
-    from maieutic.datasets import LOADERS
+    from maieutic.datasets.registry import LOADERS
 
     loader = LOADERS[plan.card(benchmark, task).loader].load
-    return {Name("datasets", "LOADERS"): (digest.name_of(loader), Name("datasets.loaders", "Loader"))}
+    return {Name("datasets.registry", "LOADERS"): (digest.name_of(loader), Name("datasets.loaders", "Loader"))}
 
 
 def used_by_make_pairs(plan: Plan, source: str) -> Instead:

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar
 from maieutic import cards
 from maieutic.baselines import OF_A_REPLY
 from maieutic.cards import Card, LoadedCard
-from maieutic.datasets import LOADERS
+from maieutic.datasets.registry import LOADERS
 from maieutic.models import BaselineModel, Model
 from maieutic.registry import unknown
 from maieutic.settings import Config

@@ -19,8 +19,8 @@ from maieutic.judges.agreement import Pairing, measure
 from maieutic.judges.ppi import COMPARISONS, VERDICTS, annotator_scores, majority, read_people
 from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.trust import PEOPLE, score
-from maieutic.metrics import METRICS
 from maieutic.metrics.common import Graded
+from maieutic.metrics.registry import METRICS
 from maieutic.records import Judgement, Label, Score, read_records
 from maieutic.score import write_scores
 from maieutic.stats import MEAN, Estimate, Sampling, estimate

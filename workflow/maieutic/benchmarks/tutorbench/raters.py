@@ -19,8 +19,8 @@ from maieutic.jobs import Sampled
 from maieutic.judges.agreement import Pairing, measure, usual_fleiss
 from maieutic.judges.ppi import PASSED, RATED, read_people
 from maieutic.judges.trust import plain, score
-from maieutic.metrics import METRICS
 from maieutic.metrics.common import Graded
+from maieutic.metrics.registry import METRICS
 from maieutic.records import Item, Judgement, Label, Score, read_records
 from maieutic.score import write_scores
 from maieutic.stats import MEAN, Sampling, estimate
