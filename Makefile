@@ -41,6 +41,7 @@ check: driver  ## format, lint, types, workflow lint
 	.venv/driver/bin/ruff check .
 	.venv/driver/bin/snakefmt --check Snakefile workflow/rules
 	$(PYTHON) -m mypy
+	PYTHONPATH=workflow .venv/driver/bin/lint-imports --no-cache
 	$(SNAKEMAKE) --lint
 
 format: driver  ## format everything

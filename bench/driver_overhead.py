@@ -16,12 +16,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
 
-from maieutic.backends import JobFiles
-from maieutic.cards import LoadedCard, read_card
-from maieutic.client import Client, Server
-from maieutic.generate import Limits, ask_tutor
-from maieutic.models import HostedModel
-from maieutic.records import Item
+from maieutic.config.cards import LoadedCard, read_card
+from maieutic.config.models import HostedModel
+from maieutic.core.records import Item
+from maieutic.replies.generate import Limits, ask_tutor
+from maieutic.serving.backends import JobFiles
+from maieutic.serving.client import Client, Server
 
 REQUESTS, SECONDS, CONCURRENCY, ONE_BY_ONE = 2000, 0.050, 256, 40
 HERE = Path(__file__).parent

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import torch
 from maieutic.benchmarks.mathtutorbench.mathdial_bridge import next_turn
-from maieutic.conversations import conversation, encode, instruction
-from maieutic.journal import Journal, Scored
-from maieutic.records import Item
+from maieutic.core.journal import Journal, Scored
+from maieutic.core.records import Item
 from maieutic.rewards.loading import load_classifier, load_tokenizer
 from maieutic.rewards.scorer import Ids, passes_for, score_all
 from maieutic.rewards.scoring import before_reply
+from maieutic.serving.conversations import conversation, encode, instruction
 
 WARM = 4
 DEMO_MODEL = Path("results/rewards/models/demo-reward-model")

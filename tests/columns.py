@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from maieutic.records import Quantity, Score
+from maieutic.core.records import Quantity, Score
 
 
 def spelt(score: Score | dict[str, Any]) -> str:

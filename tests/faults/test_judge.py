@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, SERVE
+from maieutic.config.models import JudgeModel
+from maieutic.core.journal import Entry
+from maieutic.core.records import Judgement, read_records
 from maieutic.datasets.mrbench import LABELS
 from maieutic.datasets.sources import read_source
-from maieutic.journal import Entry
 from maieutic.judges.commands import JudgeLabelled
 from maieutic.judges.labels import write_labels
-from maieutic.models import JudgeModel
-from maieutic.records import Judgement, read_records
 from small import model_of, until
 
 REPLIES = 8

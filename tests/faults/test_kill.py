@@ -43,7 +43,9 @@ def interrupt(folder: Path, config: Path, share: float, total: int, victim: Call
 
 
 def server_of(snakemake: int, driver: int) -> int:
-    return next(pid for pid in children(driver) if b"maieutic.engine" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    return next(
+        pid for pid in children(driver) if b"maieutic.serving.engine" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    )
 
 
 @pytest.fixture(scope="module")

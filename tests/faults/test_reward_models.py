@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 from conftest import ROOT, SERVE
 from maieutic.benchmarks.mathtutorbench import mathdial_bridge
+from maieutic.config.models import CriteriaModel, RewardModel
+from maieutic.core.files import sha256_of
+from maieutic.core.records import Item, PairReward, Reply, Reward, Turn, read_records, write_records
 from maieutic.datasets import mrbench
 from maieutic.datasets.sources import read_source
-from maieutic.files import sha256_of
 from maieutic.judges.labels import write_labels
-from maieutic.models import CriteriaModel, RewardModel
-from maieutic.records import Item, PairReward, Reply, Reward, Turn, read_records, write_records
 from maieutic.rewards.criteria import TrainCriteria
 from maieutic.rewards.pairs import write_pairs
 from maieutic.rewards.scoring import ScorePairs, ScoreRewards

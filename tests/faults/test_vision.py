@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, SERVE, absent, prepare
 from maieutic.benchmarks.tutorbench.items import multimodal
+from maieutic.config.models import VllmModel
+from maieutic.core.records import Reply, read_records, write_records
 from maieutic.datasets.sources import read_source
-from maieutic.generate import GenerateReplies
-from maieutic.models import VllmModel
-from maieutic.records import Reply, read_records, write_records
+from maieutic.replies.generate import GenerateReplies
 from PIL import Image
 from small import model_of
 

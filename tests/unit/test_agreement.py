@@ -14,23 +14,15 @@ import pytest
 from columns import quantity, spelt
 from maieutic.benchmarks.mrbench.predictions import score_predictions
 from maieutic.benchmarks.mrbench.section import attainable, cell_notes, printed_tables
+from maieutic.core.errors import UserError
+from maieutic.core.records import Judgement, Label, Pair, Quantity, Score, Verdict, read_records, write_records
+from maieutic.core.stats import Sampling
 from maieutic.datasets.mrbench import DESIRED, LABELS, labelled_set
-from maieutic.errors import UserError
-from maieutic.judges.agreement import MEASURES, Pairing, fleiss, mean_cohen, measure, tables_of
 from maieutic.judges.answers import read_answer
 from maieutic.judges.labels import LABEL_SOURCES, Labels, read_labels, sampled, statistics, write_labels
-from maieutic.judges.lights import light_of
-from maieutic.judges.pairs import pair_scores
-from maieutic.judges.ppi import annotator_scores, corrected_rates, majority, prediction_powered, read_people
 from maieutic.judges.rubrics import Criterion, Rubric
-from maieutic.judges.trust import (
-    agreement_scores,
-    correlations_by_tutor,
-    match_rates,
-    pairings_of,
-    said_by,
-)
-from maieutic.judges.validation import (
+from maieutic.validation.agreement import MEASURES, Pairing, fleiss, mean_cohen, measure, tables_of
+from maieutic.validation.graders import (
     CheckJudges,
     CorrectByPeople,
     ValidateJudge,
@@ -39,8 +31,16 @@ from maieutic.judges.validation import (
     on_release,
     validate_judge,
 )
-from maieutic.records import Judgement, Label, Pair, Quantity, Score, Verdict, read_records, write_records
-from maieutic.stats import Sampling
+from maieutic.validation.lights import light_of
+from maieutic.validation.pairs import pair_scores
+from maieutic.validation.people import annotator_scores, corrected_rates, majority, prediction_powered, read_people
+from maieutic.validation.trust import (
+    agreement_scores,
+    correlations_by_tutor,
+    match_rates,
+    pairings_of,
+    said_by,
+)
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score
 

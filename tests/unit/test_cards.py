@@ -10,12 +10,12 @@ import jinja2
 import jsonschema
 import pytest
 import yaml
-from maieutic import cards
-from maieutic.cards import CARDS, check_variables, read_card
+from maieutic.config import cards
+from maieutic.config.cards import CARDS, check_variables, read_card
+from maieutic.config.prompts import render
+from maieutic.core.errors import UserError
 from maieutic.datasets.registry import LOADERS
-from maieutic.errors import UserError
-from maieutic.prompts import render
-from maieutic.schemas import all_schemas
+from maieutic.plan.schemas import all_schemas
 
 BENCHMARK = CARDS / "mathtutorbench"
 TASKS = sorted(path.stem for path in BENCHMARK.glob("*.yaml"))

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from maieutic import cli
 from maieutic.commands import COMMANDS, name_of
-from maieutic.errors import UserError
+from maieutic.core.errors import UserError
 from maieutic.plan import inputs, jobs
 from maieutic.plan.lines import SERVE, command
 
@@ -82,7 +82,7 @@ def test_a_line_is_quoted_and_ends_in_its_log() -> None:
 
 def test_score_replies_takes_little() -> None:
     """It had fifteen flags: what each new grader needed of the configuration."""
-    assert set(inspect.signature(function_of("score:score_replies")).parameters) == {"job", "items", "grades", "out"}
+    assert set(inspect.signature(function_of("scores.score:score_replies")).parameters) == {"job", "items", "grades", "out"}
 
 
 FAULTS = {

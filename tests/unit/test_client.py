@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 import yaml
 from httpserver import chat, completion, scripted, serving
-from maieutic import client
-from maieutic.backends import JobFiles, hosted_backend
-from maieutic.cards import CARDS, read_card
-from maieutic.client import Client, Server, Unanswered
-from maieutic.errors import UserError
-from maieutic.generate import Limits, ask_tutor, request_of
+from maieutic.config.cards import CARDS, read_card
+from maieutic.config.models import HostedModel, VllmModel
+from maieutic.core.errors import UserError
+from maieutic.core.records import SCORINGS, Item, Prompt, Reply, read_records
 from maieutic.graders.parsing import readings_of
-from maieutic.models import HostedModel, VllmModel
-from maieutic.records import SCORINGS, Item, Prompt, Reply, read_records
-from maieutic.serving import identity
+from maieutic.replies.generate import Limits, ask_tutor, request_of
+from maieutic.serving import client
+from maieutic.serving.backends import JobFiles, hosted_backend
+from maieutic.serving.client import Client, Server, Unanswered
+from maieutic.serving.server import identity
 
 KEY = "sk-canary-5f0c1d"
 OK = {}

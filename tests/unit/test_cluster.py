@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from maieutic.cluster import Asked, Partition, check_job, check_status_command, minutes_of, partitions
-from maieutic.errors import UserError
+from maieutic.core.errors import UserError
+from maieutic.plan.cluster import Asked, Partition, check_job, check_status_command, minutes_of, partitions
 
 LISTED = """\
 cpu*|1-00:00:00|(null)

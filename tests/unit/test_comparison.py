@@ -9,15 +9,19 @@ from typing import Any
 
 import pytest
 import yaml
-from maieutic import paths
 from maieutic.benchmarks.mathtutorbench.printed import RM
-from maieutic.cards import Card
-from maieutic.errors import UserError
-from maieutic.models import BaselineModel
-from maieutic.papers import PEOPLE, Printed
+from maieutic.config.cards import Card
+from maieutic.config.models import BaselineModel
+from maieutic.config.settings import Config
+from maieutic.core import paths
+from maieutic.core.errors import UserError
+from maieutic.core.records import ReportedScore, Score
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
-from maieutic.printed import (
+from maieutic.report.comparison import against_paper
+from maieutic.report.tables import paper_value
+from maieutic.scores.papers import PEOPLE, Printed
+from maieutic.scores.printed import (
     PAPERS,
     Circumstances,
     difference_note,
@@ -25,10 +29,6 @@ from maieutic.printed import (
     paper_name,
     printed_values,
 )
-from maieutic.records import ReportedScore, Score
-from maieutic.report.comparison import against_paper
-from maieutic.report.tables import paper_value
-from maieutic.settings import Config
 from running import NO_GRADERS
 
 COMMIT = "0" * 40

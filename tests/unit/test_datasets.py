@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from maieutic.cards import CARDS, read_card
+from maieutic.config.cards import CARDS, read_card
+from maieutic.config.datasets import Dataset
+from maieutic.core.errors import UserError
+from maieutic.core.records import Item, read_records
+from maieutic.datasets.items import MakeItems, make_items
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sampling import select
-from maieutic.datasets.sources import Dataset, check_source, read_source
-from maieutic.errors import UserError
+from maieutic.datasets.sources import check_source, read_source
 from maieutic.graders.registry import GRADERS
-from maieutic.items import MakeItems, make_items
-from maieutic.records import Item, read_records
 
 REGISTRY = {
     name: Dataset.model_validate(entry)

@@ -11,14 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
-from maieutic import devices
-from maieutic.devices import VARIABLES, candidates, lock_file, take_gpus, try_devices
-from maieutic.errors import UserError
+from maieutic.core.errors import UserError
+from maieutic.serving import devices
+from maieutic.serving.devices import VARIABLES, candidates, lock_file, take_gpus, try_devices
 
 HOLDER = """
 import asyncio, os, sys, time
 from pathlib import Path
-from maieutic import devices
+from maieutic.serving import devices
 devices.FOLDER, devices.POLL_SECONDS = Path(sys.argv[1]), 0.02
 grant = asyncio.run(devices.take_gpus("m", int(sys.argv[2]), os.environ))
 print(grant.environment["CUDA_VISIBLE_DEVICES"], flush=True)
@@ -150,7 +150,7 @@ def test_a_model_on_the_cpu_takes_nothing_and_sees_nothing(locks: Path) -> None:
 
 SPAWNER = """
 import multiprocessing, time
-import maieutic.engine
+import maieutic.serving.engine
 if __name__ == "__main__":
     child = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,))
     child.start()

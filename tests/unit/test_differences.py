@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from maieutic.cards import Card, read_card
-from maieutic.differences import CompareTutors, compare_tutors, exact_mcnemar, two_sided, with_holm
-from maieutic.records import Difference, Grade, Item, write_records
-from maieutic.stats import MEAN, Sampling, estimate
+from maieutic.config.cards import Card, read_card
+from maieutic.core.records import Difference, Grade, Item, write_records
+from maieutic.core.stats import MEAN, Sampling, estimate
+from maieutic.scores.differences import CompareTutors, compare_tutors, exact_mcnemar, two_sided, with_holm
 from scipy.stats import binomtest
 
 TASK = "problem_solving"

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from maieutic import digest
 from maieutic.datasets.registry import LOADERS
-from maieutic.digest import ANY, NEUTRAL, Code, Name, closure_of, code_of, commands, read_source, roots_of
+from maieutic.plan import digest
+from maieutic.plan.digest import ANY, NEUTRAL, Code, Name, closure_of, code_of, commands, read_source, roots_of
 from maieutic.rewards.pairs import PAIR_SOURCES
 
 PACKAGE = {
@@ -22,7 +22,7 @@ import re
 from maieutic import tools
 from maieutic.tools import LIMIT as most
 from maieutic.deep import below
-from maieutic.files import write
+from maieutic.core.files import write
 if TYPE_CHECKING:
     from maieutic.types import Big
 
@@ -215,20 +215,20 @@ def test_a_silenced_parser_rereads_replies_and_asks_nobody(now: dict[str, str]) 
     assert {name for name in now if after[name] != now[name]} == {"parse-replies"}
 
 
-# The dear steps by all that decides them: an import more is seen in review. Printed by `maieutic.digest.closure_of`.
+# The dear steps by all that decides them: an import more is seen in review. Printed by `maieutic.plan.digest.closure_of`.
 DEAR = {
     "train-reward-model": {
-        "conversations", "datasets.sampling", "models", "records", "rewards.checkpoints", "rewards.loading",
-        "rewards.training", "weights",
+        "serving.conversations", "datasets.sampling", "config.models", "core.records", "rewards.checkpoints", "rewards.loading",
+        "rewards.training", "serving.weights",
     },
     "score-rewards": {
-        "conversations", "models", "records", "rewards.loading", "rewards.scorer", "rewards.scoring",
-        "rewards.sharing", "weights",
+        "serving.conversations", "config.models", "core.records", "rewards.loading", "rewards.scorer", "rewards.scoring",
+        "rewards.sharing", "serving.weights",
     },
     "generate-replies": {
-        "backends", "baselines", "benchmarks.kmpbench.baselines", "benchmarks.kmpbench.forms",
-        "benchmarks.tutorbench.baselines", "cards", "client", "generate", "models", "pictures", "prompts", "records",
-        "sentences", "thinking",
+        "serving.backends", "replies.baselines", "benchmarks.kmpbench.baselines", "benchmarks.kmpbench.forms",
+        "benchmarks.tutorbench.baselines", "config.cards", "serving.client", "replies.generate", "config.models", "serving.pictures", "config.prompts", "core.records",
+        "replies.sentences", "core.thinking",
     },
 }  # fmt: skip
 
@@ -240,7 +240,7 @@ def test_dear_steps_depend_on_little(command: str) -> None:
 
 def test_a_new_field_of_a_card_or_of_a_judge_trains_nothing_again(now: dict[str, str]) -> None:
     classes = r"(class (?:Card|Metric|JudgeModel|HostedModel|Grade|Score)\(.*\):\n)"
-    texts = {name: str(read_source(name)) for name in ("cards", "models", "records")}
+    texts = {name: str(read_source(name)) for name in ("config.cards", "config.models", "core.records")}
     after = digests(**{name: re.sub(classes, r"\1    new: int = 0\n", text) for name, text in texts.items()})
     changed = {name for name in now if after[name] != now[name]}
     assert "generate-replies" in changed and "judge-replies" in changed

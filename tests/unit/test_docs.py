@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import yaml
-from maieutic import cards, models, settings
-from maieutic.datasets.sources import Copy, Dataset
-from maieutic.models import BaselineModel, Model, RewardModel, ServedModel, Training
+from maieutic.config import cards, models, settings
+from maieutic.config.datasets import Copy, Dataset
+from maieutic.config.models import BaselineModel, Model, RewardModel, ServedModel, Training
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
-from maieutic.schemas import ENGINES, config_page
+from maieutic.plan.schemas import ENGINES, config_page
 
 CLAIMS: dict[str, dict[str, Any]] = yaml.safe_load(Path("tests/claims.yaml").read_text(encoding="utf-8"))
 DOCS = ["README.md", *sorted(str(path) for path in Path("docs").glob("*.md"))]

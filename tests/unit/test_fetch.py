@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 from httpserver import Files, serving
+from maieutic.config.datasets import Copy, Dataset
+from maieutic.core.errors import UserError
 from maieutic.datasets import fetch
 from maieutic.datasets.fetch import FetchDataset, fetch_dataset
-from maieutic.datasets.sources import Copy, Dataset
-from maieutic.errors import UserError
 
 DEMO = Path("resources/demo")
 BODY = Path("resources/demo/gsm8k/test.jsonl").read_bytes()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import yaml
+from maieutic.core.records import Item
 from maieutic.graders.answers import answer, read_final
 from maieutic.graders.numerals import numerals
-from maieutic.records import Item
 
 TABLE: dict[str, list[Any]] = yaml.safe_load(
     (Path(__file__).parents[1] / "cases/final_numbers.yaml").read_text(encoding="utf-8")

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from maieutic.errors import UserError
-from maieutic.journal import Entry, Journal, request_key
-from maieutic.recover import held_by, recover
+from maieutic.core.errors import UserError
+from maieutic.core.journal import Entry, Journal, request_key
+from maieutic.serving.recover import held_by, recover
 
 REQUEST = {"endpoint": "chat", "messages": [{"role": "user", "content": "2+2?"}], "temperature": 0.0, "max_tokens": 8}
 MODEL = {"engine": "vllm", "files": {"model.safetensors": "aa"}, "dtype": "float32"}
@@ -102,7 +102,7 @@ def test_a_key_depends_on_all_that_can_change_the_answer() -> None:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from maieutic.journal import Journal, Entry
+from maieutic.core.journal import Journal, Entry
 with Journal(Path(sys.argv[1]), Entry) as journal:
     journal.append(Entry(key="k", text="t", seconds=0, attempts=1))
     print("ready", flush=True)

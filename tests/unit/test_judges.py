@@ -12,18 +12,18 @@ import pytest
 import yaml
 from gullible import HONEST, answering, obeyed, prompt_of
 from httpserver import chat, scripted, serving
-from maieutic.backends import JobFiles
+from maieutic.config.models import HostedModel, JudgeModel
+from maieutic.core.errors import UserError
+from maieutic.core.records import Judgement, Verdict, read_records, write_records
 from maieutic.datasets.mrbench import DESIRED, LABELS
-from maieutic.errors import UserError
-from maieutic.graders.judges import DESIRED_SHARE, grades_by_judge
 from maieutic.judges.answers import objects_in, read_answer, schema_of
 from maieutic.judges.cases import Case, consistent, messages_of, questions_of
 from maieutic.judges.fencing import fenced, visible
+from maieutic.judges.grading import DESIRED_SHARE, grades_by_judge
 from maieutic.judges.judging import Panel, run_judge
 from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric, check_rubric_variables, read_rubric, rubric_names
-from maieutic.judges.validation import CheckJudges, check_judges
-from maieutic.models import HostedModel, JudgeModel
-from maieutic.records import Judgement, Verdict, read_records, write_records
+from maieutic.serving.backends import JobFiles
+from maieutic.validation.graders import CheckJudges, check_judges
 
 CASES = yaml.safe_load(Path("tests/cases/judge_answers.yaml").read_text(encoding="utf-8"))
 INJECTIONS = yaml.safe_load(Path("tests/cases/injections.yaml").read_text(encoding="utf-8"))

@@ -14,8 +14,6 @@ import pytest
 import yaml
 from gullible import answering, obeyed, prompt_of
 from httpserver import chat, scripted, serving
-from maieutic.backends import JobFiles
-from maieutic.baselines import TUTORS, baseline_reply
 from maieutic.benchmarks.kmpbench import items as kmp
 from maieutic.benchmarks.kmpbench.alignment import ALL, AlignJudge, align_judge, aligned
 from maieutic.benchmarks.kmpbench.detection import detection, located
@@ -25,26 +23,28 @@ from maieutic.benchmarks.kmpbench.problems import new_problem
 from maieutic.benchmarks.kmpbench.rounds import round_answers
 from maieutic.benchmarks.kmpbench.section import DELTA, DETECTION, DIALOGUE, SKILLS, paper_rows, printed_tables
 from maieutic.benchmarks.kmpbench.study import INSTANCES, KEY, draw_study, read_study
-from maieutic.cards import CARDS, JUDGE, check_variables, read_card
+from maieutic.config.cards import CARDS, JUDGE, check_variables, read_card
+from maieutic.config.models import HostedModel, JudgeModel
+from maieutic.core.errors import UserError
+from maieutic.core.records import Item, Judgement, Reply, Turn, Verdict, read_records, write_records
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
-from maieutic.errors import UserError
-from maieutic.generate import Limits, ask_tutor
 from maieutic.graders.answers import final_number
-from maieutic.graders.judges import DESIRED_SHARE, SAME_IN_BOTH, grades_by_judge
 from maieutic.graders.parsing import grades_of
 from maieutic.judges.answers import read_answer
 from maieutic.judges.cases import messages_of, questions_of
+from maieutic.judges.grading import DESIRED_SHARE, SAME_IN_BOTH, grades_by_judge
 from maieutic.judges.judging import Panel, run_judge
-from maieutic.judges.ppi import majority, read_people
 from maieutic.judges.rubrics import read_rubric, rubric_names
-from maieutic.judges.trust import Sampling
 from maieutic.judges.work import case_of, reply_cases, work_on_replies
-from maieutic.metrics.common import Graded, mr_of
-from maieutic.metrics.registry import METRICS
-from maieutic.models import HostedModel, JudgeModel
-from maieutic.records import Item, Judgement, Reply, Turn, Verdict, read_records, write_records
-from maieutic.score import index_of, score_task
+from maieutic.replies.baselines import TUTORS, baseline_reply
+from maieutic.replies.generate import Limits, ask_tutor
+from maieutic.scores.metrics.common import Graded, mr_of
+from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.score import index_of, score_task
+from maieutic.serving.backends import JobFiles
+from maieutic.validation.people import majority, read_people
+from maieutic.validation.trust import Sampling
 from sklearn.metrics import matthews_corrcoef
 
 FOLDER = CARDS / "kmpbench"

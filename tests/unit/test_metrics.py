@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from maieutic.baselines import TUTORS
-from maieutic.cards import CARDS, read_card
+from maieutic.config.cards import CARDS, read_card
+from maieutic.core.records import Item, Reply, Score, Turn
+from maieutic.core.stats import Sampling, clustered_interval
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.parsing import grades_of
-from maieutic.metrics.common import Graded
-from maieutic.metrics.registry import METRICS
-from maieutic.records import Item, Reply, Score, Turn
-from maieutic.score import index_of, score_task
-from maieutic.stats import Sampling, clustered_interval
+from maieutic.replies.baselines import TUTORS
+from maieutic.scores.metrics.common import Graded
+from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.score import index_of, score_task
 
 RNG = np.random.default_rng(7)
 

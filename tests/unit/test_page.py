@@ -13,18 +13,19 @@ import numpy as np
 import pytest
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from maieutic import cli, provenance
-from maieutic.cards import Card
-from maieutic.datasets.sources import Dataset
-from maieutic.errors import UserError
+from maieutic import cli
+from maieutic.config.cards import Card
+from maieutic.config.datasets import Dataset
+from maieutic.config.settings import Config
+from maieutic.core.errors import UserError
+from maieutic.core.records import ReportedScore
+from maieutic.plan import provenance
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
-from maieutic.provenance import Code, Provenance, differences, record
-from maieutic.records import ReportedScore
+from maieutic.plan.provenance import Code, Provenance, differences, record
 from maieutic.report import check_report, figures, page
 from maieutic.report.page import HERE, leaderboard, share
 from maieutic.report.sections import Parts, Run
-from maieutic.settings import Config
 from running import NO_GRADERS
 
 ITEMS = 20_000

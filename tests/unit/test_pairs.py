@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from maieutic.benchmarks.mathtutorbench import mathdial_bridge
-from maieutic.conversations import conversation, merged, parse_turns
+from maieutic.core.errors import UserError
+from maieutic.core.records import Item, Pair, read_records
 from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
 from maieutic.datasets.sources import read_source
-from maieutic.errors import UserError
-from maieutic.records import Item, Pair, read_records
 from maieutic.rewards.criteria import WORST, binary, split_by_dialogue
 from maieutic.rewards.overlap import items_with_seen_problems, leaked_items
 from maieutic.rewards.pairs import PAIR_SOURCES, refusal, turns_before, write_pairs
+from maieutic.serving.conversations import conversation, merged, parse_turns
 
 DEMO = Path("resources/demo")
 YES = dict(mrbench.DESIRED)

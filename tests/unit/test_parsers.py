@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
+from maieutic.core.records import SCORINGS, Grade, Item
+from maieutic.core.thinking import cut_at_stop, split_thinking
 from maieutic.graders.labels import released_step, robust_step
 from maieutic.graders.registry import GRADERS
-from maieutic.metrics.common import RELEASED, Graded
-from maieutic.metrics.registry import METRICS
-from maieutic.records import SCORINGS, Grade, Item
-from maieutic.thinking import cut_at_stop, split_thinking
+from maieutic.scores.metrics.common import RELEASED, Graded
+from maieutic.scores.metrics.registry import METRICS
 
 CASES = Path(__file__).parents[1] / "cases"
 SCORING_KEYS = {"paper": "paper_compat", "robust": "robust"}

@@ -16,19 +16,20 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from httpserver import Quiet, chat, scripted, serving
-from maieutic.backends import JobFiles
-from maieutic.cards import CARDS, read_card
+from maieutic.config.cards import CARDS, read_card
+from maieutic.config.datasets import Copy, Dataset, Hub, Pictures
+from maieutic.config.models import HostedModel
+from maieutic.core.errors import UserError
+from maieutic.core.journal import Journal
+from maieutic.core.records import Item, Picture, Reply, read_records
 from maieutic.datasets import pictures
 from maieutic.datasets.fetch import FetchDataset, fetch_dataset
+from maieutic.datasets.items import MakeItems, make_items
 from maieutic.datasets.pictures import FetchPictures, fetch_pictures
-from maieutic.datasets.sources import Copy, Dataset, Hub, Pictures, read_source
-from maieutic.errors import UserError
-from maieutic.generate import Limits, ask_tutor
-from maieutic.items import MakeItems, make_items
-from maieutic.journal import Journal
-from maieutic.models import HostedModel
-from maieutic.pictures import as_sent, with_pictures
-from maieutic.records import Item, Picture, Reply, read_records
+from maieutic.datasets.sources import read_source
+from maieutic.replies.generate import Limits, ask_tutor
+from maieutic.serving.backends import JobFiles
+from maieutic.serving.pictures import as_sent, with_pictures
 from PIL import Image
 
 DEMO = Path("resources/demo")

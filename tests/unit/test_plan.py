@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
-from maieutic import cards, paths
-from maieutic.models import HostedModel, RewardModel
+from maieutic.config import cards
+from maieutic.config.models import HostedModel, RewardModel
+from maieutic.core import paths
 from maieutic.plan import inputs, jobs
 from maieutic.plan.checks import check_config
 from maieutic.plan.entries import for_asking, for_scoring, for_training

@@ -12,18 +12,18 @@ import pandas as pd
 import pytest
 import yaml
 from conftest import absent
-from maieutic import settings
-from maieutic.baselines import baseline_reply
+from maieutic.config import settings
+from maieutic.core.records import Item, Prompt, Reply, Turn, read_records, write_records
+from maieutic.datasets.items import MakeItems, make_items
 from maieutic.graders.parsing import ParseReplies, parse_replies
-from maieutic.items import MakeItems, make_items
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
-from maieutic.records import Item, Prompt, Reply, Turn, read_records, write_records
+from maieutic.plan.saving import SaveConfig, save_config
+from maieutic.replies.baselines import baseline_reply
 from maieutic.report import build_report
 from maieutic.report.browser import embedded
 from maieutic.report.tables import safe_cell
-from maieutic.saving import SaveConfig, save_config
-from maieutic.score import ScoreReplies, score_replies
+from maieutic.scores.score import ScoreReplies, score_replies
 from running import NO_GRADERS
 
 HOSTILE = '</script><script>document.title="broken"</script><img src=x onerror=alert(1)> \u202eabc 1,000 {{ 7*7 }}'

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from columns import spelt
 from maieutic.benchmarks.mathtutorbench import mathdial_bridge
-from maieutic.cards import card_path, read_card
+from maieutic.config.cards import card_path, read_card
+from maieutic.core.journal import Journal, Scored
+from maieutic.core.records import Grade, Item, Labelling, Pair, PairReward, Reply, Reward, Scalar, Score, Turn
+from maieutic.core.stats import Sampling
 from maieutic.datasets.sources import read_source
-from maieutic.graders.rewards import grades_of_reply
-from maieutic.journal import Journal, Scored
-from maieutic.records import Grade, Item, Labelling, Pair, PairReward, Reply, Reward, Scalar, Score, Turn
+from maieutic.rewards.grading import grades_of_reply
 from maieutic.rewards.scorer import Passes, batches, common, group_batches, groups_of, score_all
 from maieutic.rewards.scoring import texts_of
-from maieutic.rewards.validation import ensemble, heldout_scores, pair_scores
-from maieutic.score import index_of, score_task
-from maieutic.stats import Sampling
+from maieutic.scores.score import index_of, score_task
+from maieutic.validation.rewards import ensemble, heldout_scores, pair_scores
 
 CARD = read_card(card_path("mathtutorbench", "scaffolding_generation")).card
 

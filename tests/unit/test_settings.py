@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import yaml
-from maieutic.errors import UserError
-from maieutic.names import check_names
+from maieutic.core.errors import UserError
+from maieutic.core.names import check_names
 from maieutic.plan.checks import check_config
 from maieutic.plan.entries import for_asking
 from maieutic.plan.plan import Plan
-from maieutic.preflight import headers_of
+from maieutic.plan.preflight import headers_of
 
 VLLM = {"engine": "vllm", "weights": {"repo": "org/name", "revision": "a" * 40}}
 HOSTED = {"engine": "hosted", "model": "m", "base_url": "https://example.org/v1"}

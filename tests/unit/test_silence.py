@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from maieutic.cards import CARDS, Card, read_card
+from maieutic.config.cards import CARDS, Card, read_card
+from maieutic.config.datasets import Dataset
+from maieutic.core.records import Item, Reply, Score, Turn
+from maieutic.core.stats import Sampling
 from maieutic.datasets.registry import LOADERS
-from maieutic.datasets.sources import Dataset, read_source
+from maieutic.datasets.sources import read_source
 from maieutic.graders.parsing import grades_of
 from maieutic.graders.registry import OBJECTIVE
-from maieutic.records import Item, Reply, Score, Turn
-from maieutic.score import READABLE, all_metrics, index_of, score_task
-from maieutic.stats import Sampling
+from maieutic.scores.score import READABLE, all_metrics, index_of, score_task
 
 SILENT = "I will pass on this."  # without a yes or a no, which the released rules find in any word
 TASKS = {  # the benchmark's task and the headline without judges and reward models

@@ -18,7 +18,6 @@ import yaml
 from columns import spelt
 from gullible import obeyed
 from httpserver import chat, scripted, serving
-from maieutic.backends import JobFiles
 from maieutic.benchmarks.tutorbench import items as tutorbench
 from maieutic.benchmarks.tutorbench.breakdown import ANSWERED, OVERALL, BreakDown, both_modalities, break_down
 from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty, filter_by_difficulty, hardness
@@ -26,37 +25,28 @@ from maieutic.benchmarks.tutorbench.figures import counts_of
 from maieutic.benchmarks.tutorbench.raters import RateJudge, rate_judge
 from maieutic.benchmarks.tutorbench.section import paper_rows, printed_numbers
 from maieutic.benchmarks.tutorbench.tagging import VoteTags, agreement, vote, vote_tags, voted_tags
-from maieutic.cards import CARDS, read_card
+from maieutic.config.cards import CARDS, read_card
+from maieutic.config.models import HostedModel, JudgeModel
+from maieutic.config.prompts import render
+from maieutic.core.errors import UserError
+from maieutic.core.records import Item, Judgement, NegativeWeights, Reply, Score, Turn, Verdict, write_records
+from maieutic.core.stats import Sampling, normal_half_width
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
-from maieutic.errors import UserError
-from maieutic.generate import first_messages
-from maieutic.graders.judges import GradeVerdicts, Weighing, grade_verdicts, grades_by_judge
-from maieutic.graders.rubric import (
-    ARR_W,
-    READINGS,
-    NegativeWeights,
-    Weighed,
-    arr_w,
-    clipped,
-    good,
-    prohibits,
-    unclear,
-)
+from maieutic.graders.rubric import ARR_W, READINGS, Weighed, arr_w, clipped, good, prohibits, unclear
 from maieutic.judges.answers import schema_of
 from maieutic.judges.cases import messages_of, questions_of
+from maieutic.judges.grading import GradeVerdicts, Weighing, grade_verdicts, grades_by_judge
 from maieutic.judges.judging import Panel, run_judge
 from maieutic.judges.rubrics import read_rubric
 from maieutic.judges.work import case_of
-from maieutic.models import HostedModel, JudgeModel
 from maieutic.plan.checks import check_config
 from maieutic.plan.entries import for_asking
 from maieutic.plan.plan import Plan
-from maieutic.prompts import render
-from maieutic.provenance import card_paths
-from maieutic.records import Item, Judgement, Reply, Score, Turn, Verdict, write_records
-from maieutic.score import index_of, score_task
-from maieutic.stats import Sampling, normal_half_width
+from maieutic.plan.provenance import card_paths
+from maieutic.replies.generate import first_messages
+from maieutic.scores.score import index_of, score_task
+from maieutic.serving.backends import JobFiles
 from running import NO_GRADERS
 
 FOLDER = CARDS / "tutorbench"

@@ -15,34 +15,34 @@ import yaml
 from columns import quantity, spelt
 from conftest import absent
 from httpserver import chat, scripted, serving
-from maieutic.backends import JobFiles
 from maieutic.benchmarks.kmpbench.alignment import AlignJudge, align_judge
 from maieutic.benchmarks.kmpbench.mr_gsm8k import ERROR_REASON
 from maieutic.benchmarks.mrbench.section import earlier_schemes, printed_agreement
 from maieutic.benchmarks.mrbench.submission import WriteSubmission, write_submission
-from maieutic.cards import read_card
+from maieutic.config.cards import read_card
+from maieutic.config.models import HostedModel, JudgeModel
+from maieutic.config.settings import Config
+from maieutic.core.errors import UserError
+from maieutic.core.records import Judgement, Labelling, Prompt, Reply, Score, Verdict, read_records, write_records
 from maieutic.datasets.mrbench import LABELS, SHARED_TASK, remediation
 from maieutic.datasets.sources import read_source
-from maieutic.errors import UserError
-from maieutic.generate import Limits, ask_tutor, first_messages
 from maieutic.judges.cases import messages_of, questions_of
-from maieutic.judges.floors import FLOORS, KEYWORDS, MAJORITY, TFIDF, floor_verdicts
 from maieutic.judges.labels import LABEL_SOURCES, read_labels, write_labels
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.validation import (
+from maieutic.judges.work import rubric_for_labels, work_on_labels
+from maieutic.plan.checks import check_config
+from maieutic.plan.plan import Plan
+from maieutic.replies.generate import Limits, ask_tutor, first_messages
+from maieutic.report.lights import kind_on, kinds_of, lights
+from maieutic.report.trust import marked
+from maieutic.serving.backends import JobFiles
+from maieutic.validation.floors import FLOORS, KEYWORDS, MAJORITY, TFIDF, floor_verdicts
+from maieutic.validation.graders import (
     ValidateCriteriaOnLabels,
     ValidateJudge,
     validate_criteria_on_labels,
     validate_judge,
 )
-from maieutic.judges.work import rubric_for_labels, work_on_labels
-from maieutic.models import HostedModel, JudgeModel
-from maieutic.plan.checks import check_config
-from maieutic.plan.plan import Plan
-from maieutic.records import Judgement, Labelling, Prompt, Reply, Score, Verdict, read_records, write_records
-from maieutic.report.lights import kind_on, kinds_of, lights
-from maieutic.report.trust import marked
-from maieutic.settings import Config
 from running import NO_GRADERS
 
 FILES = ("Claude", "GPT3_5", "llama2_70b", "mammoth_70B", "metamath_70B", "wizardmath_70B")

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from maieutic.errors import UserError
-from maieutic.models import Weights
-from maieutic.weights import PrepareWeights, prepare_weights
+from maieutic.config.models import Weights
+from maieutic.core.errors import UserError
+from maieutic.serving.weights import PrepareWeights, prepare_weights
 
 
 def folder(path: Path, **files: str) -> Path:

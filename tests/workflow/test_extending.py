@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from gullible import answering
 from httpserver import serving
-from maieutic.files import sha256_of
+from maieutic.core.files import sha256_of
 from running import overlay, planned, run
 
 CARD = """\
@@ -36,7 +36,7 @@ GRADER = '''"""The length of a reply."""
 from __future__ import annotations
 
 from maieutic.graders.reading import Reading
-from maieutic.records import Item, Scoring
+from maieutic.core.records import Item, Scoring
 
 
 def length(item: Item, text: str, scoring: Scoring) -> list[Reading]:

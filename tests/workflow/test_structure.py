@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from maieutic import paths
+from maieutic.core import paths
 from maieutic.plan import inputs
 from running import overlay, planned, run
 
@@ -157,7 +157,17 @@ def test_each_module_can_be_imported_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["settings", "plan.checks", "plan.rules", "plan.start", "preflight", "records", "cli", "judges.commands"]
+    "module",
+    [
+        "config.settings",
+        "plan.checks",
+        "plan.rules",
+        "plan.start",
+        "plan.preflight",
+        "core.records",
+        "cli",
+        "judges.commands",
+    ],
 )
 def test_what_only_checks_or_moves_records_loads_no_statistics(module: str) -> None:
     """A second and more of CPU at every start of Snakemake, and of every job on a cluster."""
@@ -178,14 +188,14 @@ def test_modules_that_the_serving_environment_runs_load_there() -> None:
         absent("the serving environment", "run make env")
     modules = [
         "cli",
-        "generate",
+        "replies.generate",
         "judges.commands",
-        "client",
-        "serving",
-        "weights",
-        "journal",
-        "cards",
-        "records",
+        "serving.client",
+        "serving.server",
+        "serving.weights",
+        "core.journal",
+        "config.cards",
+        "core.records",
         "rewards.training",
         "rewards.criteria",
         "rewards.scoring",
@@ -259,11 +269,11 @@ def solved(checkouts: Callable[[], Path]) -> Path:
 EDITS = {
     "grader": ("workflow/maieutic/graders/labels.py", "if found else 0", "if found else 1", {"parse_replies", "score_replies", *REPORT}),
     "reader of replies": ("workflow/maieutic/graders/parsing.py", "    refused = f", "    return []\n    refused = f", {"parse_replies", "score_replies", *REPORT}),
-    "metric": ("workflow/maieutic/metrics/common.py", "\nCOMMON", "\nCOMMON: dict[str, Metric] = {}\nCOMMON", {"score_replies", *REPORT}),
+    "metric": ("workflow/maieutic/scores/metrics/common.py", "\nCOMMON", "\nCOMMON: dict[str, Metric] = {}\nCOMMON", {"score_replies", *REPORT}),
     "style": ("workflow/maieutic/report/page.css", "}", "} /* changed */", REPORT),
     "prompt": ("resources/benchmarks/mathtutorbench/problem_solving.jinja", "", "Well: ", {"generate_replies_locally", "parse_replies", "score_replies", *SUMMARIES}),
-    "baseline tutors": ("workflow/maieutic/sentences.py", "SENTENCE_END.split(said)", "SENTENCE_END.split(said + '.')", {"generate_replies_locally", "parse_replies", "score_replies", *REPORT}),
-    "what served tutors alone use": ("workflow/maieutic/generate.py", "        return await converse_all", "        await asyncio.sleep(0)\n        return await converse_all", set()),
+    "baseline tutors": ("workflow/maieutic/replies/sentences.py", "SENTENCE_END.split(said)", "SENTENCE_END.split(said + '.')", {"generate_replies_locally", "parse_replies", "score_replies", *REPORT}),
+    "what served tutors alone use": ("workflow/maieutic/replies/generate.py", "        return await converse_all", "        await asyncio.sleep(0)\n        return await converse_all", set()),
     "comment": ("workflow/maieutic/graders/parsing.py", "    refused = f", "    # so it was\n    refused = f", set()),
     "loader of another task": ("workflow/maieutic/benchmarks/tutorbench/items.py", "LEFT_OUT = ", "LEFT_OUT = None or ", REPORT),
 }  # fmt: skip

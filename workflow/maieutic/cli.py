@@ -15,9 +15,9 @@ from cyclopts import App, CycloptsError, Group, Parameter
 from pydantic import ValidationError
 
 from maieutic.commands import COMMANDS, name_of
-from maieutic.errors import UserError
-from maieutic.jobs import Job
-from maieutic.logs import log_to
+from maieutic.core.errors import UserError
+from maieutic.core.jobs import Job
+from maieutic.core.logs import log_to
 
 GC_THRESHOLDS = (100_000, 50, 1000)
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}

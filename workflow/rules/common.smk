@@ -5,8 +5,8 @@ import sys
 
 sys.path.insert(0, f"{workflow.basedir}/workflow")
 
-from maieutic import paths
-from maieutic.errors import UserError
+from maieutic.core import paths
+from maieutic.core.errors import UserError
 from maieutic.plan import lines, start
 from maieutic.plan.inputs import PAIRS, downloads, last_checks
 from maieutic.plan.patterns import one_of, patterns

@@ -1,6 +1,6 @@
 """A tutor that says the same of every riddle."""
 
-from maieutic.records import Item
+from maieutic.core.records import Item
 
 
 def candle(item: Item) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from maieutic.core.records import Item, Scoring
 from maieutic.graders.grader import Grader
 from maieutic.graders.reading import Reading
-from maieutic.records import Item, Scoring
 
 
 def named(item: Item, text: str, scoring: Scoring) -> list[Reading]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from maieutic.config.datasets import Source
+from maieutic.core.records import Item
 from maieutic.datasets.loaders import Loader
-from maieutic.datasets.sources import Source
-from maieutic.records import Item
 
 
 def riddles(records: list[Source], task: str) -> list[Item]:

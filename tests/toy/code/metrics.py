@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from maieutic.metrics.common import mean_of, right
+from maieutic.scores.metrics.common import mean_of, right
 
 METRICS = {"solved": mean_of(right)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maieutic.papers import Paper, Printed, printed_rows
+from maieutic.scores.papers import Paper, Printed, printed_rows
 
 
 def tutors() -> list[Printed]:

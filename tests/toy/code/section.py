@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from maieutic import paths
-from maieutic.records import Item, read_records
+from maieutic.core import paths
+from maieutic.core.records import Item, read_records
 from maieutic.report.sections import Run, Section
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maieutic.conversations import UNKNOWN_SOLUTION, dialogue, merged, role_of
+from maieutic.config.datasets import Source
+from maieutic.core.records import Pair
 from maieutic.datasets.mrbench import bridge_topics
-from maieutic.datasets.sources import Source
 from maieutic.datasets.text import cluster_of
-from maieutic.records import Pair
+from maieutic.serving.conversations import UNKNOWN_SOLUTION, dialogue, merged, role_of
 
 
 def said(turns: Iterable[Source]) -> str:

@@ -11,9 +11,10 @@ from pathlib import Path
 import requests
 import urllib3
 
-from maieutic.datasets.sources import Copy, Dataset, Edition, Hub, check_source, demo_folder
-from maieutic.errors import UserError
-from maieutic.jobs import Job
+from maieutic.config.datasets import Copy, Dataset, Edition, Hub
+from maieutic.core.errors import UserError
+from maieutic.core.jobs import Job
+from maieutic.datasets.sources import check_source, demo_folder
 
 log = logging.getLogger(__name__)
 BLOCK = 1 << 16
@@ -79,7 +80,7 @@ def from_hub(copy: Copy, hub: Hub, data_dir: Path | None, part: Path) -> str:
         log.warning("%s: checked for fields and number of records only, not against %s", data_dir, hub.revision)
         join_parquet(files, part)
         return f"{data_dir}/{copy.path}"
-    from maieutic.weights import download_snapshot
+    from maieutic.serving.weights import download_snapshot
 
     folder = part.with_suffix(".hub")
     download_snapshot(hub.repo, str(hub.revision), folder, [hub.files], kind="dataset")

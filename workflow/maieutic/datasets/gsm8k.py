@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from maieutic.conversations import dialogue, merged
-from maieutic.datasets.sources import Source
+from maieutic.config.datasets import Source
+from maieutic.core.records import Item, Pair
 from maieutic.datasets.text import cluster_of, plain_solution
-from maieutic.records import Item, Pair
+from maieutic.serving.conversations import dialogue, merged
 
 VARIABLES = {"question"}
 

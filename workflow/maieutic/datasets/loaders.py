@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from maieutic.datasets.sources import Source
-from maieutic.records import Item
+from maieutic.config.datasets import Source
+from maieutic.core.records import Item
 
 
 class Loader(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from maieutic.conversations import Message, dialogue, merged
-from maieutic.datasets.sources import Source
+from maieutic.config.datasets import Source
+from maieutic.core.records import Pair
 from maieutic.datasets.text import cluster_of
-from maieutic.records import Pair
+from maieutic.serving.conversations import Message, dialogue, merged
 
 TURN_MARK = "|EOM|"
 INTENT = re.compile(r"^\((generic|focus|probing|telling)\)")

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from maieutic.conversations import UNKNOWN_SOLUTION, Message, dialogue, merged, parse_turns
-from maieutic.datasets.sources import Source
+from maieutic.config.datasets import Source
+from maieutic.core.records import Item, Label, LabelledSet, Pair, Reply, Turn
 from maieutic.datasets.text import cluster_of
-from maieutic.records import Item, Label, LabelledSet, Pair, Reply, Turn
+from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, dialogue, merged, parse_turns
 
 THREE = ("Yes", "To some extent", "No")
 LABELS = {  # MRBench, Table 4, spelt as in the data

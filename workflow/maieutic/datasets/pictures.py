@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import requests
 
-from maieutic.datasets.sources import Copy, Dataset, Edition, Pictures, Source, demo_folder, read_source
-from maieutic.errors import UserError
-from maieutic.files import sha256_of, whole_file
-from maieutic.jobs import Job
-from maieutic.journal import Journal, Line
-from maieutic.progress import Progress
-from maieutic.records import Picture, read_records, write_records
+from maieutic.config.datasets import Copy, Dataset, Edition, Pictures, Source
+from maieutic.core.errors import UserError
+from maieutic.core.files import sha256_of, whole_file
+from maieutic.core.jobs import Job
+from maieutic.core.journal import Journal, Line
+from maieutic.core.progress import Progress
+from maieutic.core.records import Picture, read_records, write_records
+from maieutic.datasets.sources import demo_folder, read_source
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maieutic.benchmarks import merged
+from maieutic.core.plugins import merged
 from maieutic.datasets.loaders import Loader
 
 LOADERS: dict[str, Loader] = merged("loaders", "LOADERS")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from maieutic.records import Item
+from maieutic.core.records import Item
 
 
 def ranked(names: Iterable[str], seed: int) -> list[str]:

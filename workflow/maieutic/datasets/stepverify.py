@@ -5,9 +5,9 @@ Every record gives a wrong item; correctness and location add its correct twin (
 
 from __future__ import annotations
 
-from maieutic.datasets.sources import Source
+from maieutic.config.datasets import Source
+from maieutic.core.records import Item
 from maieutic.datasets.text import cluster_of, spoken
-from maieutic.records import Item
 
 CHAT_VARIABLES = {"question", "dialog_history", "student_chat_solution"}
 LOCATION_VARIABLES = {"question", "student_solution", "student_solution_lines", "student_solution_whole"}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from maieutic.datasets.sources import Source
+from maieutic.config.datasets import Source
+from maieutic.core.records import Pair
 from maieutic.datasets.text import cluster_of
-from maieutic.records import Pair
 
 
 def answer(value: object) -> str:

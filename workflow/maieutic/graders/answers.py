@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from maieutic.core.records import Item, Scoring
 from maieutic.graders.numerals import Numeral, numerals
 from maieutic.graders.reading import Reading, plain, unread
-from maieutic.records import Item, Scoring
 
 TOLERANCE = 1e-6
 

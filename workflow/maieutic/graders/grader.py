@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from maieutic.core.records import Item, Scoring
 from maieutic.graders.reading import Reading
-from maieutic.records import Item, Scoring
 
 
 class Grader(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from maieutic.core.records import Item, Scoring
 from maieutic.graders.reading import KEPT, Reading, plain, unread
-from maieutic.records import Item, Scoring
 
 MARKED = r"(?:^|\n)[ \t]*(?:the\s+)?(?:final\s+)?(?:answer|a|verdict)\s*(?:is\s*)?[:=]\s*"
 MARKED_LABEL = re.compile(MARKED + r"[\"'(\[]*(yes|no)\b", re.IGNORECASE)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from maieutic.cards import cards_of
-from maieutic.errors import UserError
+from maieutic.config.cards import cards_of
+from maieutic.core.errors import UserError
+from maieutic.core.jobs import Job
+from maieutic.core.records import SCORINGS, Grade, Item, Reply, Scoring, read_records, write_records
 from maieutic.graders.reading import Reading
 from maieutic.graders.registry import GRADERS
-from maieutic.jobs import Job
-from maieutic.records import SCORINGS, Grade, Item, Reply, Scoring, read_records, write_records
 
 
 class ParseReplies(Job):

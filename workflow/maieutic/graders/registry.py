@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maieutic.benchmarks import merged
+from maieutic.core.plugins import merged
 from maieutic.graders.grader import Grader
 
 GRADERS: dict[str, Grader] = merged("graders", "GRADERS")

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
-NegativeWeights = Literal["by_phrasing", "violated", "satisfied"]
+from maieutic.core.records import NegativeWeights
+
 READINGS: tuple[NegativeWeights, ...] = get_args(NegativeWeights)
 # The criteria under which an item's scores are graded: by the run's reading, clipped, and by every reading.
 ARR_W = "arr_w"

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from maieutic.core.records import Verdict
 from maieutic.judges.rubrics import Criterion, Rubric, values_of
-from maieutic.records import Verdict
 
 RESULT = re.compile(r"\[RESULT\][\s:*\"'`(]*(\S{0,12})", re.IGNORECASE)
 WHOLE = re.compile(r"(\d+)[)\]}.,;:*\"'`]*")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from maieutic.errors import UserError
+from maieutic.config.prompts import Messages, render, variables_of
+from maieutic.core.errors import UserError
+from maieutic.core.records import Judgement, Verdict
 from maieutic.judges.answers import schema_of
 from maieutic.judges.fencing import fenced
 from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric
-from maieutic.prompts import Messages, render, variables_of
-from maieutic.records import Judgement, Verdict
 
 Order = Literal["ab", "ba"]
 

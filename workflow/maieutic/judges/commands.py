@@ -1,4 +1,4 @@
-"""The jobs in which a judge is asked: about replies, about what people have labelled, and for tags of items."""
+"""The jobs in which a judge is asked: about replies, and about what people have labelled."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Annotated
 
 from pydantic import Field
 
-from maieutic.backends import JobFiles
-from maieutic.benchmarks.tutorbench.tagging import work_on_tags
-from maieutic.cards import Card, cards_of
-from maieutic.jobs import Job
+from maieutic.config.cards import Card, cards_of
+from maieutic.config.models import HostedModel, JudgeModel, VllmModel
+from maieutic.core.jobs import Job
 from maieutic.judges.judging import STOP_ABOVE, Panel, Work, run_judge
 from maieutic.judges.work import work_on_labels, work_on_pairs, work_on_replies
-from maieutic.models import HostedModel, JudgeModel, VllmModel
+from maieutic.serving.backends import JobFiles
 
 
 class AskJudge(Job):
@@ -49,10 +48,6 @@ class JudgeLabelled(AskJudge):
     """A judge and how many labelled replies of each release, and pairs, it is asked about (None: all)."""
 
     limit: int | None = None
-
-
-class TagItems(JudgeReplies):
-    """A model that tags the items of some tasks of one benchmark."""
 
 
 def judge_replies(
@@ -95,15 +90,3 @@ def judge_labelled(
     for path in pairs:
         work += work_on_pairs(job.entry, path, job.limit, job.seed)
     job.ask(work, JobFiles(next(iter(weights), None), journal, server_log), out)
-
-
-def tag_items(
-    *, job: TagItems, items: Path, weights: list[Path], pictures: Path, journal: Path, server_log: Path, out: Path
-) -> None:
-    """Ask a model for tags of items and criteria.
-
-    items: the folder of the benchmark's items; weights: the manifest of a model that we serve; pictures: the store of
-    the items' pictures.
-    """
-    work = work_on_tags(job.entry.tags, job.cards(), items)
-    job.ask(work, JobFiles(next(iter(weights), None), journal, server_log, pictures), out)

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.backends import JobFiles, backend_of
-from maieutic.errors import UserError
-from maieutic.generate import Asking, watched
-from maieutic.journal import Entry, Journal
+from maieutic.config.models import HostedModel, JudgeModel, VllmModel
+from maieutic.config.prompts import Messages
+from maieutic.core.errors import UserError
+from maieutic.core.journal import Entry, Journal
+from maieutic.core.progress import Progress
+from maieutic.core.records import Judgement, Verdict, write_records
 from maieutic.judges.answers import read_answer
 from maieutic.judges.cases import Case, Question, form_of, in_own_terms, merged, messages_of, questions_of
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
-from maieutic.models import HostedModel, JudgeModel, VllmModel
-from maieutic.pictures import with_pictures
-from maieutic.progress import Progress
-from maieutic.prompts import Messages
-from maieutic.records import Judgement, Verdict, write_records
+from maieutic.replies.generate import Asking, watched
+from maieutic.serving.backends import JobFiles, backend_of
+from maieutic.serving.pictures import with_pictures
 
 log = logging.getLogger(__name__)
 LONGEST_RAW = 20_000  # characters of an answer that the results keep; the journal has all of it
@@ -186,7 +186,7 @@ def follow_ups(work: Work, said: Sequence[Judgement]) -> Work:
 
 async def ask_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
     """Every question at once, in the order of the work. Raises UserError when some stayed unanswered."""
-    from maieutic.client import Unanswered
+    from maieutic.serving.client import Unanswered
 
     questions = [(loaded, case, question) for loaded, case in work for question in questions_of(loaded.rubric, case)]
     progress, watch = Progress(panel.name, len(questions)), Watch(panel)

@@ -8,15 +8,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.benchmarks import merged
-from maieutic.conversations import parse_turns
+from maieutic.config.datasets import Source
+from maieutic.core.errors import UserError
+from maieutic.core.files import write_json
+from maieutic.core.jobs import Job
+from maieutic.core.plugins import merged
+from maieutic.core.records import Item, Label, LabelledSet, Reply, read_records, write_records
 from maieutic.datasets.sampling import ranked
-from maieutic.datasets.sources import Source, read_source
-from maieutic.errors import UserError
-from maieutic.files import write_json
-from maieutic.jobs import Job
+from maieutic.datasets.sources import read_source
 from maieutic.judges.releases import LabelSource
-from maieutic.records import Item, Label, LabelledSet, Reply, read_records, write_records
+from maieutic.serving.conversations import parse_turns
 
 log = logging.getLogger(__name__)
 HUMANS = ("Expert", "Novice")

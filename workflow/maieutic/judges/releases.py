@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from maieutic.records import LabelledSet
+from maieutic.core.records import LabelledSet
 
 
 class LabelSource(NamedTuple):

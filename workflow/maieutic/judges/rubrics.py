@@ -8,11 +8,11 @@ from typing import Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from maieutic.cards import CARDS, like_of, read_like, read_text
-from maieutic.errors import UserError
-from maieutic.faults import fault_of
-from maieutic.models import Entry
-from maieutic.prompts import variables_of
+from maieutic.config.cards import CARDS, like_of, read_like, read_text
+from maieutic.config.faults import fault_of
+from maieutic.config.models import Entry
+from maieutic.config.prompts import variables_of
+from maieutic.core.errors import UserError
 
 RUBRICS = Path("resources/rubrics")  # of your own; those of a benchmark lie in its folder
 Kind = Literal["labels", "pairwise", "win_tie_lose", "weighted", "checklist"]

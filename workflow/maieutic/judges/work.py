@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from maieutic.benchmarks import merged
-from maieutic.cards import Card
-from maieutic.conversations import UNKNOWN_SOLUTION, Message, problem_of
+from maieutic.config.cards import Card
+from maieutic.config.models import JudgeModel
+from maieutic.core.errors import UserError
+from maieutic.core.plugins import merged
+from maieutic.core.records import Item, Pair, Reply, read_records
 from maieutic.datasets.mrbench import SHARED_TASK
 from maieutic.datasets.sampling import ranked
-from maieutic.errors import UserError
 from maieutic.judges.cases import Case
 from maieutic.judges.judging import Work
 from maieutic.judges.labels import LABEL_SOURCES, read_labels, sampled
 from maieutic.judges.rubrics import Criterion, LoadedRubric, read_rubric
-from maieutic.models import JudgeModel
-from maieutic.records import Item, Pair, Reply, read_records
+from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, problem_of
 
 PAIR_VARIABLES = {"problem", "solution", "conversation", "response_a", "response_b"}
 SPEAKER = {"assistant": "Teacher", "user": "Student"}

@@ -8,19 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from maieutic import cards
-from maieutic.baselines import TUTORS
-from maieutic.cards import JUDGE, LoadedCard
-from maieutic.datasets.mrbench import DESIRED
-from maieutic.datasets.registry import LOADERS
-from maieutic.errors import UserError
-from maieutic.graders.registry import GRADERS
-from maieutic.judges.labels import LABEL_SOURCES
-from maieutic.judges.ppi import read_people
-from maieutic.judges.rubrics import check_rubric_variables, read_rubric, rubric_names, rubric_path
-from maieutic.judges.work import CONDITIONS, PAIR_VARIABLES, offered_by, rubric_for_labels, rubric_of
-from maieutic.metrics.registry import METRICS
-from maieutic.models import (
+from maieutic.config import cards
+from maieutic.config.cards import JUDGE, LoadedCard
+from maieutic.config.models import (
     BaselineModel,
     CriteriaModel,
     HostedModel,
@@ -30,11 +20,21 @@ from maieutic.models import (
     VllmModel,
     WeightsOnly,
 )
+from maieutic.config.registry import check_entry, unknown
+from maieutic.config.settings import Config, read_config
+from maieutic.core.errors import UserError
+from maieutic.datasets.mrbench import DESIRED
+from maieutic.datasets.registry import LOADERS
+from maieutic.graders.registry import GRADERS
+from maieutic.judges.labels import LABEL_SOURCES
+from maieutic.judges.rubrics import check_rubric_variables, read_rubric, rubric_names, rubric_path
+from maieutic.judges.work import CONDITIONS, PAIR_VARIABLES, offered_by, rubric_for_labels, rubric_of
 from maieutic.plan.plan import Plan, sources_of
-from maieutic.printed import check_papers
-from maieutic.registry import check_entry, unknown
+from maieutic.replies.baselines import TUTORS
 from maieutic.rewards.pairs import PAIR_SOURCES
-from maieutic.settings import Config, read_config
+from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.printed import check_papers
+from maieutic.validation.people import read_people
 
 
 def check_config(raw: dict[str, Any]) -> Config:

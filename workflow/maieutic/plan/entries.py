@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from maieutic.models import Model, PreferenceTraining, RewardModel
+from maieutic.config.models import Model, PreferenceTraining, RewardModel
 
 E = TypeVar("E", bound=Model)
 # A tutor's protocol reaches its jobs by a field of their own.

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from maieutic import cards, paths
-from maieutic.cards import LoadedCard
+from maieutic.config import cards
+from maieutic.config.cards import LoadedCard
+from maieutic.config.models import CriteriaModel, RewardModel
+from maieutic.core import paths
 from maieutic.judges import rubrics
 from maieutic.judges.labels import LABEL_SOURCES
-from maieutic.judges.ppi import COMPARISONS
-from maieutic.models import CriteriaModel, RewardModel
-from maieutic.papers import printed_file
 from maieutic.plan.plan import BASELINE_BATCH, Plan, sources_of
-from maieutic.printed import PAPERS
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
+from maieutic.scores.papers import printed_file
+from maieutic.scores.printed import PAPERS
+from maieutic.validation.people import COMPARISONS
 
 Files = dict[str, str | list[str]]
 PAIRS = paths.PAIRS.of(source=TEST_SOURCE)

@@ -5,26 +5,39 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from maieutic import provenance
 from maieutic.benchmarks.kmpbench.alignment import AlignJudge
 from maieutic.benchmarks.mrbench.submission import WriteSubmission
 from maieutic.benchmarks.tutorbench.breakdown import BreakDown
 from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty
 from maieutic.benchmarks.tutorbench.raters import RateJudge
-from maieutic.benchmarks.tutorbench.tagging import VoteTags
-from maieutic.cards import JUDGE, REWARD, Card
+from maieutic.benchmarks.tutorbench.tagging import TagItems, VoteTags
+from maieutic.config.cards import JUDGE, REWARD, Card
+from maieutic.config.models import BaselineModel, CriteriaModel, HostedModel, RewardModel, VllmModel
 from maieutic.datasets.fetch import FetchDataset
+from maieutic.datasets.items import MakeItems
 from maieutic.datasets.pictures import FetchPictures
-from maieutic.differences import CompareTutors
-from maieutic.generate import GenerateReplies
-from maieutic.graders.judges import GradeVerdicts
 from maieutic.graders.parsing import ParseReplies
-from maieutic.graders.rewards import GradeByRewards
-from maieutic.items import MakeItems
-from maieutic.judges.commands import JudgeLabelled, JudgeReplies, TagItems
+from maieutic.judges.commands import JudgeLabelled, JudgeReplies
+from maieutic.judges.grading import GradeVerdicts
 from maieutic.judges.judging import STOP_ABOVE
 from maieutic.judges.labels import LABEL_SOURCES, MakeLabels
-from maieutic.judges.validation import (
+from maieutic.plan import provenance
+from maieutic.plan.entries import for_asking, for_scoring, for_training
+from maieutic.plan.inputs import all_grades, difficulty_tutors, tasks_of, told_verdicts
+from maieutic.plan.plan import Plan, sources_of
+from maieutic.plan.saving import SaveConfig
+from maieutic.replies.generate import GenerateReplies
+from maieutic.rewards.criteria import TrainCriteria
+from maieutic.rewards.grading import GradeByRewards
+from maieutic.rewards.overlap import FindOverlap
+from maieutic.rewards.pairs import PAIR_SOURCES, MakePairs
+from maieutic.rewards.scoring import ScorePairs, ScoreRewards
+from maieutic.rewards.training import TrainRewardModel
+from maieutic.scores.differences import CompareTutors
+from maieutic.scores.score import ScoreReplies
+from maieutic.serving.weights import PrepareWeights
+from maieutic.validation.card import WriteModelCard
+from maieutic.validation.graders import (
     CheckJudges,
     CorrectByPeople,
     ScoreLabels,
@@ -32,20 +45,7 @@ from maieutic.judges.validation import (
     ValidateJudge,
     ValidateRewardOnLabels,
 )
-from maieutic.models import BaselineModel, CriteriaModel, HostedModel, RewardModel, VllmModel
-from maieutic.plan.entries import for_asking, for_scoring, for_training
-from maieutic.plan.inputs import all_grades, difficulty_tutors, tasks_of, told_verdicts
-from maieutic.plan.plan import Plan, sources_of
-from maieutic.rewards.card import WriteModelCard
-from maieutic.rewards.criteria import TrainCriteria
-from maieutic.rewards.overlap import FindOverlap
-from maieutic.rewards.pairs import PAIR_SOURCES, MakePairs
-from maieutic.rewards.scoring import ScorePairs, ScoreRewards
-from maieutic.rewards.training import TrainRewardModel
-from maieutic.rewards.validation import ValidateCriteria, ValidateRewardModel
-from maieutic.saving import SaveConfig
-from maieutic.score import ScoreReplies
-from maieutic.weights import PrepareWeights
+from maieutic.validation.rewards import ValidateCriteria, ValidateRewardModel
 
 
 def drawn(plan: Plan) -> dict[str, int]:

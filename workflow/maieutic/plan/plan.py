@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from maieutic.cards import JUDGE, REWARD, Card
+from maieutic.config.cards import JUDGE, REWARD, Card
+from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
 from maieutic.judges.labels import LABEL_SOURCES
-from maieutic.judges.ppi import COMPARISONS
 from maieutic.judges.releases import LabelSource
 from maieutic.judges.work import rubric_for_labels, rubric_of
-from maieutic.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
 from maieutic.plan.selection import Selection, remembered
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
+from maieutic.validation.people import COMPARISONS
 
 FIRST_RELEASE = "mrbench"  # whose labels classifiers learn from and are held back from
 BASELINE_BATCH = "_baselines"  # no model can have this name

@@ -6,23 +6,22 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Protocol
 
-from maieutic import digest
-from maieutic.digest import Name
-from maieutic.models import Needs
-from maieutic.plan import inputs, jobs
+from maieutic.config.models import Needs
+from maieutic.config.settings import read_config
+from maieutic.plan import digest, inputs, jobs
 from maieutic.plan.checks import check_people, check_selection
+from maieutic.plan.digest import Name
 from maieutic.plan.plan import Plan
 from maieutic.rewards.pairs import PAIR_SOURCES
-from maieutic.settings import read_config
 
 Instead = dict[Name, tuple[Name, ...]]
 TEMPLATES = {
-    "write-model-card": ("rewards/card.*.jinja",),
+    "write-model-card": ("validation/card.*.jinja",),
     "build-report": ("report/*.css", "report/*.js", "report/*.jinja", "benchmarks/*/*.jinja"),
 }
 # What one kind of tutor does not use of the command that all are asked by.
-UNUSED_BY_SERVED: Instead = {Name("baselines", "baseline_reply"): ()}
-UNUSED_BY_BASELINES: Instead = {Name("backends", "backend_of"): (), Name("generate", "run_job"): ()}
+UNUSED_BY_SERVED: Instead = {Name("replies.baselines", "baseline_reply"): ()}
+UNUSED_BY_BASELINES: Instead = {Name("serving.backends", "backend_of"): (), Name("replies.generate", "run_job"): ()}
 
 
 class Wildcards(Protocol):

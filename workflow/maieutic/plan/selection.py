@@ -7,13 +7,13 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from maieutic import cards
-from maieutic.baselines import OF_A_REPLY
-from maieutic.cards import Card, LoadedCard
+from maieutic.config import cards
+from maieutic.config.cards import Card, LoadedCard
+from maieutic.config.models import BaselineModel, Model
+from maieutic.config.registry import unknown
+from maieutic.config.settings import Config
 from maieutic.datasets.registry import LOADERS
-from maieutic.models import BaselineModel, Model
-from maieutic.registry import unknown
-from maieutic.settings import Config
+from maieutic.replies.baselines import OF_A_REPLY
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from maieutic import cluster, images, paths, preflight
+from maieutic.core import paths
+from maieutic.plan import cluster, images, preflight
 from maieutic.plan.jobs import save_config as saved
 from maieutic.plan.rules import RulePlan, Wildcards
-from maieutic.saving import save_config
+from maieutic.plan.saving import save_config
 
 Job = Any  # of Snakemake
 Workflow = Any

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from maieutic.errors import UserError
-from maieutic.files import whole_file, write_json
+from maieutic.core.errors import UserError
+from maieutic.core.files import whole_file, write_json
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
 
@@ -27,7 +27,7 @@ def build_report(
     cannot be made is a box with its error there, and a line of problems.json. A complete report removes the partial one
     that an earlier failure left in `out`/partial.
     """
-    from maieutic.provenance import read_provenance
+    from maieutic.plan.provenance import read_provenance
     from maieutic.report.page import render_page
     from maieutic.report.sections import Run
     from maieutic.report.tables import (

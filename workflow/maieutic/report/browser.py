@@ -11,14 +11,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic import paths
+from maieutic.config.models import BaselineModel
+from maieutic.core import paths
+from maieutic.core.records import Grade, Item, Prompt, Reply, read_records
 from maieutic.datasets.pictures import on_white
 from maieutic.datasets.sampling import select
-from maieutic.models import BaselineModel
-from maieutic.pictures import text_of
 from maieutic.plan.plan import Plan
-from maieutic.records import Grade, Item, Prompt, Reply, read_records
 from maieutic.report.tables import read_items
+from maieutic.serving.pictures import text_of
 
 THUMBNAIL = 480  # pixels of the longer side of a picture on the page
 LONGEST = 4000  # characters of a text that the page shows

@@ -6,19 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic import paths
-from maieutic.cards import Card
-from maieutic.papers import PEOPLE, Printed
+from maieutic.config.cards import Card
+from maieutic.core import paths
+from maieutic.core.records import ReportedScore, Score
 from maieutic.plan.plan import Plan
-from maieutic.printed import (
+from maieutic.plan.provenance import Provenance, differences
+from maieutic.report.tables import circumstances, label_of, leads, score_file
+from maieutic.scores.papers import PEOPLE, Printed
+from maieutic.scores.printed import (
     PAPERS,
     difference_note,
     paper_name,
     printed_values,
 )
-from maieutic.provenance import Provenance, differences
-from maieutic.records import ReportedScore, Score
-from maieutic.report.tables import circumstances, label_of, leads, score_file
 
 
 class Cell(NamedTuple):

@@ -12,18 +12,18 @@ from typing import Any
 
 import pandas as pd
 
-from maieutic import paths
+from maieutic.config.models import CriteriaModel, JudgeModel, RewardModel
+from maieutic.core import paths
+from maieutic.core.records import Item, Pair, PairReward, Quantity, Reply, Reward, Score, read_records
 from maieutic.judges.rubrics import read_rubric
-from maieutic.models import CriteriaModel, JudgeModel, RewardModel
-from maieutic.papers import PrintedRow, printed_rows
 from maieutic.plan.plan import Plan, sources_of
-from maieutic.printed import paper_name
-from maieutic.records import Item, Pair, PairReward, Quantity, Reply, Reward, Score, read_records
 from maieutic.report.figures import bar_chart, density_chart, line_chart
 from maieutic.report.lights import PAIRS
 from maieutic.report.tables import label_of, read_json, score_file
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
-from maieutic.rewards.validation import BEST_3
+from maieutic.scores.papers import PrintedRow, printed_rows
+from maieutic.scores.printed import paper_name
+from maieutic.validation.rewards import BEST_3
 
 TUTORS_PAPER = "mathtutorbench"
 EXAMPLES = 3  # replies of each quartile

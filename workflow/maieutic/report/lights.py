@@ -10,21 +10,21 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
-from maieutic import paths
 from maieutic.benchmarks.kmpbench.alignment import ALL, KAPPA
 from maieutic.benchmarks.tutorbench.raters import KAPPA as RATED_KAPPA
-from maieutic.cards import Card
+from maieutic.config.cards import Card
+from maieutic.config.models import CriteriaModel, JudgeModel, RewardModel
+from maieutic.core import paths
+from maieutic.core.records import Quantity, Score
 from maieutic.judges.labels import LABEL_SOURCES
-from maieutic.judges.lights import NOT_VALIDATED, Light, light_of, light_of_people, mean_kappa
 from maieutic.judges.releases import LabelSource
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.trust import MEAN_KAPPA
 from maieutic.judges.work import rubric_for_labels, rubric_of
-from maieutic.models import CriteriaModel, JudgeModel, RewardModel
 from maieutic.plan.plan import Plan
-from maieutic.records import Quantity, Score
 from maieutic.report.tables import score_file
-from maieutic.score import all_metrics
+from maieutic.scores.score import all_metrics
+from maieutic.validation.lights import NOT_VALIDATED, Light, light_of, light_of_people, mean_kappa
+from maieutic.validation.trust import MEAN_KAPPA
 
 PAIRS, LABELS = "pairs", "labels"
 TITLES = {PAIRS: "which of two replies is better", LABELS: "the criteria that they have learnt"}

@@ -12,13 +12,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from maieutic.benchmarks import BENCHMARKS
-from maieutic.benchmarks import parts as plugged_in
-from maieutic.cards import JUDGE, REWARD, Card
-from maieutic.models import BaselineModel
+from maieutic.config.cards import JUDGE, REWARD, Card
+from maieutic.config.models import BaselineModel
+from maieutic.core.plugins import parts as plugged_in
+from maieutic.core.records import SCORINGS, ReportedScore
 from maieutic.plan.plan import Plan
-from maieutic.printed import printed_values
-from maieutic.provenance import card_paths, differences, told
-from maieutic.records import SCORINGS, ReportedScore
+from maieutic.plan.provenance import card_paths, differences, told
 from maieutic.report.browser import GradePass, Readings, browse, embedded, pass_grades
 from maieutic.report.comparison import against_paper
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart
@@ -27,6 +26,7 @@ from maieutic.report.lights import LightOf, kind_on, lights, title_of
 from maieutic.report.sections import Page, Parts, Problem, Run, Section
 from maieutic.report.tables import label_of, read_items
 from maieutic.report.trust import trust_section
+from maieutic.scores.printed import printed_values
 
 HERE = Path(__file__).parent
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from jinja2 import Environment
 from markupsafe import Markup
 
+from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
-from maieutic.provenance import Provenance
-from maieutic.records import ReportedScore
+from maieutic.plan.provenance import Provenance
 
 log = logging.getLogger(__name__)
 Variables = Mapping[str, Any]

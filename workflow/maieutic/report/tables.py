@@ -10,15 +10,15 @@ from typing import Any
 
 import pandas as pd
 
-from maieutic import paths
-from maieutic.cards import Card
-from maieutic.files import safe_cell
-from maieutic.models import BaselineModel, HostedModel, JudgeModel, Model, RewardModel
+from maieutic.config.cards import Card
+from maieutic.config.models import BaselineModel, HostedModel, JudgeModel, Model, RewardModel
+from maieutic.core import paths
+from maieutic.core.files import safe_cell
+from maieutic.core.records import Difference, Item, Reply, ReportedScore, Score, Turn, read_records
 from maieutic.plan.plan import Plan
-from maieutic.printed import Circumstances, difference_note, paper_name, printed_of, printed_values
-from maieutic.provenance import Provenance, differences
-from maieutic.records import Difference, Item, Reply, ReportedScore, Score, Turn, read_records
-from maieutic.score import all_metrics
+from maieutic.plan.provenance import Provenance, differences
+from maieutic.scores.printed import Circumstances, difference_note, paper_name, printed_of, printed_values
+from maieutic.scores.score import all_metrics
 
 DIGITS = 6
 OF_TUTORS = {"benchmark", "headline", "version"}  # which a number of a grader has not

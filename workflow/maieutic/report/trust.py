@@ -10,16 +10,12 @@ from typing import Any
 
 import pandas as pd
 
-from maieutic import paths
-from maieutic.judges.floors import FLOORS
+from maieutic.config.models import CriteriaModel, HostedModel, JudgeModel, Model, RewardModel
+from maieutic.core import paths
+from maieutic.core.records import Judgement, Quantity, Score, read_records
 from maieutic.judges.labels import LABEL_SOURCES
-from maieutic.judges.lights import AMBER, FEWEST, GREEN, mean_kappa
-from maieutic.judges.ppi import FEWEST as FEWEST_LABELS
 from maieutic.judges.rubrics import LoadedRubric, read_rubric, rubric_path
-from maieutic.judges.trust import BINARY
-from maieutic.models import CriteriaModel, HostedModel, JudgeModel, Model, RewardModel
 from maieutic.plan.plan import Plan
-from maieutic.records import Judgement, Quantity, Score, read_records
 from maieutic.report.figures import agreement_chart
 from maieutic.report.lights import (
     PAIRS,
@@ -33,6 +29,10 @@ from maieutic.report.lights import (
     title_of,
 )
 from maieutic.report.tables import label_of, score_file
+from maieutic.validation.floors import FLOORS
+from maieutic.validation.lights import AMBER, FEWEST, GREEN, mean_kappa
+from maieutic.validation.people import FEWEST as FEWEST_LABELS
+from maieutic.validation.trust import BINARY
 
 CALLED = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}
 EXCERPT, MOST_REASONS = 300, 4

@@ -13,19 +13,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.conversations import conversation, encode
+from maieutic.config.datasets import Source
+from maieutic.config.models import CriteriaModel, CriteriaTraining
+from maieutic.core.files import sha256_of, write_json
+from maieutic.core.jobs import Job
+from maieutic.core.journal import digest, take_lock
+from maieutic.core.records import Labelling, Pair, PairReward, read_records, write_records
 from maieutic.datasets.mrbench import Labelled, labelled
 from maieutic.datasets.sampling import ranked
-from maieutic.datasets.sources import Source, read_source
-from maieutic.files import sha256_of, write_json
-from maieutic.jobs import Job
-from maieutic.journal import digest, take_lock
-from maieutic.models import CriteriaModel, CriteriaTraining
-from maieutic.records import Labelling, Pair, PairReward, read_records, write_records
+from maieutic.datasets.sources import read_source
 from maieutic.rewards.loading import Machine
 from maieutic.rewards.scorer import Ids, batches
 from maieutic.rewards.training import RUNTIME_ONLY, begin, freeze, shared_arguments
-from maieutic.weights import MANIFEST
+from maieutic.serving.conversations import conversation, encode
+from maieutic.serving.weights import MANIFEST
 
 log = logging.getLogger(__name__)
 Probabilities = Callable[[Sequence[Ids]], list[float | None]]  # None: the classifier gave no number

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.errors import UserError
+from maieutic.core.errors import UserError
 
 log = logging.getLogger(__name__)
 UNLIMITED = 1 << 20  # tokenizers say "no limit" with a huge number
@@ -24,7 +24,7 @@ class Machine(NamedTuple):
 
 def take_device(name: str, machine: Machine) -> str:
     """Take the GPU that a job needs, before torch looks for one. Returns the device's name in torch."""
-    from maieutic.devices import take_gpus
+    from maieutic.serving.devices import take_gpus
 
     grant = asyncio.run(take_gpus(name, min(machine.gpus, 1), os.environ))
     os.environ.update(grant.environment)

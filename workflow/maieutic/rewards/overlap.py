@@ -11,10 +11,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from maieutic.conversations import Message, problem_of
-from maieutic.files import write_json
-from maieutic.jobs import Job
-from maieutic.records import Item, Pair, read_records
+from maieutic.core.files import write_json
+from maieutic.core.jobs import Job
+from maieutic.core.records import Item, Pair, read_records
+from maieutic.serving.conversations import Message, problem_of
 
 
 def bare(text: str) -> str:

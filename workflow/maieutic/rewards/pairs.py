@@ -6,12 +6,13 @@ import logging
 from collections import Counter
 from pathlib import Path
 
-from maieutic.benchmarks import merged
-from maieutic.datasets.sources import Source, read_source
-from maieutic.errors import UserError
-from maieutic.files import write_json
-from maieutic.jobs import Job
-from maieutic.records import Pair, write_records
+from maieutic.config.datasets import Source
+from maieutic.core.errors import UserError
+from maieutic.core.files import write_json
+from maieutic.core.jobs import Job
+from maieutic.core.plugins import merged
+from maieutic.core.records import Pair, write_records
+from maieutic.datasets.sources import read_source
 from maieutic.rewards.sources import PairSource
 
 log = logging.getLogger(__name__)

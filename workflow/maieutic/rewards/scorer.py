@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from maieutic.journal import Journal, Scored, digest
-from maieutic.progress import Progress
+from maieutic.core.journal import Journal, Scored, digest
+from maieutic.core.progress import Progress
 
 log = logging.getLogger(__name__)
 Ids = Sequence[int]

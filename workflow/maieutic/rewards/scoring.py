@@ -12,13 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from maieutic.conversations import Message, conversation, dialogue, encode, instruction
-from maieutic.errors import UserError
-from maieutic.files import sha256_of
-from maieutic.jobs import Job
-from maieutic.journal import Journal, Scored, digest
-from maieutic.models import RewardModel
-from maieutic.records import (
+from maieutic.config.models import RewardModel
+from maieutic.core.errors import UserError
+from maieutic.core.files import sha256_of
+from maieutic.core.jobs import Job
+from maieutic.core.journal import Journal, Scored, digest
+from maieutic.core.records import (
     NOBODY_ASKED,
     Item,
     Pair,
@@ -31,7 +30,8 @@ from maieutic.records import (
 )
 from maieutic.rewards.loading import Machine
 from maieutic.rewards.scorer import Ids, Passes, passes_for, score_all
-from maieutic.weights import MANIFEST
+from maieutic.serving.conversations import Message, conversation, dialogue, encode, instruction
+from maieutic.serving.weights import MANIFEST
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from maieutic.records import Pair
+from maieutic.core.records import Pair
 
 
 class PairSource(NamedTuple):

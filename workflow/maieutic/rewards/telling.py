@@ -6,7 +6,7 @@ import logging
 import time
 from typing import Any
 
-from maieutic.progress import EVERY_SECONDS, clock
+from maieutic.core.progress import EVERY_SECONDS, clock
 
 log = logging.getLogger(__name__)
 

@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.conversations import conversation, encode, instruction
+from maieutic.config.models import PreferenceTraining, RewardModel, Training
+from maieutic.core.errors import UserError
+from maieutic.core.files import sha256_of, write_json
+from maieutic.core.jobs import Job
+from maieutic.core.journal import digest, take_lock
+from maieutic.core.records import Pair, read_records
 from maieutic.datasets.sampling import ranked
-from maieutic.errors import UserError
-from maieutic.files import sha256_of, write_json
-from maieutic.jobs import Job
-from maieutic.journal import digest, take_lock
-from maieutic.models import PreferenceTraining, RewardModel, Training
-from maieutic.records import Pair, read_records
 from maieutic.rewards.loading import Machine
-from maieutic.weights import MANIFEST, write_manifest
+from maieutic.serving.conversations import conversation, encode, instruction
+from maieutic.serving.weights import MANIFEST, write_manifest
 
 log = logging.getLogger(__name__)
 RUNTIME_ONLY = {"checkpoint_seconds"}  # cannot change what is learnt

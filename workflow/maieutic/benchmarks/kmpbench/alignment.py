@@ -12,18 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from maieutic.benchmarks.kmpbench.items import PRINCIPLES
-from maieutic.errors import UserError
-from maieutic.graders.judges import grades_of_reply
-from maieutic.jobs import Sampled
-from maieutic.judges.agreement import Pairing, measure
-from maieutic.judges.ppi import COMPARISONS, VERDICTS, annotator_scores, majority, read_people
+from maieutic.core.errors import UserError
+from maieutic.core.jobs import Sampled
+from maieutic.core.records import Judgement, Label, Score, read_records
+from maieutic.core.stats import MEAN, Estimate, Sampling, estimate
+from maieutic.judges.grading import grades_of_reply
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.trust import PEOPLE, score
-from maieutic.metrics.common import Graded
-from maieutic.metrics.registry import METRICS
-from maieutic.records import Judgement, Label, Score, read_records
-from maieutic.score import write_scores
-from maieutic.stats import MEAN, Estimate, Sampling, estimate
+from maieutic.scores.metrics.common import Graded
+from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.score import write_scores
+from maieutic.validation.agreement import Pairing, measure
+from maieutic.validation.people import COMPARISONS, VERDICTS, annotator_scores, majority, read_people
+from maieutic.validation.trust import PEOPLE, score
 
 TASK = "alignment"
 ALL = "all tutors"

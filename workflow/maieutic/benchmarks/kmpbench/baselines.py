@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from maieutic.benchmarks.kmpbench.forms import constructed, detected
-from maieutic.records import Item
-from maieutic.sentences import last_sentence, student_solution
+from maieutic.core.records import Item
+from maieutic.replies.sentences import last_sentence, student_solution
 
 
 def copied_seed(item: Item) -> str:

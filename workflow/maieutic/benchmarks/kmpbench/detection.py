@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from maieutic.benchmarks.kmpbench.rounds import compared
+from maieutic.core.records import Item, Scoring
 from maieutic.graders.reading import Reading, plain, unread
-from maieutic.records import Item, Scoring
 
 # Names without underscores: the clean-up takes them for Markdown.
 TAG = r"<{name}>(.*?)(?:</{name}>|(?=<[a-z]{{3,30}}>)|\Z)"

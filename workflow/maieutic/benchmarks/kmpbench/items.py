@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from maieutic.benchmarks.kmpbench.forms import constructed as constructed_form
 from maieutic.benchmarks.kmpbench.forms import detected as detected_form
-from maieutic.datasets.sources import Source
+from maieutic.config.datasets import Source
+from maieutic.core.records import Item
 from maieutic.datasets.text import cluster_of
-from maieutic.records import Item
 
 PRINCIPLES = ("challenge", "explanation", "modelling", "practice", "questioning", "feedback")
 ANSWER = re.compile(r"-?\d+(?:\.\d+)?")

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 
 from maieutic.benchmarks.kmpbench.items import Posed, asked, constructed
+from maieutic.config.datasets import Source
+from maieutic.core.records import Item
 from maieutic.datasets.gsm8k import answer_of
-from maieutic.datasets.sources import Source
 from maieutic.datasets.text import plain_solution
 from maieutic.graders.numerals import numerals
-from maieutic.records import Item
 
 ROUND = re.compile(r"(?:^|\n)\s*[*]{0,2}([AB]):[*]{0,2}\s*")
 STATED = re.compile(r"answer is", re.IGNORECASE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from maieutic.metrics.common import Counts, Graded, Metric, level, level_counts, mean_level, of_counts
+from maieutic.scores.metrics.common import Counts, Graded, Metric, level, level_counts, mean_level, of_counts
 
 
 def overall(sums: Counts) -> Counts:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 
 from maieutic.benchmarks.kmpbench.items import Posed, Solved, detected
-from maieutic.datasets.sources import Source
+from maieutic.config.datasets import Source
+from maieutic.core.records import Item, Label, LabelledSet, Reply, Turn
 from maieutic.datasets.text import cluster_of, plain_solution
-from maieutic.records import Item, Label, LabelledSet, Reply, Turn
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 ONLY_ANSWER = re.compile(r"(?:#+\s*\S*|\W*(?:the\s+)?(?:final\s+)?answer\s*(?:is)?\W*\S{0,20}\W*|)", re.IGNORECASE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maieutic.papers import PERCENT, Paper, Printed, printed_rows
+from maieutic.scores.papers import PERCENT, Paper, Printed, printed_rows
 
 BENCHMARK = "kmpbench"
 JUDGE = "Gemini-2.0-Flash"  # section 4

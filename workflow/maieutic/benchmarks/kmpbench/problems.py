@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
+from maieutic.core.records import Item, Scoring
 from maieutic.graders.answers import final_number
 from maieutic.graders.reading import Reading, plain, unread
-from maieutic.records import Item, Scoring
 
 COPIED = 0.9  # share of common words above which a problem is a copy (KMP-Bench, appendix D: LCS over 90 % is dropped)
 SOLUTION = re.compile(

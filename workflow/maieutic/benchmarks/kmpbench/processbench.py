@@ -6,8 +6,8 @@ No reference answers: the solutions can be judged and not corrected.
 from __future__ import annotations
 
 from maieutic.benchmarks.kmpbench.items import Posed, Solved, detected
-from maieutic.datasets.sources import Source
-from maieutic.records import Item
+from maieutic.config.datasets import Source
+from maieutic.core.records import Item
 
 
 def detection(records: list[Source], task: str) -> list[Item]:

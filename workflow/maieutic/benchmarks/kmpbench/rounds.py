@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from maieutic.core.records import Item, Scoring
 from maieutic.graders.answers import TOLERANCE, final_number
 from maieutic.graders.reading import Reading, unread
-from maieutic.records import Item, Scoring
 
 
 def compared(gold: float, text: str, scoring: Scoring, criterion: str) -> Reading:

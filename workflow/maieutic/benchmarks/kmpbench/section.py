@@ -11,19 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic import paths
 from maieutic.benchmarks.kmpbench.items import PRINCIPLES
+from maieutic.config.models import BaselineModel
+from maieutic.core import paths
+from maieutic.core.records import Item, Judgement, Reply, Score, read_records
 from maieutic.judges.cases import merged
-from maieutic.judges.ppi import COMPARISONS
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.trust import PEOPLE
-from maieutic.models import BaselineModel
-from maieutic.papers import printed_rows
 from maieutic.plan.plan import Plan
-from maieutic.records import Item, Judgement, Reply, Score, read_records
 from maieutic.report.lights import kinds_on
 from maieutic.report.sections import Run, Section
 from maieutic.report.tables import label_of, leads, read_items, score_file
+from maieutic.scores.papers import printed_rows
+from maieutic.validation.people import COMPARISONS
+from maieutic.validation.trust import PEOPLE
 
 BENCHMARK = "kmpbench"
 ERROR_TYPES, ERROR_TYPE = "kmp_error_types", "error_type"

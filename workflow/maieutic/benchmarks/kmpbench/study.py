@@ -17,14 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.cards import RELEASED, card_path, read_card
-from maieutic.errors import UserError
-from maieutic.files import safe_cell, whole_file, write_json
-from maieutic.judges.ppi import COLUMNS, COMPARISONS
+from maieutic.config.cards import RELEASED, card_path, read_card
+from maieutic.core.errors import UserError
+from maieutic.core.files import safe_cell, whole_file, write_json
+from maieutic.core.paths import ITEMS, REPLIES, ROOT
+from maieutic.core.records import Item, Reply, read_records
 from maieutic.judges.rubrics import Criterion, read_rubric
 from maieutic.judges.work import criteria_of
-from maieutic.paths import ITEMS, REPLIES, ROOT
-from maieutic.records import Item, Reply, read_records
+from maieutic.validation.people import COLUMNS, COMPARISONS
 
 log = logging.getLogger(__name__)
 KEY = "key.json"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from maieutic.conversations import role_of
-from maieutic.datasets.sources import Source
+from maieutic.config.datasets import Source
+from maieutic.core.records import Item
 from maieutic.datasets.text import cluster_of, spoken
-from maieutic.records import Item
+from maieutic.serving.conversations import role_of
 
 VARIABLES = {"question", "dialog_history"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maieutic.papers import Paper, Printed, printed_rows
+from maieutic.scores.papers import Paper, Printed, printed_rows
 
 BENCHMARK = "mathtutorbench"
 RM = "eth-nlped/Qwen2.5-1.5B-pedagogical-rewardmodel"  # section 4.2: all its win rates

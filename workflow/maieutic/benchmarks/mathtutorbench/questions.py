@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from maieutic.core.records import Item, Scoring
 from maieutic.graders.numerals import numerals, values_in
 from maieutic.graders.reading import Reading, plain, unread
-from maieutic.records import Item, Scoring
 
 QUESTION_WORDS = frozenset(
     ["what", "how", "why", "when", "where", "which", "who", "whose", "whom", "can", "could", "would"]

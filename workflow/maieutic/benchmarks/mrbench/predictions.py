@@ -14,15 +14,15 @@ from typing import Any, Literal, NamedTuple
 from pydantic import ValidationError
 from sklearn.metrics import accuracy_score, f1_score
 
+from maieutic.config.registry import unknown
+from maieutic.core.errors import UserError
+from maieutic.core.files import write_json
+from maieutic.core.records import Record
+from maieutic.core.stats import Sampling
 from maieutic.datasets.mrbench import LABELS
-from maieutic.errors import UserError
-from maieutic.files import write_json
-from maieutic.judges.agreement import measure
 from maieutic.judges.labels import Labels, read_labels
-from maieutic.judges.trust import Said, pairings_of
-from maieutic.records import Record
-from maieutic.registry import unknown
-from maieutic.stats import Sampling
+from maieutic.validation.agreement import measure
+from maieutic.validation.trust import Said, pairings_of
 
 Missing = Literal["wrong", "exclude", "refuse"]
 IDENTIFICATION = "tutor_identification"

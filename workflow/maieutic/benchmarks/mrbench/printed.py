@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maieutic.papers import PEOPLE, PERCENT, Paper, Printed, printed_rows
+from maieutic.scores.papers import PEOPLE, PERCENT, Paper, Printed, printed_rows
 
 BENCHMARK = "mrbench"
 CRITICS = {"Prometheus2": 5, "Llama-3.1-8B": 6}  # by the table that is about it

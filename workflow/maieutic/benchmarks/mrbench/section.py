@@ -10,20 +10,20 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic import paths
 from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITICS
+from maieutic.config.models import JudgeModel
+from maieutic.core import paths
+from maieutic.core.records import Quantity, Score
 from maieutic.datasets.mrbench import DESIRED
 from maieutic.judges.labels import LABEL_SOURCES, SUBSETS
 from maieutic.judges.rubrics import read_rubric
-from maieutic.models import JudgeModel
-from maieutic.papers import printed_rows
 from maieutic.plan.plan import Plan
-from maieutic.printed import paper_name
-from maieutic.records import Quantity, Score
 from maieutic.report.lights import release_rubric
 from maieutic.report.sections import Run, Section
 from maieutic.report.tables import label_of, read_json, score_file
 from maieutic.report.trust import called
+from maieutic.scores.papers import printed_rows
+from maieutic.scores.printed import paper_name
 
 DAMR_TABLES = {"all": 3, "bridge": 8, "mathdial": 9}
 PRINTED_N = {"all": 192, "bridge": 60, "mathdial": 132}  # replies of a tutor, as printed; the novice has 60 of 192

@@ -11,12 +11,12 @@ import logging
 import zipfile
 from pathlib import Path
 
+from maieutic.core.files import whole_file, write_json
+from maieutic.core.jobs import Job
+from maieutic.core.records import Judgement, read_records
 from maieutic.datasets.mrbench import SHARED_TASK, responses_of
 from maieutic.datasets.sources import read_source
-from maieutic.files import whole_file, write_json
-from maieutic.jobs import Job
-from maieutic.judges.trust import said_by
-from maieutic.records import Judgement, read_records
+from maieutic.validation.trust import said_by
 
 log = logging.getLogger(__name__)
 NAME = "predictions.json"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from maieutic.records import Item
-from maieutic.sentences import last_sentence
+from maieutic.core.records import Item
+from maieutic.replies.sentences import last_sentence
 
 
 def criteria(item: Item) -> str:

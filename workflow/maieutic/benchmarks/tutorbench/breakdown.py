@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maieutic.benchmarks.tutorbench.tagging import BLOOM, read_votes
-from maieutic.cards import card_path, read_card
+from maieutic.config.cards import card_path, read_card
+from maieutic.core.jobs import Job
+from maieutic.core.records import Grade, Item, Score, read_records
+from maieutic.core.stats import MEAN, Sampling, estimate, normal_half_width
 from maieutic.graders.rubric import ARR_W, ARR_W_CLIPPED, ARR_W_READINGS, ITEM_SCORES, READINGS
-from maieutic.jobs import Job
-from maieutic.records import Grade, Item, Score, read_records
-from maieutic.score import write_scores
-from maieutic.stats import MEAN, Sampling, estimate, normal_half_width
+from maieutic.scores.score import write_scores
 
 OVERALL = "overall"
 ANSWERED = "answered"  # as overall, of a tutor that was not asked everything too

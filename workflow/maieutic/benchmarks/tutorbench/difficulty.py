@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from maieutic.files import safe_cell, whole_file
+from maieutic.core.files import safe_cell, whole_file
+from maieutic.core.jobs import Job
+from maieutic.core.records import Grade, Item, read_records
 from maieutic.graders.rubric import ARR_W
-from maieutic.jobs import Job
-from maieutic.records import Grade, Item, read_records
 
 COLUMNS = ("task", "item", "subject", "below", "scored", "hard")
 

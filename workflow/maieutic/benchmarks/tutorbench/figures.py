@@ -10,8 +10,8 @@ import pandas as pd
 
 from maieutic.benchmarks.tutorbench.breakdown import VOTE, Slice
 from maieutic.benchmarks.tutorbench.items import BLOOM, DIMENSIONS, SKILLS, USE_CASES
+from maieutic.core.records import Item, Score
 from maieutic.plan.plan import Plan
-from maieutic.records import Item, Score
 from maieutic.report.figures import counts_chart, levels_chart
 from maieutic.report.tables import label_of
 

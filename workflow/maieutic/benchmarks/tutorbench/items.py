@@ -14,10 +14,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from maieutic.datasets.sources import Source
+from maieutic.config.datasets import Source
+from maieutic.core.records import Item
 from maieutic.datasets.text import cluster_of
 from maieutic.graders.rubric import prohibits, unclear
-from maieutic.records import Item
 
 BATCH = re.compile(r"USE_CASE_([123])_(TEXT|MULTIMODAL)")
 USE_CASES = {"1": "adaptive", "2": "assessment", "3": "active_learning"}

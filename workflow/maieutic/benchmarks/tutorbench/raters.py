@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maieutic.errors import UserError
-from maieutic.jobs import Sampled
-from maieutic.judges.agreement import Pairing, measure, usual_fleiss
-from maieutic.judges.ppi import PASSED, RATED, read_people
-from maieutic.judges.trust import plain, score
-from maieutic.metrics.common import Graded
-from maieutic.metrics.registry import METRICS
-from maieutic.records import Item, Judgement, Label, Score, read_records
-from maieutic.score import write_scores
-from maieutic.stats import MEAN, Sampling, estimate
+from maieutic.core.errors import UserError
+from maieutic.core.jobs import Sampled
+from maieutic.core.records import Item, Judgement, Label, Score, read_records
+from maieutic.core.stats import MEAN, Sampling, estimate
+from maieutic.scores.metrics.common import Graded
+from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.score import write_scores
+from maieutic.validation.agreement import Pairing, measure, usual_fleiss
+from maieutic.validation.people import PASSED, RATED, read_people
+from maieutic.validation.trust import plain, score
 
 TASK = "raters"
 ALL = "all"

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic import paths
 from maieutic.benchmarks.tutorbench.breakdown import ANSWERED, OVERALL, Slice
 from maieutic.benchmarks.tutorbench.figures import (
     BENCHMARK,
@@ -22,17 +21,18 @@ from maieutic.benchmarks.tutorbench.figures import (
     shown_level,
 )
 from maieutic.benchmarks.tutorbench.raters import AGREEMENT, ALL, KAPPA
-from maieutic.cards import Card
+from maieutic.config.cards import Card
+from maieutic.config.models import BaselineModel
+from maieutic.core import paths
+from maieutic.core.records import Item, Picture, Reply, read_records
 from maieutic.graders.rubric import READINGS
-from maieutic.models import BaselineModel
-from maieutic.papers import printed_rows
 from maieutic.plan.plan import Plan
-from maieutic.records import Item, Picture, Reply, read_records
 from maieutic.report.browser import judge_grades, short, thumbnail
 from maieutic.report.figures import raters_chart
 from maieutic.report.lights import kinds_on
 from maieutic.report.sections import Run, Section
 from maieutic.report.tables import breakdown_scores, label_of, read_items, score_file
+from maieutic.scores.papers import printed_rows
 
 TABLE_1 = {  # as the printed table names its columns
     "modality/text": Slice("modality", "text"),

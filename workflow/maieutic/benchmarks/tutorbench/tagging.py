@@ -13,13 +13,15 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from maieutic.cards import Card
-from maieutic.files import write_json
-from maieutic.jobs import Job
+from maieutic.config.cards import Card
+from maieutic.core.files import write_json
+from maieutic.core.jobs import Job
+from maieutic.core.records import Item, Judgement, read_records
 from maieutic.judges.cases import Case
+from maieutic.judges.commands import JudgeReplies
 from maieutic.judges.judging import Work
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
-from maieutic.records import Item, Judgement, read_records
+from maieutic.serving.backends import JobFiles
 
 BLOOM = "bloom"
 NEEDED = 2  # taggers that agree
@@ -78,6 +80,22 @@ def vote(levels: Sequence[str]) -> str | None:
     return ranked[0][0].casefold()
 
 
+class TagItems(JudgeReplies):
+    """A model that tags the items of some tasks of one benchmark."""
+
+
+def tag_items(
+    *, job: TagItems, items: Path, weights: list[Path], pictures: Path, journal: Path, server_log: Path, out: Path
+) -> None:
+    """Ask a model for tags of items and criteria.
+
+    items: the folder of the benchmark's items; weights: the manifest of a model that we serve; pictures: the store of
+    the items' pictures.
+    """
+    work = work_on_tags(job.entry.tags, job.cards(), items)
+    job.ask(work, JobFiles(next(iter(weights), None), journal, server_log, pictures), out)
+
+
 class VoteTags(Job):
     """The tasks that are tagged, and the taggers in the order of their files."""
 
@@ -129,7 +147,7 @@ def pair_agreement(one: str, other: str, tags: Mapping[str, Tags]) -> dict[str, 
 
 def agreement(first: Sequence[str], second: Sequence[str]) -> dict[str, Any]:
     """Share of the same labels, and Cohen's kappa where both sides vary."""
-    from maieutic.judges.agreement import cohen  # the environment that serves models has no scikit-learn
+    from maieutic.validation.agreement import cohen  # the environment that serves models has no scikit-learn
 
     same = sum(a == b for a, b in zip(first, second, strict=True))
     return {"n": len(first), "same": same / len(first) if first else None, "kappa": cohen(first, second)}

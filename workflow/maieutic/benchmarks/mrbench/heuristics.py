@@ -1,0 +1,66 @@
+"""Lists of words for MRBench's dimensions: what needs no understanding of a reply."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from maieutic.core.records import Item
+from maieutic.graders.numerals import numerals
+from maieutic.validation.heuristics import Heuristic, words
+
+MISTAKE = re.compile(
+    r"\b(?:mistake|error|incorrect|wrong|not quite|not correct|isn't right|re-?check|check again|look again"
+    r"|careful|close|actually|instead|reconsider|almost)\b",
+    re.IGNORECASE,
+)
+PLACE = re.compile(
+    r"\d|\bstep\b|\bwhen you\b|\byou (?:said|wrote|added|multiplied|divided|subtracted|used)\b", re.IGNORECASE
+)
+REVEALS = re.compile(
+    r"\b(?:the (?:correct )?answer is|answer would be|so it(?:'s| is)|equals|which is)\b|=\s*\$?\d", re.IGNORECASE
+)
+GUIDES = re.compile(
+    r"\b(?:hint|remember|think about|recall|first|let's|try|consider|for example|imagine|means|because)\b",
+    re.IGNORECASE,
+)
+ACTION = re.compile(r"\?|\b(?:try|can you|could you|let's|please|re-?check|tell me|show me)\b", re.IGNORECASE)
+WARM = re.compile(
+    r"\b(?:great|good|nice|well done|excellent|awesome|fantastic|almost|right track|keep|close|thank|happy)\b|!",
+    re.IGNORECASE,
+)
+STIFF = re.compile(r"\bas an AI\b|\*\*|^\s*(?:[-*]|\d+[.)])\s", re.IGNORECASE | re.MULTILINE)
+MANY_WORDS = 80  # a longer turn sounds like no person
+
+
+def has(pattern: re.Pattern[str]) -> Callable[[Item, str], bool]:
+    """Whether a reply holds one of the words."""
+    return lambda item, text: pattern.search(text) is not None
+
+
+def follows(item: Item, text: str) -> bool:
+    """Whether a reply takes up a word or number of the student's last turn."""
+    return bool(words(text) & words(item.vars["history"].rsplit("Student:", 1)[-1]))
+
+
+def natural(item: Item, text: str) -> bool:
+    """Whether a reply has a person's length and form."""
+    return len(text.split()) <= MANY_WORDS and not STIFF.search(text)
+
+
+def reveals(item: Item, text: str) -> bool:
+    """Whether a reply announces an answer, or says the number that the solution ends with."""
+    final = [one.value for one in numerals(str(item.reference.get("solution", "")))][-1:]
+    return bool(REVEALS.search(text)) or bool(final and final[0] in {one.value for one in numerals(text)})
+
+
+HEURISTICS = {
+    "Mistake_Identification": Heuristic(has(MISTAKE)),
+    "Mistake_Location": Heuristic(lambda item, text: bool(MISTAKE.search(text) and PLACE.search(text))),
+    "Revealing_of_the_Answer": Heuristic(reveals),
+    "Providing_Guidance": Heuristic(has(GUIDES)),
+    "Actionability": Heuristic(has(ACTION)),
+    "Coherence": Heuristic(follows),
+    "Tutor_Tone": Heuristic(has(WARM), otherwise=1),  # nobody is taken for offensive
+    "humanlikeness": Heuristic(natural),
+}

@@ -1,0 +1,1 @@
+"""The schemas of configuration, cards and registries."""

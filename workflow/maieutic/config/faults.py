@@ -1,0 +1,148 @@
+"""Faults that Pydantic finds in a config or card, as one line: the key, what was found there, and the fix."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+
+from pydantic import BaseModel, Tag, ValidationError
+from pydantic_core import ErrorDetails
+
+from maieutic.core.errors import UserError
+
+# A key or a password put where its name belongs must not reach a log.
+SECRET = {"key_env", "base_url"}
+SHOWN = 80  # characters of what was found
+YAML_WORDS = {True: "yes, on or true", False: "no, off or false"}
+
+
+class Kind(NamedTuple):
+    """What may stand at a place: a type, and the tag that chooses it among several."""
+
+    type: Any
+    tag: str | None = None
+
+
+class Place(NamedTuple):
+    """Where a fault is: the keys on the way, what holds the last of them, and what may stand there."""
+
+    keys: list[str | int]
+    holders: list[type[BaseModel]]
+    there: list[type[BaseModel]]
+
+    def __str__(self) -> str:
+        shown = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in self.keys)
+        return shown.removeprefix(".")
+
+    @property
+    def known(self) -> list[str]:
+        """The keys that are known where the last one stands."""
+        return list(dict.fromkeys(name for holder in self.holders for name in holder.model_fields))
+
+
+def kinds_of(annotation: Any, tag: str | None = None) -> list[Kind]:
+    """The alternatives of an annotation."""
+    annotation = getattr(annotation, "__value__", annotation)  # `type X = ...`
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        tags = [one.tag for one in args[1:] if isinstance(one, Tag)]
+        return kinds_of(args[0], tags[0] if tags else tag)
+    if origin is Union or type(annotation).__name__ == "UnionType":
+        return [kind for one in args for kind in kinds_of(one, tag)]
+    return [Kind(annotation, tag)]
+
+
+def is_model(kind: Kind) -> bool:
+    """Whether a place holds named keys."""
+    return isinstance(kind.type, type) and issubclass(kind.type, BaseModel)
+
+
+def below(kind: Kind, key: str | int) -> list[Kind]:
+    """What stands under a key."""
+    if is_model(kind):
+        field = kind.type.model_fields.get(key)
+        return kinds_of(field.annotation) if field else []
+    origin, args = get_origin(kind.type), get_args(kind.type)
+    if isinstance(origin, type) and issubclass(origin, Mapping) and len(args) == 2:
+        return kinds_of(args[1])
+    if isinstance(origin, type) and issubclass(origin, Sequence | set) and args and isinstance(key, int):
+        return kinds_of(args[0])
+    return []
+
+
+def is_chosen(kind: Kind, tag: str | int) -> bool:
+    """Whether a part of Pydantic's location names an alternative: by its tag, its class, or its `engine`."""
+    if tag in (kind.tag, getattr(kind.type, "__name__", None)):
+        return True
+    fields = kind.type.model_fields.values() if is_model(kind) else ()
+    return any(get_origin(field.annotation) is Literal and tag in get_args(field.annotation) for field in fields)
+
+
+def place_of(model: type[BaseModel], location: Sequence[str | int], unknown: bool) -> Place:
+    """A location of Pydantic as the keys of the file. unknown: its last part is a key that nobody knows."""
+    keys: list[str | int] = []
+    here, there = [Kind(model)], [Kind(model)]
+    for number, part in enumerate(location):
+        found = [one for kind in here for one in below(kind, part)]
+        last = number == len(location) - 1
+        if (last and unknown) or found:
+            keys.append(part)
+        # A part that is no key names which alternative of a union was tried.
+        there = found or [kind for kind in here if is_chosen(kind, part)] or here
+        here = here if last else there
+    return Place(keys, *([kind.type for kind in kinds if is_model(kind)] for kinds in (here, there)))
+
+
+def near(word: str, known: Sequence[str]) -> str:
+    """The known word that was probably meant, as a sentence; what is known where none is near."""
+    found = difflib.get_close_matches(word, known, 1)
+    return f"did you mean {found[0]!r}?" if found else f"known: {', '.join(sorted(known))}."
+
+
+def fault_of(error: ValidationError, model: type[BaseModel], within: str, documented: str) -> UserError:
+    """The first fault as one line; unknown keys all at once, each with the known one that is nearest.
+
+    within: the file, or "" for the configuration, whose keys name it; documented: where every key is described.
+    """
+    faults = error.errors(include_url=False)
+    unknown = [place_of(model, one["loc"], True) for one in faults if one["type"] == "extra_forbidden"]
+    if faults[0]["type"] == "extra_forbidden":
+        first, *others = unknown
+        more = f" (so is {', '.join(map(str, others))})" if others else ""
+        hints = [near(str(place.keys[-1]), place.known) for place in unknown]
+        return user_error(within, str(first), f"is not a known key{more}", f"{' '.join(hints)} See {documented}")
+    place = place_of(model, faults[0]["loc"], False)
+    return user_error(within, str(place), *told(faults[0], place, documented))
+
+
+def user_error(within: str, key: str, problem: str, mend: str) -> UserError:
+    """An error whose place is a key of the configuration, or a file and a key of it."""
+    if not within:
+        return UserError(key or "config", problem, mend)
+    return UserError(within, f"{key}: {problem}" if key else problem, mend)
+
+
+def told(fault: ErrorDetails, place: Place, documented: str) -> tuple[str, str]:
+    """What is wrong, and the fix."""
+    mend = f"see {documented} for every key"
+    given = fault["input"]
+    if fault["type"] == "missing":
+        return "is missing", mend
+    if fault["type"] == "union_tag_not_found":
+        name = str((fault.get("ctx") or {}).get("discriminator", "")).strip("'")
+        tags = sorted({tag for one in place.there for tag in literals_of(one, name)})
+        written = map(str, given) if isinstance(given, dict) else ()
+        close = next((key for key in written if difflib.get_close_matches(key, [name], 1)), None)
+        meant = f"did you mean {name!r} by {close!r}? " if close else ""
+        return f"does not say its {name}", f"{meant}Set {name} to one of {', '.join(tags)}" if tags else mend
+    found = "" if place.keys and place.keys[-1] in SECRET else f", found {str(given)[:SHOWN]!r}"
+    if fault["type"] == "string_type" and isinstance(given, bool):
+        mend = f"put it in quotes: unquoted, YAML reads {YAML_WORDS[given]} as {str(given).lower()}"
+    return f"{fault['msg'][0].lower()}{fault['msg'][1:]}{found}", mend
+
+
+def literals_of(model: type[BaseModel], name: str) -> list[str]:
+    """The values that a tag of a model may have."""
+    field = model.model_fields.get(name)
+    return [str(one) for one in get_args(field.annotation)] if field else []

@@ -1,0 +1,375 @@
+"""What an entry of the model registry may say."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+
+from maieutic.core.errors import UserError
+
+Endpoint = Literal["chat", "completions"]
+COMMIT = r"^[0-9a-f]{40}$"
+SHA256 = r"^[0-9a-f]{64}$"
+
+
+class Entry(BaseModel):
+    """A closed mapping: a misspelt key is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class PackagedWeights(Entry):
+    """Weights inside a Python package: safetensors as they are, GGUF converted once to safetensors."""
+
+    package: str = Field(description="Package index name")
+    version: str = Field(description="Exact version of the package")
+    file: str = Field(description="GGUF or safetensors file inside the package, its tokenizer beside it")
+    sha256: str = Field(pattern=SHA256, description="SHA-256 of the resulting model.safetensors")
+
+    def refuse_unpinned(self, place: str) -> None:
+        """Packaged weights are always pinned."""
+
+
+class Weights(Entry):
+    """Weights from the hub (`repo` and `revision`) or from a folder (`path`)."""
+
+    repo: str | None = Field(None, description="Hub name, org/model")
+    revision: str | None = Field(None, pattern=COMMIT, description="Commit of the hub repository; null is refused")
+    path: str | None = Field(None, description="Folder with safetensors, config and tokenizer")
+
+    @model_validator(mode="after")
+    def one_source(self) -> Weights:
+        if (self.repo is None) == (self.path is None):
+            raise ValueError("give either 'repo' with 'revision', or 'path'")
+        return self
+
+    def refuse_unpinned(self, place: str) -> None:
+        """Raise UserError for a hub repository without a commit."""
+        if self.repo and not self.revision:
+            raise UserError(
+                f"{place}.revision",
+                f"{self.repo} has no pinned commit",
+                "look up the commit on the model's hub page and set it here (40 hexadecimal digits)",
+            )
+
+
+def kind_of_weights(value: object) -> str:
+    """Which of the two an entry means, so that its faults are told in its own terms."""
+    packaged = isinstance(value, PackagedWeights) or (isinstance(value, dict) and "package" in value)
+    return "from-package" if packaged else "from-source"
+
+
+AnyWeights = Annotated[
+    Annotated[PackagedWeights, Tag("from-package")] | Annotated[Weights, Tag("from-source")],
+    Discriminator(kind_of_weights),
+]
+
+
+class Needs(Entry):
+    """What one job of this model asks of a machine. Never part of a request key."""
+
+    gpus: int = Field(0, ge=0, description="GPUs of one server (its tensor parallel size)")
+    cpus: int = Field(2, ge=1, description="CPU cores")
+    mem_mb: int = Field(8000, ge=100, description="Memory in MB")
+    runtime: int = Field(240, ge=1, description="Time limit of one attempt, in minutes")
+
+
+class Price(Entry):
+    """Price of a hosted model in US dollars per million tokens."""
+
+    input: float = Field(ge=0, description="US dollars per million tokens of prompts")
+    output: float = Field(ge=0, description="US dollars per million tokens of answers")
+
+
+class Model(Entry):
+    """What every entry may say."""
+
+    label: str | None = Field(
+        None, description="name in the report; changing it recomputes nothing. `null`: the entry's key"
+    )
+    group: str = Field("general", description="group in the leaderboard")
+    paper: str | dict[str, str] | None = Field(
+        None,
+        description=(
+            "the model's name in a paper's table, for the comparison; `{BENCHMARK: NAME}` where several "
+            "papers print that name, or print it differently. A name that no table has is refused"
+        ),
+    )
+    notice: str | None = Field(None, description="caution that stands beside every number of this model")
+    needs: Needs = Field(Needs(), description="what one job asks of a machine; never part of a request key")
+
+
+class ServedModel(Model):
+    """What served and hosted models share."""
+
+    endpoint: Endpoint | None = Field(None, description="`chat` or `completions`, instead of the card's")
+    protocol: str | None = Field(
+        None, description="instead of `run.protocol`, for this tutor: a row of its own beside the same model without it"
+    )
+    prompt_role: Literal["system", "user"] | None = Field(
+        None,
+        description=(
+            "who says a prompt that stands alone in chat mode: `user` for a model that takes no system "
+            "message; left out: what the card says (MathTutorBench's: `system`, as released), else `user` "
+            "for hosted models, since several endpoints refuse a lone system message, and `system` for those"
+            " that we serve"
+        ),
+    )
+    concurrency: int = Field(256, ge=1, description="requests in flight at once")
+    request_timeout: float = Field(600, gt=0, description="seconds until one try is given up")
+    attempts: int = Field(8, ge=1, description="tries before the job fails")
+    max_tokens: int | None = Field(None, ge=1, description="upper bound on the cards' `max_tokens` for this model")
+    extra_body: dict[str, object] = Field(
+        {}, description="further fields of every request (no secrets: they are saved)"
+    )
+    structured: bool = Field(
+        False,
+        description=(
+            "whether the server decodes by a JSON schema (`response_format`), which judges use where their "
+            "rubric's answer is JSON; our own servers do, a hosted one where you say so"
+        ),
+    )
+    images: bool = Field(
+        False,
+        description="whether it takes pictures; a model that takes none (the default) is not asked items with some",
+    )
+    user_last: bool = Field(
+        False,
+        description=(
+            "the server takes no conversation that ends with the assistant's words (Claude with thinking; "
+            "others would go on with them): the student's solution of a text-only TutorBench sample is then "
+            "said by the user, and the page says so"
+        ),
+    )
+    omit: list[Literal["stop", "temperature", "seed", "max_tokens"]] = Field(
+        [],
+        description=(
+            "parameters that the server refuses. A model that thinks aloud needs `omit: [stop]`, or a stop "
+            "string ends its thinking; answers are cut at the stop strings afterwards"
+        ),
+    )
+
+
+class VllmModel(ServedModel):
+    """Weights that a vLLM server of our own serves."""
+
+    engine: Literal["vllm"]
+    weights: AnyWeights = Field(
+        description=("`repo` and `revision`, a 40-digit commit; or `path`; or `package`, `version`, `file`, `sha256`")
+    )
+    structured: bool = Field(True, description="Whether the server decodes by a JSON schema (response_format)")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field("auto", description="of the served weights")
+    max_model_len: int | None = Field(None, ge=128, description="Context window in tokens; default: the model's own")
+    engine_args: list[str] = Field([], description="further arguments of `vllm serve` that can change an answer")
+    runtime_args: list[str] = Field([], description="further arguments of `vllm serve` that cannot")
+    environment: dict[str, str] = Field({}, description="Environment of the server, without secrets")
+    trust_remote_code: bool = Field(False, description="run the code of the pinned commit")
+    start_timeout: float = Field(1800, gt=0, description="Seconds until the server must be ready")
+
+    @model_validator(mode="after")
+    def code_is_pinned(self) -> VllmModel:
+        if self.trust_remote_code and not getattr(self.weights, "revision", None):
+            raise ValueError("trust_remote_code needs weights.revision: only a pinned commit may run code")
+        return self
+
+
+class HostedModel(ServedModel):
+    """A model behind an OpenAI-compatible endpoint of somebody else's."""
+
+    engine: Literal["hosted"]
+    model: str = Field(description="The model's name at the endpoint; pin a dated snapshot where there is one")
+    base_url: str = Field(
+        pattern=r"^https?://[^@\s]+$", description="Endpoint, up to and including /v1; no user or password"
+    )
+    key_env: str | None = Field(
+        None, pattern=r"^[A-Z_][A-Z0-9_]*$", description="the *name* of the environment variable that holds the key"
+    )
+    concurrency: int = Field(16, ge=1, description="Requests in flight at once")
+    price: Price | None = Field(None, description="for the cost of a run on the page")
+    needs: Needs = Needs(cpus=1, mem_mb=2000)
+
+
+class BaselineModel(Model):
+    """A trivial tutor that needs no server and gives a metric its floor or ceiling."""
+
+    engine: Literal["baseline"]
+    tutor: str = Field(
+        description="the name of a trivial tutor: a benchmark's own, or one of `workflow/maieutic/replies/baselines.py`"
+    )
+    group: str = "baseline"
+    needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
+
+
+class WeightsOnly(Model):
+    """Weights that no tutor uses: the base of reward models and classifiers."""
+
+    engine: Literal["weights"]
+    weights: AnyWeights = Field(description="as of `vllm`")
+    trust_remote_code: Literal[False] = Field(False, description="Never: a base is trained without code of its own")
+
+
+class Training(Entry):
+    """How a scalar head is trained on a base. Defaults: MathTutorBench, Appendix C.1 (not TRL's own)."""
+
+    base: str = Field(description="an entry with weights")
+    layers: int | None = Field(None, ge=1, description="keep the base's first layers only; `null`: all")
+    freeze_embeddings: bool = Field(False, description="Leave the token embeddings as they are")
+    learning_rate: float = Field(1e-5, gt=0, description="the paper's; AdamW")
+    epochs: float = Field(1, gt=0, description="passes over the examples")
+    batch_size: int = Field(16, ge=1, description="Examples of one optimiser step")
+    weight_decay: float = Field(0.0, ge=0, description="of AdamW")
+    max_length: int | None = Field(None, ge=16, description="tokens of a conversation; `null`: the base's context")
+    seed: int = Field(42, description="of the order of the examples and of a new head")
+    micro_batch: int = Field(4, ge=1, description="examples in memory at once; divides `batch_size`")
+    checkpoint_seconds: float = Field(600, gt=0, description="a killed training loses at most this much")
+
+    @model_validator(mode="after")
+    def whole_steps(self) -> Training:
+        if self.batch_size % self.micro_batch:
+            raise ValueError("micro_batch must divide batch_size")
+        return self
+
+
+class PreferenceTraining(Training):
+    """A reward model's training on preference pairs by the ranking loss (MathTutorBench, equation 1)."""
+
+    overlong: Literal["none", "cut"] = Field(
+        "none", description="a longer conversation: `none`: left out and counted; `cut`: it loses its oldest tokens"
+    )
+    mix: dict[str, float] = Field(
+        {},
+        description=(
+            "share (0 to 1] of each source of pairs: `gsm8k_inpainted`, `mathdial`, `mrbench`, "
+            "`ultrafeedback`; `{}`: an untrained head"
+        ),
+    )
+    margin: bool = Field(False, description="whether the margin is in the loss")
+
+    @model_validator(mode="after")
+    def shares(self) -> PreferenceTraining:
+        for source, share in self.mix.items():
+            if not 0 < share <= 1:
+                raise ValueError(f"mix.{source} is a share: more than 0, at most 1")
+        return self
+
+
+class RewardModel(Model):
+    """A sequence classifier with one output: published (`weights`) or trained here (`train`)."""
+
+    engine: Literal["reward"]
+    weights: AnyWeights | None = Field(None, description="a published reward model: either this or `train`")
+    train: PreferenceTraining | None = Field(None, description="a reward model that this run trains")
+    trained_on: list[str] = Field(
+        [], description="sources of pairs that a published one has seen, for the clean win rate"
+    )
+    prompt: Literal["extended", "simple", "none"] = Field(
+        "extended", description="its instruction: `extended` (the paper's Figure 7), `simple` (Figure 6) or `none`"
+    )
+    dtype: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="of scoring; `auto`: bfloat16 on a GPU, else float32"
+    )
+    max_length: int | None = Field(None, ge=16, description="tokens of a conversation; `null`: the model's context")
+    overlong: Literal["none", "cut"] = Field(
+        "none",
+        description="`none`: a longer conversation has no score and is counted; `cut`: it loses its oldest tokens",
+    )
+    token_budget: int = Field(
+        4096,
+        ge=1,
+        description="tokens of one forward pass, padding counted; on a GPU tens of thousands. Recomputes nothing",
+    )
+    trust_remote_code: bool = Field(False, description="run the code of the pinned commit")
+    group: str = "reward model"
+
+    @model_validator(mode="after")
+    def one_origin(self) -> RewardModel:
+        if (self.weights is None) == (self.train is None):
+            raise ValueError("give either 'weights' or 'train'")
+        if self.trust_remote_code and not getattr(self.weights, "revision", None):
+            raise ValueError("trust_remote_code needs weights.revision: only a pinned commit may run code")
+        return self
+
+
+class CriteriaTraining(Training):
+    """Binary classifiers, one a criterion (MathTutorBench, Appendix D)."""
+
+    epochs: float = Field(3, gt=0, description="Passes over the examples")
+    overlong: Literal["cut"] = Field("cut", description="A longer dialogue loses its oldest tokens, and is counted")
+    test_share: float = Field(0.2, gt=0, lt=1, description="Share of the dialogues that are held out")
+    criteria: list[str] = Field(
+        [
+            "Actionability",
+            "Providing_Guidance",
+            "Tutor_Tone",
+            "Mistake_Identification",
+            "Mistake_Location",
+            "Revealing_of_the_Answer",
+        ],
+        min_length=1,
+        description="MRBench's names of the criteria",
+    )
+
+    @model_validator(mode="after")
+    def once_each(self) -> CriteriaTraining:
+        if len(set(self.criteria)) < len(self.criteria):
+            raise ValueError("criteria names one twice")
+        return self
+
+
+class CriteriaModel(Model):
+    """Classifiers that each find one criterion in a reply; their sum compares two replies."""
+
+    engine: Literal["criteria"]
+    train: CriteriaTraining = Field(description="how they are trained")
+    group: str = "criteria classifiers"
+
+
+class JudgeModel(Model):
+    """A model of this registry with the rubric cards that it judges by."""
+
+    engine: Literal["judge"]
+    model: str = Field(description="the entry that answers, with its `needs`")
+    rubrics: list[str] = Field(
+        [],
+        description=(
+            "rubric cards (of a benchmark's `rubrics` folder, or your own in `resources/rubrics`) for replies; a task "
+            "takes the first that its own card names. "
+            "MRBench: `mrbench_critic` (the paper's prompt, one question a dimension), `mrbench_taxonomy` "
+            "(ours, one question for all). KMP-Bench: `kmp_dialogue` (the paper's), `kmp_dialogue_both` (the"
+            " reference in both places), `kmp_similar_problems`, `kmp_followup_problems`, "
+            "`kmp_error_reason`; for small models `kmp_dialogue_short`, `kmp_similar_short`, "
+            "`kmp_followup_short`. TutorBench: `tutorbench` (all criteria of a sample in one question), "
+            "`tutorbench_each` (one each), `tutorbench_short`. None: the judge is measured on pairs, or "
+            "tags, only"
+        ),
+    )
+    pairs: list[str] = Field(
+        [],
+        description="cards for the Bridge pairs, each in both orders: `pairs_simple`, `pairs_extended`, `pairs_json`",
+    )
+    tags: list[str] = Field(
+        [], description="cards by which it tags for `run.taggers`: `tutorbench_bloom`, `tutorbench_criterion`"
+    )
+    max_tokens: int | None = Field(None, ge=1, description="of an answer, instead of the model's own bound")
+    reasons: bool = Field(True, description="`false`: a server that decodes by a schema is asked for bare verdicts")
+    label_limit: int | None = Field(None, ge=1, description="instead of `run.label_limit`, for this judge")
+    max_unreadable: float | None = Field(
+        None, ge=0, le=1, description="instead of `run.max_unreadable`, for this judge"
+    )
+    group: str = "judge"
+
+    @model_validator(mode="after")
+    def has_work(self) -> JudgeModel:
+        if not self.rubrics and not self.pairs and not self.tags:
+            raise ValueError("give 'rubrics', 'pairs' or 'tags', or several")
+        if self.needs != Needs():
+            raise ValueError("set 'needs' on the model that answers")
+        return self
+
+
+Tutor = VllmModel | HostedModel | BaselineModel
+ModelEntry = Annotated[
+    VllmModel | HostedModel | BaselineModel | WeightsOnly | RewardModel | CriteriaModel | JudgeModel,
+    Field(discriminator="engine"),
+]

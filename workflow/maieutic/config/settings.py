@@ -1,0 +1,201 @@
+"""The run's configuration: a closed schema. What a run selects by it is checked in plan/checks.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from maieutic.config.datasets import Dataset, Edition
+from maieutic.config.faults import fault_of
+from maieutic.config.models import Entry, ModelEntry
+from maieutic.core.names import check_names
+from maieutic.core.records import NegativeWeights
+
+
+class Difficulty(Entry):
+    """The filter by which TutorBench's samples were kept (appendix A.1)."""
+
+    tutors: list[str] = Field([], description="Tutors of the run that count; empty: no filter. The paper: five")
+    below: float = Field(0.5, description="A score under this is a failure")
+    at_least: int = Field(3, ge=1, description="An item is hard where so many of them fail")
+
+
+class Run(Entry):
+    """What to run: selections are lists, so an overlay replaces them."""
+
+    tutors: list[str] = Field(
+        min_length=1,
+        description="models to run, by their names in `models`; the baseline tutors that the cards name are added",
+    )
+    tasks: list[str] = Field(min_length=1, description="`benchmark` or `benchmark/task`")
+    limit: int | None = Field(
+        None,
+        ge=1,
+        description="items a task, a random sample; a larger limit contains a smaller one's items; `null`: all",
+    )
+    seed: int = Field(20250226, description="seed of that sample and of the bootstrap")
+    max_tokens: int | None = Field(
+        None, ge=1, description="upper bound on the cards' `max_tokens` (2,048 in MathTutorBench)"
+    )
+    protocol: str = Field(
+        "released",
+        description=(
+            "what is asked: `released`, or a variant of the cards (`paper`, `newlines`; `corrected`: without"
+            " the blank-line stop of the pedagogy tasks, and with the last line of mistake location; "
+            "TutorBench: `user_work`, `study_mode`)"
+        ),
+    )
+    reward_models: list[str] = Field(
+        [],
+        description=(
+            "reward models that score every reply to the pedagogy tasks; the first one's win rate is their "
+            "headline. `[]`: no win rates"
+        ),
+    )
+    reward_comparisons: list[str] = Field(
+        [],
+        description=(
+            "reward models that are measured on the Bridge test pairs only: ablations, untrained floors, "
+            "off-the-shelf ones"
+        ),
+    )
+    classifiers: list[str] = Field(
+        [], description="criteria classifiers, measured on held-out dialogues and on the test pairs"
+    )
+    judges: list[str] = Field(
+        [],
+        description=(
+            "judges of the tutors' replies; each judges the tasks that it has a rubric for, and the first "
+            "one's verdicts are a task's headline. `[]`: those tasks have no judged numbers"
+        ),
+    )
+    labels: list[str] | None = Field(
+        None,
+        description=(
+            "labelled releases that graders are checked on: `mrbench` (V1), `mrbench_v2`, `mrbench_v3` (BEA "
+            "2025, four dimensions), `mr_gsm8k_reasons` (851 graded error reasons). `null`, the default: "
+            "`mrbench` and `mr_gsm8k_reasons`, where a judge's rubric or a task fits. The first one that "
+            "fits a rubric decides its traffic light"
+        ),
+    )
+    predictions: list[str] = Field(
+        [],
+        description="releases without labels that the judges predict, as files of the shared task: `mrbench_v3_test`",
+    )
+    label_limit: int | None = Field(
+        None,
+        ge=1,
+        description=(
+            "labelled replies of each release, and pairs, that a judge is checked on, a random sample; "
+            "`null`, the default: all (1,589 replies: as many questions with `mrbench_taxonomy`, eight times"
+            " as many with `mrbench_critic`)"
+        ),
+    )
+    taggers: list[str] = Field(
+        [],
+        description=(
+            "judges with `tags`: models that tag TutorBench's items (Bloom level, by vote of at least two) and criteria"
+        ),
+    )
+    negative_weights: NegativeWeights = Field(
+        "by_phrasing",
+        description=(
+            "when a criterion of weight -5 counts (TutorBench): `by_phrasing`, the default: a prohibition "
+            "when it is violated, a fault when it is there; `violated`: when the judge says fail, as in the "
+            "released data, which forbid; `satisfied`: when the judge says pass, as equation 1 is printed. "
+            "The report shows all three"
+        ),
+    )
+    difficulty: Difficulty = Field(
+        Difficulty(),
+        description="which items so many of some tutors fail (TutorBench's filter: three of five under 0.5)",
+    )
+    human_labels: str | None = Field(
+        None,
+        description=(
+            "CSV of labels that people gave to this run's own replies, with the columns `task`, `item`, "
+            "`tutor`, `criterion`, `label` (as MRBench spells them; of KMP-Bench's criteria win, tie, lose; "
+            "of TutorBench's `c01`, `c02`, ... pass, fail: `docs/study.md`) and, where several people "
+            "labelled, `annotator`, `resolves`. They correct the judge's rates (with 20 labels or more of a "
+            "tutor and dimension, drawn at random), and are compared with each other"
+        ),
+    )
+    max_unreadable: float = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description=(
+            "share of a judge's verdicts that may be unreadable; above it the run fails, after its report is written"
+        ),
+    )
+    tutors_per_judge_job: int = Field(
+        1, ge=1, description="tutors judged with one start of a judge's server, as `tutors_per_reward_job`"
+    )
+    tutors_per_reward_job: int = Field(
+        1,
+        ge=1,
+        description=(
+            "tutors that one load of a reward model's weights scores (1: a tutor that fails holds up nobody,"
+            " and a new one runs alone; with more, the batches depend on the order of the tutors, and one "
+            "that changes is scored anew. The baselines share one always)"
+        ),
+    )
+
+
+class Interpreters(Entry):
+    """The Python of each environment."""
+
+    driver: str | None = Field(None, description="Python of this environment; `null`: the one that runs Snakemake")
+    serve: str = Field(".venv/serve/bin/python", description="Python with vLLM, torch, transformers and TRL")
+
+
+class Containers(Entry):
+    """Images, a .sif path or docker://..., ignored without --sdm."""
+
+    driver: str = Field(
+        "containers/driver.sif",
+        description="image, a `.sif` (`containers/build` makes it) or `docker://TAG`; ignored without `--sdm`",
+    )
+    serve: str = Field("containers/serve.sif", description="likewise, of the serving environment")
+
+
+class Report(Entry):
+    """What the page shows."""
+
+    least_readable: float = Field(
+        0.8,
+        ge=0,
+        le=1,
+        description="share of readable replies below which no value is bold, and sorting puts a tutor last",
+    )
+    browser_items: int = Field(200, ge=0, description="items a task that the page's browser holds; the tables hold all")
+    resamples: int = Field(2000, ge=100, description="bootstrap resamples of every interval")
+
+
+class Config(Entry):
+    """The whole configuration."""
+
+    edition: Edition = Field(
+        description="`demo`: the small data in `resources/demo`; `published`: the benchmarks' own data"
+    )
+    data_dir: str | None = Field(
+        None, description="folder with the published files (their paths are in `datasets.yaml`); `null`: download them"
+    )
+    run: Run
+    report: Report = Report()
+    interpreters: Interpreters = Interpreters()
+    containers: Containers = Containers()
+    models: dict[str, ModelEntry] = Field(description="Registry: every model that exists (config/models.yaml)")
+    datasets: dict[str, Dataset] = Field(description="Registry: every source file (config/datasets.yaml)")
+
+
+def read_config(raw: dict[str, Any]) -> Config:
+    """A configuration in its schema. Raises UserError for its first fault."""
+    for registry in ("models", "datasets"):
+        if isinstance(raw.get(registry), dict):
+            check_names(registry, raw[registry])
+    try:
+        return Config.model_validate(raw)
+    except ValidationError as error:
+        raise fault_of(error, Config, "", "config/README.md") from None

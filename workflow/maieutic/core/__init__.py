@@ -1,0 +1,1 @@
+"""What everything else stands on: records, journal, statistic, files, errors."""

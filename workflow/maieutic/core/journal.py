@@ -1,0 +1,166 @@
+"""The journal: every finished request, appended at once, so that nothing is asked twice.
+
+One file per job, one line per answer, keyed by everything that can change the answer. Outputs are rebuilt from it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import socket
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Generic, TypeVar
+
+from pydantic import ValidationError
+
+from maieutic.core.errors import UserError
+from maieutic.core.records import Record
+
+log = logging.getLogger(__name__)
+SYNC_SECONDS = 1.0  # a power cut may cost the answers of the last second; a killed process costs none
+
+
+class Line(Record):
+    """A line of a journal names what it answers."""
+
+    key: str
+
+
+class Entry(Line):
+    """One finished request. `error` is a permanent refusal by the server, which is an answer too.
+
+    raw: the text as the server sent it, its inline reasoning included, where `text` differs; no_text: it sent none.
+    """
+
+    text: str
+    reasoning: str | None = None
+    finish: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    seconds: float
+    attempts: int
+    error: str | None = None
+    raw: str | None = None
+    no_text: bool = False
+
+
+class Scored(Line):
+    """One conversation that a reward model has scored; `seconds` is its share of the forward pass.
+
+    `score` is None where the model gave no finite number.
+    """
+
+    score: float | None
+    seconds: float
+
+
+L = TypeVar("L", bound=Line)
+
+
+def digest(content: Any) -> str:
+    """`sha256:` and the hash of canonical JSON."""
+    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def request_key(request: dict[str, Any], model_identity: dict[str, Any]) -> str:
+    """The key of one request: what is asked and of which weights. Neither machine nor secret enters it."""
+    return digest({"request": request, "model": model_identity})
+
+
+class Journal(Generic[L]):
+    """The answers on file at `path`, and the only writer of new ones. `kind` is what a line holds.
+
+    Entering takes an exclusive lock that the kernel drops when the process dies, however it dies.
+    """
+
+    def __init__(self, path: Path, kind: type[L]) -> None:
+        self.path, self.kind = path, kind
+        self.answers: dict[str, L] = {}
+        self.broken = 0
+        self._lock: IO[str] | None = None
+        self._file: IO[str] | None = None
+        self._synced = 0.0
+
+    def __enter__(self) -> Journal[L]:
+        self._lock = take_lock(self.path.with_suffix(".lock"))
+        if self.path.exists():
+            self._load()
+        self._file = open(self.path, "a", encoding="utf-8", newline="\n")
+        if self._ends_torn():
+            self._file.write("\n")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+        if self._lock:
+            self._lock.close()
+
+    def append(self, *entries: L) -> None:
+        """Put answers on file, in one piece. They survive the death of this process from the moment this returns."""
+        if self._file is None:
+            raise RuntimeError("the journal is not open")
+        fresh = [entry for entry in entries if entry.key not in self.answers]
+        if not fresh:
+            return
+        self.answers.update({entry.key: entry for entry in fresh})
+        self._file.write("".join(entry.model_dump_json() + "\n" for entry in fresh))
+        self._file.flush()
+        if time.monotonic() - self._synced > SYNC_SECONDS:
+            os.fsync(self._file.fileno())
+            self._synced = time.monotonic()
+
+    def _load(self) -> None:
+        """Read what is whole; a torn or damaged line is counted and left out, a repeated key keeps its first answer."""
+        with open(self.path, "rb") as handle:
+            for line in handle:
+                if not line.strip():
+                    continue
+                try:
+                    entry = self.kind.model_validate_json(line)
+                except ValidationError:
+                    self.broken += 1
+                    continue
+                self.answers.setdefault(entry.key, entry)
+        if self.broken:
+            log.warning("%s: %d unreadable line(s) left out; those requests are asked again", self.path, self.broken)
+
+    def _ends_torn(self) -> bool:
+        """Whether the last line lacks its end, as after a kill in the middle of a write."""
+        with open(self.path, "rb") as handle:
+            size = handle.seek(0, os.SEEK_END)
+            if size == 0:
+                return False
+            handle.seek(-1, os.SEEK_END)
+            return handle.read(1) != b"\n"
+
+
+def take_lock(path: Path) -> IO[str]:
+    """Lock `path` for this process and leave its host and pid in it, for the message and for `recover`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = open(path, "a+", encoding="utf-8")  # noqa: SIM115 (open as long as the lock is held)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        handle.seek(0)
+        owner = handle.read().strip() or "another process"
+        handle.close()
+        raise UserError(
+            str(path), f"its journal is being written by {owner}", "wait for it, or end it with `make recover`"
+        ) from None
+    handle.seek(0)
+    handle.truncate()
+    job = f" slurm job {os.environ['SLURM_JOB_ID']}" if "SLURM_JOB_ID" in os.environ else ""
+    handle.write(f"host {socket.gethostname()} pid {os.getpid()}{job}\n")
+    handle.flush()
+    return handle

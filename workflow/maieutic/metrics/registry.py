@@ -1,8 +1,0 @@
-"""Metrics by the names that cards give: those of several benchmarks, and those that benchmarks add."""
-
-from __future__ import annotations
-
-from maieutic.benchmarks import merged
-from maieutic.metrics.common import COMMON, Metric
-
-METRICS: dict[str, Metric] = COMMON | merged("metrics", "METRICS")

@@ -1,0 +1,339 @@
+"""What code decides a command's results: a digest of the definitions that it uses, for Snakemake's re-run trigger.
+
+A definition is a function, a class or an assignment at the top level of a module. The closure of one is itself and
+every definition of the package that its syntax names, through imports and further modules, and so on. The digest is
+over their syntax trees without comments, docstrings, descriptions of fields and layout, so that only an edit that can
+change a result changes it. An edit of a definition that a command does not use changes nothing for it, whatever module
+it stands in.
+
+Only names that can be read from the syntax are followed. The one import by a computed name is that of what benchmarks
+plug in (`core.plugins`), whose names are constants of the call.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from maieutic.benchmarks import BENCHMARKS
+from maieutic.commands import COMMANDS
+from maieutic.commands import name_of as command_name
+
+PACKAGE = "maieutic"
+HERE = Path(__file__).parents[1]  # the package
+
+# Modules that only move bytes, start processes or print: no result depends on them. Each with the reason.
+NEUTRAL = {
+    "core.plugins": "finds what benchmarks plug in, which is followed by itself",
+    "serving.connections": "opens and retries connections; what is sent and read is decided elsewhere",
+    "serving.devices": "waits for a free device and names it",
+    "core.errors": "words of errors",
+    "config.faults": "words of errors",
+    "core.files": "writes files whole or not at all",
+    "serving.handover": "passes a server's address from job to job",
+    "core.jobs": "checks what a rule hands over, which is a parameter of the rule itself",
+    "core.journal": "keeps finished answers under the keys that it is given",
+    "core.logs": "where log lines go",
+    "core.names": "spelling of names in messages",
+    "core.progress": "progress lines",
+    "rewards.telling": "progress lines of training",
+    "serving.server": "starts and ends a server; its arguments are parameters of the rule",
+}
+
+
+class Name(NamedTuple):
+    """A definition: its module, relative to the package, and its name there; ANY: the whole module."""
+
+    module: str
+    name: str
+
+
+ANY = "*"
+PLUGS = (Name("core.plugins", "parts"), Name("core.plugins", "merged"))
+REST = ""  # what a module does besides defining: it is done whenever the module is imported
+
+
+class Definition(NamedTuple):
+    """The syntax of a definition as text, and what it names of the package; arguments: in a function's annotations."""
+
+    syntax: str
+    uses: frozenset[Name]
+    arguments: frozenset[Name] = frozenset()
+
+
+Module = Mapping[str, Definition]
+Instead = Mapping[Name, Iterable[Name]]
+Source = Callable[[str], str | None]
+
+
+def read_source(module: str) -> str | None:
+    """The text of a module of the package, None where there is none. module: dotted, relative to it; "" the package."""
+    path = HERE.joinpath(*module.split(".")) if module else HERE
+    for file in (path.with_suffix(".py") if module else None, path / "__init__.py"):
+        if file is not None and file.is_file():
+            return file.read_text(encoding="utf-8")
+    return None
+
+
+class Code:
+    """The definitions of a package. source: gives the text of a module; another one than the file's in tests."""
+
+    def __init__(self, source: Source = read_source) -> None:
+        self.source = source
+        self.modules: dict[str, Module | None] = {}
+
+    def module(self, name: str) -> Module | None:
+        """The definitions of a module by name, None where there is no such module."""
+        if name not in self.modules:
+            text = self.source(name)
+            self.modules[name] = None if text is None else definitions_of(name, text, self.is_module)
+        return self.modules[name]
+
+    def is_module(self, name: str) -> bool:
+        """Whether the package has a module of this name."""
+        return self.source(name) is not None if name not in self.modules else self.modules[name] is not None
+
+    def arguments(self, function: Name) -> list[Name]:
+        """What the annotations of a function's arguments name of the package. Raises LookupError if it is not there."""
+        module = self.module(function.module)
+        if module is None or function.name not in module:
+            raise LookupError(f"{PACKAGE}.{function.module} has no {function.name}")
+        return sorted(module[function.name].arguments)
+
+    def closure(self, roots: Iterable[Name], instead: Instead) -> set[Name]:
+        """Every definition that some definitions use, themselves included, without those of neutral modules.
+
+        instead: definitions that are followed no further, each with those that stand for it: of a table of loaders the
+        one that a job uses.
+        """
+        found: set[Name] = set()
+        ahead = list(roots)
+        while ahead:
+            one = ahead.pop()
+            if one in found or one.module in NEUTRAL:
+                continue
+            if one in instead:
+                ahead += instead[one]
+                continue
+            module = self.module(one.module)
+            if module is None or (one.name not in module and one.name != ANY):
+                raise LookupError(f"{PACKAGE}.{one.module} has no {one.name}")
+            found.add(one)
+            if one.name == ANY:
+                ahead += [Name(one.module, name) for name in module]
+                continue
+            ahead += module[one.name].uses
+            if REST in module:
+                ahead.append(Name(one.module, REST))
+        return {one for one in found if one.name != ANY}
+
+    def digest(self, closure: Iterable[Name]) -> str:
+        """A digest of some definitions."""
+        whole = hashlib.sha256()
+        for one in sorted(closure):
+            module = self.module(one.module)
+            assert module is not None
+            whole.update(f"{one.module}:{one.name}\n{module[one.name].syntax}\n".encode())
+        return whole.hexdigest()[:16]
+
+
+class Imports:
+    """What the names that a module imports from the package stand for: definitions, or whole modules."""
+
+    def __init__(self, is_module: Callable[[str], bool]) -> None:
+        self.is_module = is_module
+        self.definitions: dict[str, Name] = {}
+        self.modules: dict[str, str] = {}
+
+    def add(self, statement: ast.Import | ast.ImportFrom) -> None:
+        """Take the names of one statement. Raises ValueError for an import that cannot be followed."""
+        if isinstance(statement, ast.Import):
+            if any(one.name.split(".")[0] == PACKAGE for one in statement.names):
+                raise ValueError(f"line {statement.lineno}: write `from {PACKAGE}... import ...`")
+            return
+        if statement.level or (statement.module or "").split(".")[0] != PACKAGE:
+            if statement.level:
+                raise ValueError(f"line {statement.lineno}: a relative import")
+            return
+        within = (statement.module or "").removeprefix(PACKAGE).removeprefix(".")
+        for one in statement.names:
+            if one.name == "*":
+                raise ValueError(f"line {statement.lineno}: name what is imported instead of *")
+            below = f"{within}.{one.name}".removeprefix(".")
+            if self.is_module(below):
+                self.modules[one.asname or one.name] = below
+            else:
+                self.definitions[one.asname or one.name] = Name(within, one.name)
+
+    def with_those_of(self, statement: ast.AST) -> Imports:
+        """With what a statement imports itself, as functions do to load a library late."""
+        found = Imports(self.is_module)
+        found.definitions, found.modules = dict(self.definitions), dict(self.modules)
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                found.add(node)
+        return found
+
+
+def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> Module:
+    """What a module defines, by name; under REST what it does besides."""
+    imports = Imports(is_module)
+    bodies: dict[str, list[ast.stmt]] = {}
+    for statement in bare(ast.parse(text)).body:
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            imports.add(statement)
+        elif not is_for_others(statement):
+            for name in names_of(statement):
+                bodies.setdefault(name, []).append(statement)
+    found = {
+        name: Definition(
+            "\n".join(ast.dump(statement) for statement in statements),
+            frozenset(use for statement in statements for use in uses_of(statement, module, set(bodies), imports)),
+            frozenset(
+                use
+                for statement in statements
+                for annotation in annotations_of(statement)
+                for use in uses_of(annotation, module, set(bodies), imports)
+            ),
+        )
+        for name, statements in bodies.items()
+    }
+    # A name that is passed on: whoever imports it from here means where it comes from.
+    passed = {**imports.definitions, **{name: Name(below, ANY) for name, below in imports.modules.items()}}
+    return {**{name: Definition("", frozenset([target])) for name, target in passed.items()}, **found}
+
+
+def bare(tree: ast.Module) -> ast.Module:
+    """A module's syntax without docstrings and without descriptions of fields."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Field":
+            node.keywords = [one for one in node.keywords if one.arg != "description"]
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
+            first = node.body[0]
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                node.body = node.body[1:] or [ast.Pass()]
+    return tree
+
+
+def is_for_others(statement: ast.stmt) -> bool:
+    """Whether a statement is for type checkers, or for a module that is run itself."""
+    if not isinstance(statement, ast.If):
+        return False
+    named = {node.id for node in ast.walk(statement.test) if isinstance(node, ast.Name)}
+    return bool(named & {"TYPE_CHECKING", "__name__"})
+
+
+def names_of(statement: ast.stmt) -> list[str]:
+    """The names that a top-level statement defines or adds to; REST for one that does something else."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [statement.name]
+    if isinstance(statement, ast.Pass):
+        return []
+    targets: list[ast.expr] = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
+        targets = [statement.target]
+    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)] or [REST]
+
+
+def annotations_of(statement: ast.stmt) -> list[ast.expr]:
+    """The annotations of a function's arguments."""
+    if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        return []
+    arguments = [*statement.args.posonlyargs, *statement.args.args, *statement.args.kwonlyargs]
+    return [one.annotation for one in arguments if one.annotation is not None]
+
+
+def uses_of(statement: ast.AST, module: str, own: set[str], imports: Imports) -> Iterable[Name]:
+    """What one statement names of the package."""
+    known = imports.with_those_of(statement)
+    whole: set[str] = set()  # imported modules of which an attribute is named, at its place in the syntax
+    for node in walk(statement):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in known.modules:
+            whole.add(node.value.id)
+            within = known.modules[node.value.id]
+            below = f"{within}.{node.attr}"
+            yield Name(below, ANY) if known.is_module(below) else Name(within, node.attr)
+        elif isinstance(node, ast.Name):
+            if node.id in known.definitions:
+                yield known.definitions[node.id]
+            elif node.id in own:
+                yield Name(module, node.id)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            yield from plugged_in(node, known)
+    bound = {node.id for node in walk(statement) if isinstance(node, ast.Name) and node.id in known.modules}
+    for name in bound - whole:  # the module itself is passed on
+        yield Name(known.modules[name], ANY)
+
+
+def plugged_in(call: ast.Call, known: Imports) -> Iterable[Name]:
+    """What a call of `plugins.parts` or `plugins.merged` imports. Raises ValueError for what is not constant."""
+    if not isinstance(call.func, ast.Name) or known.definitions.get(call.func.id, Name("", "")) not in PLUGS:
+        return
+    words = [one.value for one in call.args if isinstance(one, ast.Constant)]
+    if len(words) != len(call.args):
+        raise ValueError(f"line {call.lineno}: name the module and the object of a benchmark's part by constants")
+    module, name = map(str, words)
+    for benchmark in BENCHMARKS:
+        if known.is_module(f"benchmarks.{benchmark}.{module}"):
+            yield Name(f"benchmarks.{benchmark}.{module}", name)
+
+
+def walk(node: ast.AST) -> Iterable[ast.AST]:
+    """The nodes of a syntax tree without the annotations of functions, which are not evaluated."""
+    yield node
+    for field, value in ast.iter_fields(node):
+        if (isinstance(node, ast.arg) and field == "annotation") or field == "returns":
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST):
+                yield from walk(child)
+
+
+def name_of(function: Callable[..., object]) -> Name:
+    """A function of the package as a definition."""
+    return Name(function.__module__.removeprefix(f"{PACKAGE}."), function.__qualname__)
+
+
+# commands -------------------------------------------------------------------------------------------------------------
+
+CODE = Code()
+
+
+@cache
+def commands() -> dict[str, Name]:
+    """The function of every command by the command's name."""
+    return {
+        command_name(function): Name(*function.split(":")) for functions in COMMANDS.values() for function in functions
+    }
+
+
+def roots_of(function: Name, code: Code) -> list[Name]:
+    """A command's function, and the classes that its arguments are read as: the jobs of rules."""
+    return [function, *code.arguments(function)]
+
+
+def closure_of(command: str, instead: Instead | None = None) -> set[Name]:
+    """Every definition that a command uses."""
+    return CODE.closure(roots_of(commands()[command], CODE), instead or {})
+
+
+def code_of(command: str, instead: Instead | None = None, files: Iterable[Path] = ()) -> str:
+    """A digest of the code that decides a command's results, 16 hexadecimal digits.
+
+    instead: definitions of which a job uses a part, each with that part; files: templates and style sheets. Raises
+    KeyError for an unknown command, LookupError for a definition that is not there.
+    """
+    whole = hashlib.sha256(f"{CODE.digest(closure_of(command, instead))}\n".encode())
+    for path in sorted(files):
+        whole.update(path.name.encode() + b"\n" + path.read_bytes())
+    return whole.hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""What tutors answer."""

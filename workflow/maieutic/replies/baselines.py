@@ -1,0 +1,47 @@
+"""Tutors that need no server: the best of the trivial ones is a metric's floor, the human reference its ceiling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from maieutic.core.plugins import merged
+from maieutic.core.records import NOBODY_ASKED, Item, Reply, Turn
+from maieutic.replies.sentences import last_sentence
+
+ASK = "Can you explain how you got your answer?"  # a question that fits every dialogue and none in particular
+
+
+def reveal(item: Item) -> str:
+    """The reference solution; where there is none, nothing but the announcement of an answer."""
+    return f"The answer is: {item.reference.get('solution') or item.reference['text']}"
+
+
+def reference(item: Item) -> str | list[str]:
+    """What a person said; in a conversation of several turns, in each of them."""
+    replies = item.reference.get("replies")
+    return [str(text) for text in replies] if replies else str(item.reference["text"])
+
+
+TUTORS: dict[str, Callable[[Item], str | list[str]]] = {
+    "always-yes": lambda item: "Yes",
+    "always-0": lambda item: "0",
+    "always-ask": lambda item: ASK,
+    "echo": last_sentence,
+    "reveal": reveal,
+    "reference": reference,
+    **merged("baselines", "TUTORS"),
+}
+
+
+OF_A_REPLY = {"reference", "reveal"}  # which say nothing of an item without a person's reply or solution
+
+
+def baseline_reply(name: str, tutor: str, item: Item, turns: int) -> Reply:
+    """What a trivial tutor says in every turn; where it has said all that it has, the last again."""
+    said = TUTORS[tutor](item)
+    texts = [said] * turns if isinstance(said, str) else [said[min(turn, len(said) - 1)] for turn in range(turns)]
+    of_turns = [
+        Turn(messages=NOBODY_ASKED, text=text, finish="stop", prompt_tokens=0, completion_tokens=0, seconds=0.0)
+        for text in texts
+    ]
+    return Reply(id=item.id, task=item.task, model=name, key=NOBODY_ASKED, turns=of_turns)

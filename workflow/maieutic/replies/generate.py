@@ -1,0 +1,301 @@
+"""What every tutor says to every item: all items of a benchmark in flight at once against one server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from maieutic.config.cards import LoadedCard, cards_of
+from maieutic.config.models import BaselineModel, HostedModel, ServedModel, VllmModel
+from maieutic.config.prompts import Messages, render
+from maieutic.core.errors import UserError
+from maieutic.core.jobs import Job
+from maieutic.core.journal import Entry, Journal, digest, request_key
+from maieutic.core.progress import Progress
+from maieutic.core.records import Item, Prompt, Reply, Turn, read_records, write_records
+from maieutic.replies.baselines import baseline_reply
+from maieutic.serving.backends import Backend, JobFiles, backend_of
+from maieutic.serving.pictures import as_sent, with_pictures
+
+log = logging.getLogger(__name__)
+Work = list[tuple[LoadedCard, Item]]
+
+
+class Asking:
+    """One model on one benchmark: asks what the journal lacks, starting the server on the first miss."""
+
+    def __init__(
+        self,
+        name: str,
+        model: ServedModel,
+        identity: dict[str, Any],
+        journal: Journal[Entry],
+        backend: Backend,
+        pictures: Path | None = None,
+    ) -> None:
+        """pictures: the folder of the pictures that messages name."""
+        self.pictures = pictures
+        self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
+        self.asked = 0
+        self.rounds = Rounds()
+        self.waiting: dict[str, asyncio.Future[Entry]] = {}
+
+    def sent(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The request with its pictures in it."""
+        return {**request, "messages": as_sent(request["messages"], self.pictures)}
+
+    async def end(self) -> None:
+        """Say what was asked, and end the server."""
+        if self.backend.busy_from:
+            log.info("%d requests in %.1f s with the server up", self.asked, time.monotonic() - self.backend.busy_from)
+        await self.backend.close()
+
+    async def ask(self, request: dict[str, Any]) -> Entry:
+        """The answer to a request: from the journal, or from the server and then in the journal."""
+        key = request_key(request, self.identity)
+        if known := self.journal.answers.get(key):
+            return known
+        if key in self.waiting:  # two items with the same prompt are one request
+            return await asyncio.shield(self.waiting[key])
+        future = self.waiting[key] = asyncio.get_running_loop().create_future()
+        try:
+            client = await self.backend.client()
+            answer = await client.ask(request, self.sent)
+            entry = Entry(key=key, **vars(answer))
+            self.journal.append(entry)
+            self.asked += 1
+            future.set_result(entry)
+            return entry
+        except BaseException as error:
+            future.set_exception(error)
+            future.exception()  # nobody else may be waiting for it
+            raise
+        finally:
+            del self.waiting[key]
+
+
+class Rounds:
+    """Which turn each conversation is in, to say once a turn how many others it did not wait for."""
+
+    def __init__(self) -> None:
+        self.at: dict[tuple[str, str], int] = {}
+        self.said: set[tuple[str, int]] = set()
+
+    def enter(self, item: Item, number: int, turns: int) -> None:
+        """One item goes into its turn `number`."""
+        self.at[item.task, item.id] = number
+        if number == 1 or (item.task, number) in self.said:
+            return
+        self.said.add((item.task, number))
+        behind = sum(task == item.task and at < number for (task, _), at in self.at.items())
+        log.info(
+            "%s: turn %d of %d begins with %s, while %d others are in an earlier turn",
+            *(item.task, number, turns, item.id, behind),
+        )
+
+    def leave(self, item: Item) -> None:
+        """One item's conversation is over."""
+        del self.at[item.task, item.id]
+
+
+class Limits:
+    """What a run may change of every request."""
+
+    def __init__(self, max_tokens: int | None, seed: int) -> None:
+        self.max_tokens, self.seed = max_tokens, seed
+
+
+def request_of(loaded: LoadedCard, messages: Messages, model: ServedModel, limits: Limits) -> dict[str, Any]:
+    """Everything that is asked, in the SDK's own names; `endpoint` says how."""
+    card = loaded.card
+    return {
+        "endpoint": model.endpoint or card.endpoint,
+        "messages": messages,
+        "temperature": card.temperature,
+        "max_tokens": min(filter(None, (card.max_tokens, limits.max_tokens, model.max_tokens))),
+        "stop": card.stop,
+        **({"seed": limits.seed} if card.temperature else {}),  # greedy answers do not depend on it
+    }
+
+
+def folded(messages: Messages) -> Messages:
+    """The system message at the head of the first message of the user, for models that take none."""
+    system, *others = messages
+    first = next(number for number, message in enumerate(others) if message["role"] == "user")
+    content = f"{system['content']}\n\n{others[first]['content']}"
+    return [*others[:first], {"role": "user", "content": content}, *others[first + 1 :]]
+
+
+def followed(messages: Messages, role: str, content: str) -> Messages:
+    """The messages with one more. Chat templates want users and assistants in turn: two of one speaker become one."""
+    if messages and messages[-1]["role"] == role != "system":
+        return [*messages[:-1], {"role": role, "content": f"{messages[-1]['content']}\n\n{content}"}]
+    return [*messages, {"role": role, "content": content}]
+
+
+def first_messages(
+    loaded: LoadedCard, item: Item, prompt_role: str | None, user_last: bool = False, usual_role: str = "system"
+) -> Messages:
+    """What the first request holds: the system message, what was said before, the card's first turn, the pictures.
+
+    prompt_role: of the model by the registry; `user` where it takes no system message. user_last: it takes no
+    conversation that ends with the assistant's words, which the user says then. usual_role: who says a prompt that
+    stands alone where neither registry nor card says it.
+    """
+    system = [{"role": "system", "content": render(loaded.system, item.vars, "")}] if loaded.card.system else []
+    before = [*system, *item.history]
+    speaker = "user" if user_last else item.speaker
+    alone = prompt_role if prompt_role == "user" else loaded.card.role or prompt_role or usual_role
+    role = (loaded.card.role or speaker) if before else alone
+    first = render(loaded.templates[0], {**item.vars, "answers": []}, loaded.shots)
+    messages = followed(before, role, first)
+    return with_pictures(folded(messages) if system and prompt_role == "user" else messages, item.images)
+
+
+async def converse(loaded: LoadedCard, item: Item, job: Asking, limits: Limits, prompts: dict[str, Prompt]) -> Reply:
+    """One item from its first turn to its last; later turns see the tutor's own answers."""
+    turns: list[Turn] = []
+    # Several hosted endpoints refuse a conversation of a system message alone.
+    usual = "user" if isinstance(job.model, HostedModel) else "system"
+    messages = first_messages(loaded, item, job.model.prompt_role, job.model.user_last, usual)
+    for number, template in enumerate(loaded.templates, 1):
+        if turns:
+            answers = [turn.text for turn in turns]
+            asked = render(template, {**item.vars, "answers": answers}, loaded.shots)
+            messages = [*messages, {"role": "assistant", "content": answers[-1]}, {"role": "user", "content": asked}]
+        job.rounds.enter(item, number, len(loaded.templates))
+        request = request_of(loaded, messages, job.model, limits)
+        sent = digest(messages)
+        prompts.setdefault(sent, Prompt(messages=sent, content=messages))
+        entry = await job.ask(request)
+        fields = {name: getattr(entry, name) for name in Turn.model_fields if name not in {"messages", "endpoint"}}
+        turns.append(Turn(messages=sent, endpoint=request["endpoint"], **fields))
+        if entry.error:
+            break
+    job.rounds.leave(item)
+    # A card has at least one turn, so the last one's entry is there: its key names the whole conversation.
+    return Reply(id=item.id, task=item.task, model=job.name, key=entry.key, turns=turns, error=entry.error)
+
+
+async def converse_all(work: Work, job: Asking, limits: Limits) -> tuple[list[Reply], list[Prompt]]:
+    """Every item at once. Raises UserError when some stayed unanswered, after all others were heard."""
+    from maieutic.serving.client import Unanswered
+
+    progress = Progress(job.name, len(work))
+    prompts: dict[str, Prompt] = {}
+    replies: dict[tuple[str, str], Reply] = {}
+
+    async def one(loaded: LoadedCard, item: Item) -> None:
+        asked = job.asked
+        try:
+            reply = await converse(loaded, item, job, limits, prompts)
+        except Unanswered:
+            progress.step(failed=True)
+            return
+        replies[item.task, item.id] = reply
+        tokens = sum(turn.completion_tokens or 0 for turn in reply.turns)
+        fresh = job.asked > asked
+        progress.step(known=not fresh, tokens=tokens if fresh else 0)
+
+    await watched([one(loaded, item) for loaded, item in work], job.backend.check)
+    progress.say()
+    if progress.failed:
+        raise UserError(
+            job.name, f"{progress.failed} of {len(work)} items stayed unanswered", "run again: only these are asked"
+        )
+    return [replies[item.task, item.id] for _, item in work], [prompts[sent] for sent in sorted(prompts)]
+
+
+async def watched(coroutines: list[Any], watch: Callable[[], None]) -> None:
+    """Run coroutines together, with a regular look at the server; the first error that matters ends them all."""
+    if not coroutines:  # a judge that has a rubric for neither the labels nor any reply
+        return
+
+    async def look() -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            watch()
+
+    guard = asyncio.create_task(look())
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+    finished = asyncio.create_task(asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION))
+    try:
+        await asyncio.wait({guard, finished}, return_when=asyncio.FIRST_COMPLETED)
+        if guard.done():
+            guard.result()
+        for task in finished.result()[0]:
+            task.result()
+    finally:
+        for task in (guard, finished, *tasks):
+            task.cancel()
+        await asyncio.gather(guard, finished, *tasks, return_exceptions=True)
+
+
+class GenerateReplies(Job):
+    """A tutor's entry and the tasks of one benchmark that it is asked, under one protocol.
+
+    max_tokens: upper bound on the cards' own; seed: of answers that are drawn.
+    """
+
+    tutor: str
+    entry: Annotated[VllmModel | HostedModel | BaselineModel, Field(discriminator="engine")]
+    benchmark: str
+    tasks: list[str]
+    protocol: str
+    max_tokens: int | None = None
+    seed: int
+
+
+def generate_replies(
+    *,
+    job: GenerateReplies,
+    items: Path,
+    weights: list[Path],
+    pictures: Path,
+    journal: Path,
+    server_log: Path,
+    out: Path,
+    prompts: Path,
+) -> None:
+    """Write one Reply per item, and the prompts that were sent; nothing is asked that the journal holds.
+
+    items: the folder of the benchmark's items; weights: the manifest of a model that we serve; pictures: the store of
+    the items' pictures.
+    """
+    work = [
+        (loaded, item)
+        for loaded in cards_of(job.benchmark, job.tasks, job.protocol)
+        for item in read_records(items / f"{loaded.card.task}.jsonl", Item)
+    ]
+    if isinstance(job.entry, BaselineModel):
+        tutor, name = job.entry.tutor, job.tutor
+        write_records(out, [baseline_reply(name, tutor, item, len(loaded.templates)) for loaded, item in work])
+        write_records(prompts, [])
+        return
+    files = JobFiles(next(iter(weights), None), journal, server_log, pictures)
+    ask_tutor(job.tutor, job.entry, work, Limits(job.max_tokens, job.seed), files, out, prompts)
+
+
+def ask_tutor(
+    name: str, model: VllmModel | HostedModel, work: Work, limits: Limits, files: JobFiles, out: Path, prompts: Path
+) -> None:
+    """Write one Reply per item of the work, and the prompts that were sent."""
+    with Journal(files.journal, Entry) as journal:
+        backend, identity = backend_of(name, model, files)
+        said, sent = asyncio.run(run_job(work, Asking(name, model, identity, journal, backend, files.pictures), limits))
+    write_records(prompts, sent)
+    write_records(out, said)
+
+
+async def run_job(work: Work, job: Asking, limits: Limits) -> tuple[list[Reply], list[Prompt]]:
+    """Converse, and end the server whatever happens."""
+    try:
+        return await converse_all(work, job, limits)
+    finally:
+        await job.end()

@@ -1,0 +1,89 @@
+"""What a reward model's scalars say of a reply: whether it beats the human teacher's, and by how much."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from maieutic.config.cards import REWARD
+from maieutic.core.errors import UserError
+from maieutic.core.jobs import Job
+from maieutic.core.records import SCORINGS, Grade, Item, Reply, Reward, read_records, write_records
+
+# The shares of wins: over all items, over those whose human reply the reward model has not seen, and over those whose
+# problem it has not seen either.
+WINS = ("win", "win_clean", "win_clean_problems")
+MEASURES = ("score", "reference_score", "margin")
+
+
+def grades_of_reply(
+    by: str, item: Item, text: str, mine: Reward, reference: Reward, leaked: bool, known: bool
+) -> list[Grade]:
+    """Win (strictly above the human reply: a tie loses), both scores, the margin; the clean wins where nothing leaked.
+
+    by: the reward model; leaked: it has seen the human reply; known: it has seen the problem.
+    robust: an empty reply and one that its server refused never win, whatever the score. paper_compat: the text as the
+    released scorer takes it. Source: MathTutorBench, section 4.3 and the released scorer.
+    """
+    grades: list[Grade] = []
+    wins = WINS[:1] if leaked else WINS[:2] if known else WINS
+    for scoring in SCORINGS:
+        common: dict[str, Any] = {"id": item.id, "task": item.task, "kind": REWARD, "by": by}
+        common |= {"scoring": scoring, "raw": ""}
+        said, human = mine.under(scoring), reference.under(scoring)
+        if said.score is None or human.score is None:
+            why = said.why_none or f"human reply: {human.why_none}"
+            lost = scoring == "robust" and mine.refused
+            for name in [*wins, *MEASURES]:
+                value = False if lost and name in wins else None
+                grades.append(Grade(**common, criterion=name, value=value, correct=value, why_none=why))
+            continue
+        # The same words have the same score, whatever the batches were in which two jobs computed it.
+        margin = 0.0 if said.key == human.key else said.score - human.score
+        won = margin > 0 and (scoring == "paper_compat" or bool(text.strip()))
+        grades += [Grade(**common, criterion=name, value=won, correct=won) for name in wins]
+        measured = zip(MEASURES, (said.score, human.score, margin), strict=True)
+        grades += [Grade(**common, criterion=name, value=value, correct=None) for name, value in measured]
+    return grades
+
+
+class GradeByRewards(Job):
+    """The grades of one tutor's replies to some tasks by one reward model. ceiling: the human reference."""
+
+    reward_model: str
+    tutor: str
+    ceiling: str
+    tasks: list[str]
+
+
+def grade_by_rewards(
+    *, job: GradeByRewards, items: Path, replies: Path, rewards: list[Path], overlaps: list[Path], out: Path
+) -> None:
+    """Write the grades of one tutor by one reward model.
+
+    items: the folder of the benchmark's items; rewards: files that hold the scores of the tutor and of the human
+    reference; overlaps: the leaked items of each source that the reward model was trained on. Raises UserError for a
+    reply without a score.
+    """
+    scores = {
+        (one.model, one.task, one.id): one
+        for path in rewards
+        for one in read_records(path, Reward)
+        if one.model in {job.tutor, job.ceiling}
+    }
+    texts = {(reply.task, reply.id): reply.text for reply in read_records(replies, Reply)}
+    leaks = [json.loads(path.read_text(encoding="utf-8")) for path in overlaps]
+    grades: list[Grade] = []
+    for task in job.tasks:
+        leaked, known = ({name for leak in leaks for name in leak[task][kind]} for kind in ("leaked", "problems"))
+        for item in read_records(items / f"{task}.jsonl", Item):
+            try:
+                mine, reference = scores[job.tutor, task, item.id], scores[job.ceiling, task, item.id]
+            except KeyError:
+                raise UserError(
+                    ", ".join(map(str, rewards)), f"no score of {task}/{item.id}", "delete these files and run again"
+                ) from None
+            flags = item.id in leaked, item.id in known
+            grades += grades_of_reply(job.reward_model, item, texts[task, item.id], mine, reference, *flags)
+    write_records(out, grades)

@@ -1,0 +1,1 @@
+"""From grades to numbers with intervals, and the papers' own."""

@@ -1,0 +1,172 @@
+"""Paired differences of tutors: how far one is ahead of another on the items that both have answered.
+
+Of every headline metric: the difference with its interval over problems, which are drawn for both tutors at once, and
+its p value; where an item is right or wrong, McNemar's exact test beside it. Holm's correction is over all pairs of
+tutors and all headline metrics of one benchmark under one scoring.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from maieutic.config.cards import Card, card_path, read_card, without
+from maieutic.core.files import whole_file
+from maieutic.core.jobs import Job
+from maieutic.core.records import Difference, Grade, Item, Scoring, read_records
+from maieutic.core.stats import Array, Sampling, clustered_draws, percentiles
+from maieutic.scores.metrics.common import Graded
+from maieutic.scores.score import Measured, function_of, index_of, measured_on
+
+RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # functions that are shares of right items
+
+
+class CompareTutors(Job):
+    """Every pair of tutors on some tasks of one benchmark.
+
+    tutors: whose grades each file holds; judging, absent: as for the scores; resamples: of the bootstrap.
+    """
+
+    benchmark: str
+    tutors: list[str]
+    tasks: list[str]
+    judging: dict[str, list[str]] = {}
+    absent: list[str] = []
+    resamples: int
+    seed: int
+
+
+class Compared(NamedTuple):
+    """What tutors are compared by: a task's headline metric under one scoring, by one grader (None: a parser)."""
+
+    task: str
+    metric: str
+    scoring: Scoring
+    by: str | None
+
+
+Answers = Mapping[str, tuple[str, Graded]]  # by item the problem and what is known of the reply
+
+
+def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: Path) -> None:
+    """Write the differences of every pair of tutors as a JSON list.
+
+    items: the folder of the benchmark's items; grades: files of grades, one for each of the job's tutors, which may be
+    named several times.
+    """
+    cards = {task: without(read_card(card_path(job.benchmark, task)).card, job.absent) for task in job.tasks}
+    cases = {task: read_records(items / f"{task}.jsonl", Item) for task in cards}
+    files: dict[str, list[Path]] = defaultdict(list)
+    for tutor, path in zip(job.tutors, grades, strict=True):
+        files[tutor].append(path)
+    measured: dict[Compared, dict[str, Measured]] = defaultdict(dict)
+    for tutor, paths in files.items():
+        index = index_of(grade for path in paths for grade in read_records(path, Grade))
+        for task, card in cards.items():
+            for one in measured_on(card, cases[task], index, job.judging.get(task)):
+                if one.metric.headline:
+                    measured[Compared(task, one.name, one.scoring, one.by)][tutor] = one
+    sampling = Sampling(job.resamples, job.seed)
+    found = [
+        difference
+        for compared, by_tutor in measured.items()
+        for difference in differences(cards[compared.task], compared, by_tutor, sampling)
+    ]
+    with whole_file(out) as handle:
+        handle.write("[\n" + ",\n".join(one.model_dump_json() for one in with_holm(found)) + "\n]\n")
+
+
+def differences(
+    card: Card, compared: Compared, measured: Mapping[str, Measured], sampling: Sampling
+) -> Iterator[Difference]:
+    """The difference of every pair of tutors by one headline metric, in the order of the tutors."""
+    answers = {
+        tutor: {item.id: (item.cluster, graded) for item, graded in one.found.known} for tutor, one in measured.items()
+    }
+    drawn: dict[tuple[str, frozenset[str]], Array] = {}  # a tutor's draws on the items that it shares with another
+
+    def draws(tutor: str, shared: frozenset[str]) -> Array:
+        if (tutor, shared) not in drawn:
+            of = [answers[tutor][name] for name in sorted(shared)]
+            function = function_of(measured[tutor].name, measured[tutor].metric, compared.scoring)
+            counts = function.counts([graded for _, graded in of])
+            drawn[tutor, shared] = clustered_draws(counts, function.of_sums, [problem for problem, _ in of], sampling)
+        return drawn[tutor, shared]
+
+    for first, second in itertools.combinations(measured, 2):
+        shared = frozenset(answers[first].keys() & answers[second].keys())
+        if not shared:
+            continue
+        one = measured[first]
+        function = function_of(one.name, one.metric, compared.scoring)
+        values = [function.value([answers[tutor][name][1] for name in sorted(shared)]) for tutor in (first, second)]
+        apart = draws(first, shared) - draws(second, shared)
+        interval = percentiles(apart, sampling)
+        wins, losses, mcnemar = None, None, None
+        if (one.metric.function or one.name) in RIGHT_OR_WRONG:
+            wins, losses = discordant(answers[first], answers[second], shared)
+            mcnemar = exact_mcnemar(wins, losses)
+        value = values[0] - values[1]
+        yield Difference(
+            benchmark=card.benchmark,
+            task=card.task,
+            first=first,
+            second=second,
+            metric=one.name,
+            criterion=one.metric.criterion,
+            by=compared.by,
+            scoring=compared.scoring,
+            value=None if np.isnan(value) else value,
+            low=interval.low,
+            high=interval.high,
+            p=two_sided(apart),
+            n=len(shared),
+            clusters=len({answers[first][name][0] for name in shared}),
+            first_alone_right=wins,
+            second_alone_right=losses,
+            mcnemar_p=mcnemar,
+        )
+
+
+def two_sided(apart: Array) -> float | None:
+    """The bootstrap's two-sided p value of no difference; None where there is nothing to draw.
+
+    Twice the smaller share of draws on either side of zero, the observed data counted as one draw more (Davison and
+    Hinkley, Bootstrap Methods and their Application, section 4.2), so that it is never zero.
+    """
+    known = apart[~np.isnan(apart)]
+    if len(known) == 0:
+        return None
+    below, above = int((known <= 0).sum()), int((known >= 0).sum())
+    return min(1.0, 2 * (min(below, above) + 1) / (len(known) + 1))
+
+
+def discordant(first: Answers, second: Answers, shared: frozenset[str]) -> tuple[int, int]:
+    """How many of the shared items the first alone has right, and how many the second alone."""
+    pairs = [(bool(first[name][1].correct), bool(second[name][1].correct)) for name in shared]
+    return sum(one and not other for one, other in pairs), sum(other and not one for one, other in pairs)
+
+
+def exact_mcnemar(wins: int, losses: int) -> float:
+    """McNemar's exact test: of the items that one tutor alone has right, whether as many are either's."""
+    from statsmodels.stats.contingency_tables import mcnemar
+
+    return float(mcnemar([[0, wins], [losses, 0]], exact=True).pvalue) if wins + losses else 1.0
+
+
+def with_holm(found: Sequence[Difference]) -> list[Difference]:
+    """The differences with Holm's corrected p values, over all that share a scoring and have a p value."""
+    from statsmodels.stats.multitest import multipletests
+
+    corrected: dict[int, float] = {}
+    for scoring in {one.scoring for one in found}:
+        family = [place for place, one in enumerate(found) if one.scoring == scoring and one.p is not None]
+        if family:
+            values = multipletests([found[place].p for place in family], method="holm")[1]
+            corrected |= {place: float(value) for place, value in zip(family, values, strict=True)}
+    return [one.model_copy(update={"p_holm": corrected.get(place)}) for place, one in enumerate(found)]

@@ -1,0 +1,71 @@
+"""The numbers that a paper prints: `printed.csv` in the folder of its benchmark, one row a number.
+
+Columns: table (or section), group, row (tutor, judge or reward model), task, metric, subset, value as printed, text.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from maieutic.config.cards import CARDS
+
+PERCENT = 100.0
+PEOPLE = "people"  # who graded replies in a paper
+
+
+class PrintedRow(NamedTuple):
+    """One number of one of a paper's tables, as it is printed; NaN for a row of words, which are its text."""
+
+    table: str
+    group: str
+    row: str
+    task: str
+    metric: str
+    subset: str
+    value: float
+    text: str
+
+
+def printed_file(benchmark: str) -> Path:
+    """Where the numbers of a benchmark's paper lie."""
+    return CARDS / benchmark / "printed.csv"
+
+
+def printed_rows(benchmark: str) -> list[PrintedRow]:
+    """Every number that a benchmark's paper prints."""
+    with open(printed_file(benchmark), encoding="utf-8", newline="") as handle:
+        return [PrintedRow(**{**row, "value": float(row["value"] or "nan")}) for row in csv.DictReader(handle)]  # type: ignore[arg-type]
+
+
+class Printed(NamedTuple):
+    """One number of one tutor in a paper's table.
+
+    by: the reward model, judge or people behind it; None: a parser. value: as our metric counts, shares from 0 to 1.
+    task: of a card, or the pool of several.
+    """
+
+    group: str
+    model: str
+    task: str
+    metric: str
+    value: float
+    by: str | None = None
+    protocol: str = "released"
+
+
+class Paper(NamedTuple):
+    """What a benchmark's paper prints that a run may be compared with.
+
+    tables: where; values: of tutors; judges, reward_models: the names of graders that it prints; note: what a reader of
+    the comparison has to know; released: whether others have the paper's data, or no number can repeat a printed one.
+    """
+
+    tables: str
+    values: Callable[[], list[Printed]]
+    judges: tuple[str, ...] = ()
+    reward_models: Callable[[], list[str]] = list
+    note: str | None = None
+    released: bool = True

@@ -1,0 +1,1 @@
+"""Servers and endpoints: starting, asking, weights and devices."""

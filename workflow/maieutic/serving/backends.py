@@ -1,0 +1,130 @@
+"""What answers a job's requests: a vLLM server of our own, started on the first miss, or somebody else's endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maieutic.config.models import HostedModel, ServedModel, VllmModel
+from maieutic.core.errors import UserError
+
+log = logging.getLogger(__name__)
+
+
+class JobFiles(NamedTuple):
+    """What a job that asks a model reads and writes beside its results.
+
+    weights: the manifest of a model that we serve; pictures: the store of the pictures that messages name.
+    """
+
+    weights: Path | None
+    journal: Path
+    server_log: Path
+    pictures: Path | None = None
+
+
+class Backend:
+    """The server behind a job: nothing until the first request needs it."""
+
+    def __init__(
+        self,
+        start: Callable[[], Awaitable[Any]],
+        stop: Callable[[], None] = lambda: None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """start: gives a client; stop: ends the server; check: raises UserError where the server has died."""
+        self._start, self._stop, self.check = start, stop, check
+        self._lock = asyncio.Lock()
+        self._client: Any = None
+        self.busy_from = 0.0
+
+    async def client(self) -> Any:
+        """The client, its server started if it was not."""
+        async with self._lock:
+            if self._client is None:
+                self._client = await self._start()
+                self.busy_from = time.monotonic()
+            return self._client
+
+    async def close(self) -> None:
+        """Close the connections and end the server."""
+        if self._client is not None:
+            log.info("retries: %s", self._client.retries or "none")
+            await self._client.close()
+        self._stop()
+
+
+def backend_of(name: str, model: VllmModel | HostedModel, files: JobFiles) -> tuple[Backend, dict[str, Any]]:
+    """What answers for an entry, and its part of every request key. Raises UserError for lack of weights."""
+    if isinstance(model, HostedModel):
+        return hosted_backend(name, model)
+    if files.weights is None:
+        raise UserError(name, "a model that we serve needs --weights", "name the manifest of its weights")
+    return vllm_backend(name, model, files.weights.parent, files.server_log)
+
+
+def client_of(model: ServedModel, base_url: str, name: str, **where: str) -> Any:
+    """A client with the limits of a registry entry. where: `socket` or `api_key`."""
+    from maieutic.serving.client import Client, Server
+
+    server = Server(
+        base_url=base_url,
+        model=name,
+        timeout=model.request_timeout,
+        attempts=model.attempts,
+        concurrency=model.concurrency,
+        omit=tuple(model.omit),
+        extra_body=model.extra_body,
+        **where,
+    )
+    return Client(server)
+
+
+def hosted_backend(name: str, model: HostedModel) -> tuple[Backend, dict[str, Any]]:
+    """A client of somebody else's endpoint. The key comes from the environment and goes nowhere else."""
+    key = hosted_key(name, model)
+
+    async def start() -> Any:
+        return client_of(model, model.base_url, model.model, **({"api_key": key} if key else {}))
+
+    identity = {
+        "engine": "hosted",
+        "base_url": model.base_url,
+        "model": model.model,
+        "extra_body": model.extra_body,
+        "omit": sorted(model.omit),
+    }
+    return Backend(start), identity
+
+
+def hosted_key(name: str, model: HostedModel) -> str | None:
+    """The key from the environment variable that the entry names. Raises UserError where it is not set."""
+    if model.key_env is None:
+        return None
+    key = os.environ.get(model.key_env, "").strip()
+    if not key:
+        raise UserError(
+            f"models.{name}.key_env",
+            f"the environment variable {model.key_env} is not set",
+            f"export {model.key_env}=...",
+        )
+    return key
+
+
+def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -> tuple[Backend, dict[str, Any]]:
+    """A vLLM server of our own."""
+    from maieutic.serving.server import VllmServer, identity
+
+    process = VllmServer(name, model, weights, server_log)
+
+    async def start() -> Any:
+        await process.start()
+        await process.ready()
+        return client_of(model, "http://server/v1", name, socket=process.socket)
+
+    return Backend(start, process.stop, process.check_alive), identity(model, weights)

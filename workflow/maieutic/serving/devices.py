@@ -1,0 +1,133 @@
+"""GPUs for one server: those that a scheduler granted, or the first free ones of a workstation.
+
+A lock file per device keeps two servers of one machine apart. The server's processes inherit the locks (engine.py
+hands them on), so a device is free again when the kernel has ended the last of them, however it died.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from maieutic.core.errors import UserError
+from maieutic.serving.handover import LOCKS
+
+log = logging.getLogger(__name__)
+VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+FOLDER = Path("/tmp")
+POLL_SECONDS = 1.0
+SAY_SECONDS = 60.0
+
+
+class Grant(NamedTuple):
+    """Devices that are ours until the file descriptors are closed, here and in every process that inherited them."""
+
+    environment: dict[str, str]
+    locks: tuple[int, ...]
+
+    def release(self) -> None:
+        """Give the devices back, as far as this process is concerned."""
+        for handle in self.locks:
+            os.close(handle)
+
+
+def gpu_names() -> list[str]:
+    """The NVIDIA GPUs of this machine in the order of their PCI addresses; none without a driver."""
+    try:
+        import pynvml
+    except ImportError:  # an image of somebody's own making
+        return []
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        return [str(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
+    except pynvml.NVMLError:
+        return []
+
+
+def candidates(environment: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The devices that this process may use, and the variable that names them to a server.
+
+    A scheduler, or the user, names them in a variable; otherwise they are all of this machine's.
+    """
+    for variable in VARIABLES:
+        if variable in environment:
+            named = [device.strip() for device in environment[variable].split(",")]
+            return variable, [device for device in dict.fromkeys(named) if device not in {"", "-1", "NoDevFiles"}]
+    return VARIABLES[0], [str(index) for index in range(len(gpu_names()))]
+
+
+def lock_file(device: str, environment: Mapping[str, str]) -> Path:
+    """The lock of one device. Two allocations of a scheduler may both call their device 0 and mean different ones."""
+    allocation = environment.get("SLURM_JOB_ID", "machine")
+    clean = "".join(letter if letter.isalnum() else "-" for letter in f"{allocation}-{device}")
+    return FOLDER / f"maieutic.gpu-{clean}.lock"
+
+
+def try_lock(path: Path) -> int | None:
+    """An exclusive lock on `path` as a file descriptor, or None where somebody else has it. Any user may lock it."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        handle = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o444)
+        with contextlib.suppress(PermissionError):  # somebody else was first
+            os.fchmod(handle, 0o444)  # whatever our umask is
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    return handle
+
+
+def try_devices(devices: list[str], needed: int, environment: Mapping[str, str]) -> dict[str, int] | None:
+    """`needed` devices with their locks, all or none: half of what two jobs need would block both."""
+    held: dict[str, int] = {}
+    for device in devices:
+        if len(held) < needed and (handle := try_lock(lock_file(device, environment))) is not None:
+            held[device] = handle
+    if len(held) == needed:
+        return held
+    for handle in held.values():
+        os.close(handle)
+    return None
+
+
+async def take_gpus(name: str, needed: int, environment: Mapping[str, str]) -> Grant:
+    """`needed` GPUs for the server of model `name`, waiting while other servers of this machine use them.
+
+    Raises UserError where there are fewer: a scheduler may cap a request without a word.
+    """
+    if needed == 0:  # nothing is locked, so nothing may be seen
+        log.info("%s runs on the CPU: its needs.gpus is 0", name)
+        return Grant(dict.fromkeys(VARIABLES, ""), ())
+    variable, devices = candidates(environment)
+    if len(devices) < needed:
+        raise too_few(name, needed, len(devices), environment)
+    said = float("-inf")
+    while (held := try_devices(devices, needed, environment)) is None:
+        if time.monotonic() - said > SAY_SECONDS:
+            log.info("%s waits for %d of %d GPUs: others use them", name, needed, len(devices))
+            said = time.monotonic()
+        await asyncio.sleep(POLL_SECONDS)
+    log.info("%s takes GPU %s", name, ",".join(held))
+    # Without the order by PCI address CUDA counts the fastest first, and two counts would disagree.
+    order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if variable == VARIABLES[0] else {}
+    locks = tuple(held.values())
+    return Grant({variable: ",".join(held), **order, LOCKS: ",".join(map(str, locks))}, locks)
+
+
+def too_few(name: str, needed: int, found: int, environment: Mapping[str, str]) -> UserError:
+    """Fewer GPUs than the registry entry needs."""
+    if job := environment.get("SLURM_JOB_ID"):
+        mend = "raise server_gpus in the profile, choose another partition, or lower needs.gpus"
+        return UserError(f"models.{name}.needs.gpus", f"{needed} needed, SLURM job {job} was granted {found}", mend)
+    mend = "lower needs.gpus, run it where the GPUs are (nvidia-smi), or name them (ROCR_VISIBLE_DEVICES=0,1)"
+    return UserError(f"models.{name}.needs.gpus", f"{needed} needed, this machine offers {found}", mend)

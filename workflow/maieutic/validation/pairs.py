@@ -1,0 +1,70 @@
+"""A judge on pairs of replies, each shown in both orders: accuracy, position bias, what length alone would say."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from maieutic.core.records import Judgement, Pair, Score
+from maieutic.core.stats import MEAN, Estimate, Interval, Sampling, estimate
+from maieutic.judges.cases import Order, consistent
+from maieutic.validation.rewards import TASK
+from maieutic.validation.trust import rank_correlation, score
+
+Orders = dict[Order, str | bool | None]  # first: the expert's reply; second: the novice's
+
+
+def verdicts_by_pair(judgements: Sequence[Judgement], rubric: str) -> dict[str, Orders]:
+    """What a judge said of each pair in each order."""
+    found: dict[str, Orders] = defaultdict(dict)
+    for one in judgements:
+        if one.rubric == rubric and one.order and one.verdicts:
+            found[one.id][one.order] = one.verdicts[0].value
+    return dict(found)
+
+
+def pair_scores(
+    model: str, pairs: Sequence[Pair], judgements: Sequence[Judgement], rubric: str, sampling: Sampling, headline: bool
+) -> list[Score]:
+    """What a judge is worth on the pairs under one rubric.
+
+    pair_accuracy: the mean of both orders, which is what a random order gives on average (MathTutorBench draws one);
+    consistent_accuracy: both orders name the expert's reply; flip_rate: both orders name the same place;
+    first_place: share of all verdicts for the reply that is shown first, 0.5 where place does not matter.
+    """
+    by_pair = {pair.id: pair for pair in pairs}
+    verdicts = {name: of for name, of in verdicts_by_pair(judgements, rubric).items() if name in by_pair}
+    problem = {name: by_pair[name].problem for name in verdicts}
+    single = [(name, order, value) for name, of in verdicts.items() for order, value in of.items()]
+    read = [(name, order, value) for name, order, value in single if value is not None]
+    both = {name: of for name, of in verdicts.items() if len(of) == 2 and None not in of.values()}
+    agreed = {name: consistent(of) for name, of in both.items()}
+    lengths = {name: len(by_pair[name].chosen) - len(by_pair[name].rejected) for name in both}
+
+    def of_pairs(metric: str, values: dict[str, float]) -> Score:
+        problems = [problem[name] for name in values]
+        return made(metric, estimate(MEAN, [*values.values()], problems, sampling, len(verdicts) - len(values)))
+
+    def of_verdicts(metric: str, values: list[float], names: list[str], missing: int) -> Score:
+        return made(metric, estimate(MEAN, values, [problem[name] for name in names], sampling, missing))
+
+    def made(metric: str, found: Estimate) -> Score:
+        first = headline and metric == "pair_accuracy"
+        return score(model, metric, found, task=TASK, criterion=rubric, headline=first)
+
+    names = [name for name, _, _ in read]
+    unread = len(single) - len(read)
+    firsts = [float((value == "first") == (order == "ab")) for _, order, value in read]
+    correlation = rank_correlation(
+        [sum(1 if value == "first" else -1 for value in of.values()) for of in both.values()],
+        [lengths[name] for name in both],
+    )
+    return [
+        of_verdicts("pair_accuracy", [float(value == "first") for _, _, value in read], names, unread),
+        of_pairs("consistent_accuracy", {name: float(value == "first") for name, value in agreed.items()}),
+        of_pairs("flip_rate", {name: float(value == "tie") for name, value in agreed.items()}),
+        of_verdicts("first_place", firsts, names, unread),
+        of_verdicts("unreadable", [float(value is None) for _, _, value in single], [one[0] for one in single], 0),
+        made("length_correlation", Estimate(correlation, Interval(None, None), len(both))),
+        of_pairs("longer_reply_accuracy", {name: float(length > 0) for name, length in lengths.items()}),
+    ]

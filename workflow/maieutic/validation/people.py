@@ -1,0 +1,235 @@
+"""Prediction-powered estimates: a judge's mean, corrected by the replies that people labelled too.
+
+Angelopoulos et al., "PPI++: Efficient Prediction-Powered Inference" (2023), by the authors' own library. The labelled
+replies have to be a random part of the tutor's replies; replies to different dialogues count as independent.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from maieutic.core.errors import UserError
+from maieutic.core.records import Label, Score
+from maieutic.core.stats import LEVEL, MEAN, Estimate, Interval, Sampling, estimate
+from maieutic.datasets.mrbench import DESIRED, LABELS
+from maieutic.datasets.sampling import ranked
+from maieutic.judges.labels import Labels
+from maieutic.judges.rubrics import read_rubric
+from maieutic.validation.agreement import mean_cohen, usual_fleiss
+from maieutic.validation.trust import Said, agreement_scores, pairings_of, plain, score
+
+FEWEST = 20  # labelled replies, below which the interval's normal approximation is no good
+MOST_LOST = 0.1  # share of replies that a judge may leave unread, or annotators divided, before there is no estimate
+COLUMNS = ("task", "item", "tutor", "criterion", "label")
+COMPARISONS = "kmp_dialogue"  # the rubric whose criteria have these verdicts
+VERDICTS = ("win", "tie", "lose")
+RATED = re.compile(r"c\d{2,}")  # an item's own criterion, which people rate as a judge does: raters.py
+PASSED = "pass"
+
+
+class Corrected(NamedTuple):
+    """A corrected mean with its 95 % interval."""
+
+    value: float
+    interval: Interval
+
+
+def prediction_powered(people: Sequence[float], judge: Sequence[float], alone: Sequence[float]) -> Corrected | None:
+    """The mean of what people would say. people, judge: of the labelled replies; alone: the judge of the others.
+
+    None with too few labels. A judge that always says the same adds nothing: then it is the mean of the labels.
+    """
+    from ppi_py import ppi_mean_ci, ppi_mean_pointestimate  # imports a compiler: some seconds
+
+    if len(people) < FEWEST or not alone:
+        return None
+    gold, said, rest = (np.array(values, dtype=float) for values in (people, judge, alone))
+    # The library divides by the judge's variance to weigh it; without any, its weight is 0.
+    weight = 0.0 if np.ptp(np.concatenate([said, rest])) == 0 else None
+    value = float(np.ravel(ppi_mean_pointestimate(gold, said, rest, lam=weight))[0])
+    low, high = (float(np.ravel(end)[0]) for end in ppi_mean_ci(gold, said, rest, alpha=1 - LEVEL, lam=weight))
+    if not math.isfinite(value):
+        return None
+    # Where the labels do not vary, the normal approximation has no width and says nothing.
+    known = math.isfinite(low + high) and len(set(people)) > 1
+    return Corrected(value, Interval(max(low, 0.0), min(high, 1.0)) if known else Interval(None, None))
+
+
+class Cells(NamedTuple):
+    """What is known of one tutor's replies under one criterion: 1 where the desired label was given.
+
+    people, judge: of replies with both; alone: the judge of replies without a label; lost: replies that the judge has
+    not read; labels: all labels of people, whatever the judge says.
+    """
+
+    people: list[float]
+    judge: list[float]
+    alone: list[float]
+    lost: list[str]
+    labels: list[float]
+
+
+Known = Mapping[tuple[str, str, str], str | None]  # labels by item, tutor and criterion; None: annotators are divided
+
+
+def cells_of(labelled: Known, said: Said) -> dict[tuple[str, str], Cells]:
+    """By tutor and criterion, the judge's verdicts with and without a label beside them.
+
+    A reply that annotators are divided about is neither labelled nor without a label: it belongs to no part.
+    """
+    cells: dict[tuple[str, str], Cells] = defaultdict(lambda: Cells([], [], [], [], []))
+    for (item, tutor, criterion), value in said.items():
+        if criterion not in DESIRED:
+            continue
+        key, cell = (item, tutor, criterion), cells[tutor, criterion]
+        label = labelled.get(key)
+        if label is not None:
+            cell.labels.append(float(label == DESIRED[criterion]))
+        if value is None or (key in labelled and label is None):
+            cell.lost.append(item)
+            continue
+        verdict = float(value == DESIRED[criterion])
+        if label is None:
+            cell.alone.append(verdict)
+        else:
+            cell.people.append(float(label == DESIRED[criterion]))
+            cell.judge.append(verdict)
+    return dict(cells)
+
+
+def corrected_rates(grader: str, labelled: Known, said: Said, name: str, sampling: Sampling) -> list[Score]:
+    """The corrected DAMR of every tutor and criterion with labels, beside the judge's and the labels' own.
+
+    The value is None with fewer than 20 labels, or where more than a tenth of the replies is lost: what is left would
+    be another population. Where every reply has a label, people have said it all, and their rate stands.
+    """
+    found = []
+    for (tutor, criterion), cell in cells_of(labelled, said).items():
+        if not cell.labels:
+            continue
+        n = len(cell.people) + len(cell.alone)
+        corrected = None
+        if len(cell.lost) <= MOST_LOST * (n + len(cell.lost)):
+            corrected = whole_rate(cell, sampling) or prediction_powered(cell.people, cell.judge, cell.alone)
+        judged = [*cell.judge, *cell.alone]
+        means = {"judge": float(np.mean(judged)) if judged else None, "labels": float(np.mean(cell.labels))}
+        value, interval = corrected or (None, Interval(None, None))
+        measured = Estimate(value, interval, n, len(cell.lost), len(cell.labels))
+        found.append(score(tutor, name, measured, criterion=criterion, by=grader))
+        found += [
+            plain(tutor, f"{name}_{which}", mean, n, 0, criterion=criterion, by=grader) for which, mean in means.items()
+        ]
+    return found
+
+
+def whole_rate(cell: Cells, sampling: Sampling) -> Corrected | None:
+    """The rate of people where no reply is without a label."""
+    if cell.alone or len(cell.labels) < FEWEST:
+        return None
+    rate = estimate(MEAN, cell.labels, [str(number) for number in range(len(cell.labels))], sampling)
+    return Corrected(float(rate.value or 0.0), rate.interval)
+
+
+def half_of(labels: Labels, said: Said, seed: int) -> Known:
+    """The labels of a random half of the dialogues that the judge has seen: the others' are hidden from it."""
+    seen = sorted({item for item, _, _ in said})
+    kept = set(ranked(seen, seed)[: len(seen) // 2])
+    return {(one.id, one.model, one.criterion): one.label for one in labels.labels if one.id in kept}
+
+
+def read_people(path: Path) -> list[Label]:
+    """Labels that people gave to this run's replies: a CSV of task, item, tutor, criterion, label, annotator, resolves.
+
+    Raises UserError naming the line. `annotator` may be left out where there is one only; `resolves` says yes in the
+    lines of one who decides where others differ.
+    """
+    mend = f"the columns are {', '.join(COLUMNS)}, and annotator"
+    found: list[Label] = []
+    given: set[tuple[str | None, ...]] = set()
+    try:
+        with open(path, encoding="utf-8-sig", newline="") as handle:
+            reader = csv.DictReader(handle)
+            for row in reader:
+                place = f"{path}:{reader.line_num}"
+                label = label_of(place, row, mend)
+                key = label.task, label.id, label.model, label.criterion, label.annotator
+                if key in given:
+                    raise UserError(place, "this reply has such a label already", "name its annotators in a column")
+                given.add(key)
+                found.append(label)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UserError(str(path), f"cannot be read: {error}", mend) from None
+    return found
+
+
+def label_of(place: str, row: Mapping[str, str | None], mend: str) -> Label:
+    """One line's label."""
+    if missing := [name for name in COLUMNS if not (row.get(name) or "").strip()]:
+        raise UserError(place, f"{', '.join(missing)} is missing", mend)
+    task, item, tutor, criterion, label = ((row[name] or "").strip() for name in COLUMNS)
+    compared = read_rubric(COMPARISONS).rubric.criteria
+    known: dict[str, Sequence[str]] = {**LABELS, **dict.fromkeys(compared, VERDICTS)}
+    if RATED.fullmatch(criterion):
+        known[criterion] = (PASSED, "fail")
+    label = label if criterion in LABELS else label.casefold()
+    if label not in known.get(criterion, ()):
+        told = ", ".join(known.get(criterion, known))
+        raise UserError(place, f"no such label {criterion}: {label!r}", f"known: {told}")
+    return Label(
+        id=item,
+        task=task,
+        model=tutor,
+        criterion=criterion,
+        label=label,
+        problem=item,
+        annotator=(row.get("annotator") or "").strip() or None,
+        resolves=(row.get("resolves") or "").strip().casefold() == "yes",
+    )
+
+
+def majority(labels: Sequence[Label]) -> list[tuple[Label, str | None]]:
+    """Each reply and criterion with the resolver's label, else the most frequent; None where annotators are divided."""
+    by_key: dict[tuple[str, ...], list[Label]] = defaultdict(list)
+    for label in labels:
+        by_key[label.task, label.id, label.model, label.criterion].append(label)
+    chosen: list[tuple[Label, str | None]] = []
+    for of in by_key.values():
+        counts = Counter(one.label for one in [one for one in of if one.resolves] or of)
+        best = [name for name, count in counts.items() if count == max(counts.values())]
+        chosen.append((of[0], best[0] if len(best) == 1 else None))
+    return chosen
+
+
+def annotator_scores(model: str, labels: Sequence[Label]) -> list[Score]:
+    """How far people agree with each other. Fleiss: of the replies with the usual number of labels."""
+    by_criterion: dict[str, dict[tuple[str, str], dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
+    for label in labels:
+        by_criterion[label.criterion][label.id, label.model][str(label.annotator)] = label.label
+    found = []
+    for criterion, replies in by_criterion.items():
+        several = [of for of in replies.values() if len(of) > 1]
+        if not several:
+            continue
+        fleiss = usual_fleiss([list(of.values()) for of in several])
+        found.append(plain(model, "fleiss_kappa", *fleiss, criterion=criterion))
+        found.append(plain(model, "cohen_kappa", mean_cohen(several), len(several), 0, criterion=criterion))
+    return found
+
+
+def people_scores(grader: str, labels: Sequence[Label], said: Said, sampling: Sampling) -> list[Score]:
+    """A judge against the labels that people gave to this run's replies, and the rates corrected by them."""
+    merged = majority(labels)
+    known = {(one.id, one.model, one.criterion): label for one, label in merged}
+    agreed = [one.model_copy(update={"label": label}) for one, label in merged if label is not None]
+    pairings = pairings_of(agreed, said, {})
+    found = agreement_scores(grader, pairings, sampling) if pairings else []
+    annotators = [one for one in labels if not one.resolves]
+    return [*found, *annotator_scores(grader, annotators), *corrected_rates(grader, known, said, "ppi", sampling)]

@@ -1,0 +1,175 @@
+"""How good the graders are: reward models and classifiers on the Bridge pairs and on held-out labels.
+
+Every number is a Score of the task `bridge_pairs`, its model being the grader, with an interval over problems.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from maieutic.core.jobs import Sampled
+from maieutic.core.records import Labelling, Pair, PairReward, Score, read_records
+from maieutic.core.stats import MEAN, Sampling, estimate
+from maieutic.scores.score import write_scores
+
+TASK = "bridge_pairs"
+BEST_3 = "best_3"  # the sum of the best three, as a criterion
+BEST = 3  # of the ensemble in MathTutorBench, Table 5
+
+
+def mean_score(
+    model: str,
+    metric: str,
+    values: Sequence[float],
+    clusters: Sequence[str],
+    sampling: Sampling,
+    missing: int = 0,
+    headline: bool = False,
+    criterion: str | None = None,
+) -> Score:
+    """The mean of one number a pair (or reply), with its clustered interval."""
+    found = estimate(MEAN, values, clusters, sampling, missing)
+    return Score(
+        task=TASK,
+        model=model,
+        metric=metric,
+        criterion=criterion,
+        scoring="robust",
+        headline=headline,
+        value=found.value,
+        low=found.interval.low,
+        high=found.interval.high,
+        n=found.n,
+        missing=found.missing,
+        clusters=found.clusters,
+    )
+
+
+def pair_scores(
+    model: str, pairs: Sequence[Pair], rewards: Sequence[PairReward], sampling: Sampling, criterion: str | None = None
+) -> list[Score]:
+    """Pair accuracy (strict: a tie is wrong), margin, ties, and what length alone would say.
+
+    criterion: of the classifier, or the set of classifiers whose sum it is.
+    Source: MathTutorBench, equation 3 (accuracy) and Table 3 (average margin).
+    """
+    texts = {pair.id: pair for pair in pairs}
+    read = [one for one in rewards if one.chosen is not None and one.rejected is not None]
+    clusters = [one.problem for one in read]
+    margins = [float(one.chosen or 0) - float(one.rejected or 0) for one in read]
+    lengths = [len(texts[one.id].chosen) - len(texts[one.id].rejected) for one in read]
+
+    def score(metric: str, values: Sequence[float], headline: bool = False) -> Score:
+        missing = len(rewards) - len(read)
+        return mean_score(model, metric, values, clusters, sampling, missing, headline, criterion)
+
+    found = [
+        score("pair_accuracy", [float(margin > 0) for margin in margins], headline=criterion is None),
+        score("mean_margin", margins),
+        score("ties", [float(margin == 0) for margin in margins]),
+    ]
+    if criterion is None:
+        found.append(score("longer_reply_accuracy", [float(length > 0) for length in lengths]))
+        found.append(correlation(model, margins, lengths, clusters))
+    return found
+
+
+def correlation(model: str, margins: Sequence[float], lengths: Sequence[float], clusters: Sequence[str]) -> Score:
+    """Spearman correlation of margin and length difference: what of the verdict length alone explains."""
+    from scipy.stats import spearmanr  # a second to import, which those who only name a job need not pay
+
+    varied = len(set(margins)) > 1 and len(set(lengths)) > 1
+    value = float(spearmanr(margins, lengths).statistic) if varied else None
+    empty = mean_score(model, "length_correlation", [], [], Sampling(0, 0))
+    return empty.model_copy(update={"value": value, "n": len(margins), "clusters": len(set(clusters))})
+
+
+class ValidateRewardModel(Sampled):
+    """A reward model that the test pairs were scored with."""
+
+    reward_model: str
+
+
+def validate_reward_model(*, job: ValidateRewardModel, pairs: Path, rewards: Path, out: Path) -> None:
+    """Write the scores of one reward model on the Bridge pairs."""
+    read, sampling = read_records(pairs, Pair), Sampling(job.resamples, job.seed)
+    write_scores(pair_scores(job.reward_model, read, read_records(rewards, PairReward), sampling), out)
+
+
+def verdict(probability: float | None) -> float:
+    """A classifier's discrete verdict, C_i(y) of MathTutorBench, section 4.3.1; NaN where it gave no number."""
+    return float("nan") if probability is None else float(probability > 0.5)
+
+
+def ensemble(rewards: Sequence[PairReward], criteria: Sequence[str]) -> list[PairReward]:
+    """The sum of the verdicts of some criteria for both replies of every pair; none where one of them has none."""
+    given: dict[str, list[PairReward]] = defaultdict(list)
+    for one in rewards:
+        if one.criterion in criteria:
+            given[one.id].append(one)
+    sums = []
+    for name, of in given.items():
+        chosen, rejected = (sum(verdict(getattr(one, side)) for one in of) for side in ("chosen", "rejected"))
+        read = math.isfinite(chosen + rejected)
+        sums.append(
+            PairReward(
+                id=name,
+                problem=of[0].problem,
+                chosen=chosen if read else None,
+                rejected=rejected if read else None,
+                why_none=None if read else "a classifier gave no number",
+            )
+        )
+    return sums
+
+
+def heldout_scores(model: str, labellings: Sequence[Labelling], sampling: Sampling) -> list[Score]:
+    """Accuracy of each criterion's classifier on held-out dialogues, and of always saying the more frequent label."""
+    found = []
+    by_criterion: dict[str, list[Labelling]] = defaultdict(list)
+    for one in labellings:
+        by_criterion[one.criterion].append(one)
+    for criterion, labelled in by_criterion.items():
+        given = [one for one in labelled if one.probability is not None]
+        clusters = [one.dialogue for one in given]
+        most = float(sum(one.label for one in given) * 2 >= len(given))
+        right: dict[str, Callable[[Labelling], bool]] = {
+            "heldout_accuracy": lambda one: verdict(one.probability) == one.label,
+            "majority_accuracy": lambda one, most=most: one.label == most,  # type: ignore[misc]
+        }
+        for metric, check in right.items():
+            values = [float(check(one)) for one in given]
+            missing = len(labelled) - len(given)
+            found.append(mean_score(model, metric, values, clusters, sampling, missing, criterion=criterion))
+    return found
+
+
+class ValidateCriteria(Sampled):
+    """Criteria classifiers that have labelled held-out dialogues and the test pairs."""
+
+    classifier: str
+
+
+def validate_criteria(*, job: ValidateCriteria, pairs: Path, heldout: Path, classified: Path, out: Path) -> None:
+    """Write the scores of the criteria classifiers: each one alone, all together, and the best three.
+
+    The paper does not say which three; here they are those whose held-out accuracy is farthest above always saying the
+    more frequent label, which alone makes a rare criterion's classifier look best.
+
+    heldout: what they say of held-out dialogues; classified: of both replies of every test pair.
+    """
+    model, sampling = job.classifier, Sampling(job.resamples, job.seed)
+    read, rewards = read_records(pairs, Pair), read_records(classified, PairReward)
+    alone = heldout_scores(model, read_records(heldout, Labelling), sampling)
+    criteria = list(dict.fromkeys(str(one.criterion) for one in rewards))
+    found = {(one.metric, one.criterion): one.value or 0.0 for one in alone}
+    gain = {name: found["heldout_accuracy", name] - found["majority_accuracy", name] for name in criteria}
+    best = sorted(criteria, key=lambda name: -gain[name])[:BEST]
+    scores = [*alone, *pair_scores(model, read, ensemble(rewards, criteria), sampling)]
+    scores += pair_scores(model, read, ensemble(rewards, best), sampling, BEST_3)
+    for criterion in criteria:
+        scores += pair_scores(model, read, ensemble(rewards, [criterion]), sampling, criterion)
+    write_scores(scores, out)

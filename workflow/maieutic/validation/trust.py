@@ -1,0 +1,248 @@
+"""What a grader is worth: its agreement with people on labelled replies, as scores of the task `trust`."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from maieutic.core.records import SCORINGS, Judgement, Label, Score, Scoring
+from maieutic.core.stats import MEAN, Estimate, Interval, Sampling, Statistic, estimate
+from maieutic.datasets.mrbench import DESIRED
+from maieutic.judges.labels import SCALES, SUBSETS, Labels
+from maieutic.validation.agreement import MEASURES, Pairing, kappa_of, measure, statistic_of, tables_of
+
+TASK = "trust"
+MEAN_KAPPA = "mean_weighted_kappa"
+BINARY = "binary"  # a subset of the scores: of labels that are desired or not
+OF_THREE = frozenset({"lenient_macro_f1", "lenient_accuracy", "ac", "ac_paper"})  # measures of three labels
+PEOPLE = "people"  # the grader of labels that people gave
+FEWEST = 20  # replies of one tutor with a verdict, below which its correlations are chance
+BY_TUTOR = ("ac_paper", "ac", "spearman", "weighted_kappa")
+Said = dict[tuple[str, str, str], str | None]  # by item, tutor and criterion: a label, or none
+
+
+def score(
+    model: str, metric: str, found: Estimate, scoring: Scoring = "robust", task: str = TASK, **columns: Any
+) -> Score:
+    """One number of one grader. columns: of the record, as criterion, subset and by."""
+    return Score(
+        task=task,
+        model=model,
+        metric=metric,
+        scoring=scoring,
+        value=found.value,
+        low=found.interval.low,
+        high=found.interval.high,
+        n=found.n,
+        missing=found.missing,
+        clusters=found.clusters,
+        **{"headline": False, **columns},
+    )
+
+
+def said_by(judgements: Iterable[Judgement], rubric: str | None = None) -> Said:
+    """A judge's verdicts. Where a criterion was asked for again, the answer that can be read counts."""
+    said: Said = {}
+    for one in judgements:
+        if one.model is None or (rubric and one.rubric != rubric):
+            continue
+        for verdict in one.verdicts:
+            key = one.id, one.model, str(verdict.criterion)
+            value = str(verdict.value) if verdict.value is not None else None
+            said[key] = value if value is not None else said.get(key)
+    return said
+
+
+def pairings_of(
+    labels: Sequence[Label], said: Said, lengths: Mapping[tuple[str, str], int]
+) -> dict[str, list[Pairing]]:
+    """By criterion, what people and a grader say of each reply that the grader was asked about."""
+    found: dict[str, list[Pairing]] = defaultdict(list)
+    for label in labels:
+        key = label.id, label.model, label.criterion
+        if key not in said:
+            continue
+        known = SCALES[label.criterion]
+        value = said[key]
+        place = known.index(value) if value in known else None
+        found[label.criterion].append(
+            Pairing(known.index(label.label), place, label.problem, lengths.get((label.id, label.model), 0))
+        )
+    return {name: found[name] for name in SCALES if name in found}
+
+
+def agreement_scores(
+    model: str, pairings: Mapping[str, Sequence[Pairing]], sampling: Sampling, binary: bool = False, **columns: Any
+) -> list[Score]:
+    """Every measure of every criterion. Unreadable verdicts: left out (robust), or wrong (paper_compat, as in BEA).
+
+    binary: of labels that are desired or not, as classifiers give; columns: of every score.
+    """
+    found = []
+    columns |= {"subset": BINARY} if binary else {}
+    for criterion, of in pairings.items():
+        labels = 2 if binary else places(criterion)
+        for name, about in MEASURES.items():
+            if labels < 3 and name in OF_THREE:
+                continue  # a yes or a no cannot be merged, and has no printed coding
+            for scoring in SCORINGS if about.strict else SCORINGS[1:]:
+                measured = measure(name, of, labels, scoring == "paper_compat", sampling)
+                found.append(score(model, name, measured, scoring, criterion=criterion, **columns))
+        for name, value in besides(of).items():
+            found.append(plain(model, name, *value, criterion=criterion, **columns))
+    sizes = {criterion: 2 if binary else places(criterion) for criterion in pairings}
+    return [*found, *mean_scores(model, pairings, sizes, sampling, **columns)]
+
+
+def besides(pairings: Sequence[Pairing]) -> dict[str, tuple[float | None, int, int]]:
+    """What stands beside an agreement: the frequent label's accuracy, what cannot be read, what length explains."""
+    gold = [one.gold for one in pairings]
+    read = [one for one in pairings if one.said is not None]
+    most = max((gold.count(place) for place in set(gold)), default=0)
+    # The first label is the best one, so that more is better on both sides.
+    said = rank_correlation([-(one.said or 0) for one in read], [one.length for one in read])
+    people = rank_correlation([-one.gold for one in pairings], [one.length for one in pairings])
+    n, missing = len(pairings), len(pairings) - len(read)
+    return {
+        "majority_accuracy": (most / n if n else None, n, 0),
+        "unreadable": (missing / n if n else None, n, 0),
+        "length_correlation": (said, len(read), missing),
+        "people_length_correlation": (people, n, 0),
+    }
+
+
+def plain(model: str, metric: str, value: float | None, n: int, missing: int, **columns: Any) -> Score:
+    """A number without an interval."""
+    return score(model, metric, Estimate(value, Interval(None, None), n, missing), **columns)
+
+
+def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Spearman's correlation, None where one side does not vary."""
+    if len(set(first)) < 2 or len(set(second)) < 2:
+        return None
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(first, second).statistic)
+
+
+def mean_scores(
+    model: str,
+    pairings: Mapping[str, Sequence[Pairing]],
+    sizes: Mapping[str, int],
+    sampling: Sampling,
+    **columns: Any,
+) -> list[Score]:
+    """Weighted kappa averaged over the criteria that have one (for the traffic light); the unreadable share.
+
+    sizes: by criterion the number of its labels.
+    """
+    several = {name: [one for one in of if one.said is not None] for name, of in pairings.items()}
+    known = {name: kappa_on(of, sizes[name]) for name, of in several.items()}
+    used = [name for name, value in known.items() if not math.isnan(value)]
+    total = sum(len(of) for of in pairings.values())
+    missing = total - sum(len(of) for of in several.values())
+    replies = max(map(len, pairings.values()), default=0)
+    lengths = [value for of in several.values() if (value := besides(of)["length_correlation"][0]) is not None]
+    beside = [
+        plain(model, "unreadable", missing / total if total else None, total, 0, **columns),
+        plain(model, "length_correlation", sum(lengths) / len(lengths) if lengths else None, replies, 0, **columns),
+    ]
+    pooled = [(name, one) for name in used for one in several[name]]
+    statistic = mean_kappa({name: sizes[name] for name in used})
+    found = estimate(statistic, pooled, [one.problem for _, one in pooled], sampling)
+    return [score(model, MEAN_KAPPA, found._replace(n=replies), **columns), *beside]
+
+
+def kappa_on(pairings: Sequence[Pairing], labels: int) -> float:
+    """Weighted kappa of some pairings; NaN where there are none, or where both sides know one label only."""
+    return statistic_of("weighted_kappa", labels).value(pairings) if pairings else math.nan
+
+
+def mean_kappa(sizes: Mapping[str, int]) -> Statistic[tuple[str, Pairing]]:
+    """The mean over criteria of the weighted kappa of each. sizes: by criterion the number of its labels."""
+    widths = [size * (size + 1) for size in sizes.values()]
+
+    def of_each(pooled: Sequence[tuple[str, Pairing]]) -> dict[str, list[Pairing]]:
+        return {name: [one for criterion, one in pooled if criterion == name] for name in sizes}
+
+    def value(pooled: Sequence[tuple[str, Pairing]]) -> float:
+        kappas = [kappa_on(of, sizes[name]) for name, of in of_each(pooled).items()]
+        return sum(kappas) / len(kappas)
+
+    def counts(pooled: Sequence[tuple[str, Pairing]]) -> Any:
+        blocks = []
+        for number, (name, of) in enumerate(of_each(pooled).items()):
+            before, after = sum(widths[:number]), sum(widths[number + 1 :])
+            blocks.append(np.pad(tables_of(of, sizes[name]), ((0, 0), (before, after))))
+        return np.concatenate(blocks)
+
+    def of_sums(sums: Any) -> Any:
+        start, kappas = 0, []
+        for size, width in zip(sizes.values(), widths, strict=True):
+            tables = sums[..., start : start + width].reshape(*sums.shape[:-1], size, size + 1)
+            kappas.append(kappa_of(tables, 2))
+            start += width
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a resample in which no criterion has a kappa has no mean
+            return np.nanmean(np.stack(kappas), axis=0)
+
+    return Statistic(value, counts, of_sums)
+
+
+def places(criterion: str) -> int:
+    """How many labels a criterion has: those of its release, or the two of a classifier."""
+    return len(SCALES.get(criterion, ("yes", "no")))
+
+
+def match_rates(
+    grader: str, labels: Labels, said: Said | None, sampling: Sampling, criteria: Sequence[str] = tuple(DESIRED)
+) -> list[Score]:
+    """DAMR: the share of a tutor's replies with the desired label, by tutor, dimension and subset (MRBench, 5.4).
+
+    said: a grader's verdicts; None: the labels that people gave. `model` of a score is the tutor.
+    """
+    found = []
+    by_cell: dict[tuple[str, str], list[tuple[str, str, str | None]]] = defaultdict(list)
+    for label in labels.labels:
+        key = label.id, label.model, label.criterion
+        if said is not None and key not in said:
+            continue
+        value = label.label if said is None else said[key]
+        by_cell[label.model, label.criterion].append((label.id, label.problem, value))
+    for (tutor, criterion), cells in by_cell.items():
+        if criterion not in criteria:
+            continue
+        for subset in SUBSETS:
+            mine = [cell for cell in cells if subset in {"all", labels.items[cell[0]].tags["source"]}]
+            read = [(problem, value) for _, problem, value in mine if value is not None]
+            if not mine:
+                continue
+            desired = [float(value == DESIRED[criterion]) for _, value in read]
+            rate = estimate(MEAN, desired, [problem for problem, _ in read], sampling, missing=len(mine) - len(read))
+            by = None if said is None else grader
+            found.append(score(tutor, "damr", rate, criterion=criterion, subset=subset, by=by))
+    return found
+
+
+def correlations_by_tutor(grader: str, labels: Labels, said: Said) -> list[Score]:
+    """AC by tutor and dimension (MRBench, Tables 5 and 6), in both codings, Spearman and weighted kappa beside it.
+
+    None with fewer than 20 replies; no interval: these are tables of 72 cells.
+    """
+    found = []
+    for tutor in dict.fromkeys(label.model for label in labels.labels):
+        mine = [label for label in labels.labels if label.model == tutor]
+        for criterion, of in pairings_of(mine, said, {}).items():
+            read = [one for one in of if one.said is not None]
+            for name in BY_TUTOR:
+                value = math.nan
+                if len(read) >= FEWEST:
+                    value = MEASURES[name].value([one.gold for one in read], [one.said or 0 for one in read], 3)
+                known, missing = None if math.isnan(value) else value, len(of) - len(read)
+                found.append(plain(tutor, name, known, len(read), missing, criterion=criterion, by=grader))
+    return found
