@@ -82,7 +82,12 @@ def test_a_line_is_quoted_and_ends_in_its_log() -> None:
 
 def test_score_replies_takes_little() -> None:
     """It had fifteen flags: what each new grader needed of the configuration."""
-    assert set(inspect.signature(function_of("scores.score:score_replies")).parameters) == {"job", "items", "grades", "out"}
+    assert set(inspect.signature(function_of("scores.score:score_replies")).parameters) == {
+        "job",
+        "items",
+        "grades",
+        "out",
+    }
 
 
 FAULTS = {
