@@ -172,8 +172,7 @@ def score(trained: Path, preferences: Path, tmp_path: Path, name: str, **more: A
         pairs=preferences / "bridge/pairs.jsonl",
         labels=preferences / "labels/labels.jsonl",
         journal=tmp_path / name / "journal.jsonl",
-        out=tmp_path / f"{name}.jsonl",
-        labels_out=tmp_path / f"{name}.labelled.jsonl",
+        out=[tmp_path / f"{name}.jsonl", tmp_path / f"{name}.labelled.jsonl"],
     )
     assert done.returncode == 0, done.stdout
     labelled = read_records(tmp_path / f"{name}.labelled.jsonl", Reward)
@@ -247,8 +246,8 @@ def test_odd_models_are_refused_by_one_line(trained: Path, tiny: Path, preferenc
     (two / "config.json").write_text(json.dumps({**config, "id2label": {"0": "a", "1": "b"}, "num_labels": 2}))
     given: dict[str, object] = {
         "job": job(), "pairs": preferences / "bridge/pairs.jsonl",
-        "journal": tmp_path / "j.jsonl", "out": tmp_path / "out.jsonl",
-        "labels": preferences / "labels/labels.jsonl", "labels_out": tmp_path / "labelled.jsonl",
+        "journal": tmp_path / "j.jsonl", "out": [tmp_path / "out.jsonl", tmp_path / "labelled.jsonl"],
+        "labels": preferences / "labels/labels.jsonl",
     }  # fmt: skip
     done = serve("score-pairs", weights=two / "manifest.json", **given)
     assert done.returncode == 2 and "models.m.weights: a reward model has one output, found 2. Fix:" in done.stdout

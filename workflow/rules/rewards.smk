@@ -91,8 +91,7 @@ rule score_pairs:
             pairs="{input.pairs}",
             labels="{input.labels}",
             journal="{params.journal}",
-            out="{output.pairs}",
-            labels_out="{output.labelled}",
+            out="{output}",
             gpus="{resources.server_gpus}",
             threads="{threads}",
         )

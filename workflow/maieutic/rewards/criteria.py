@@ -119,8 +119,9 @@ def train_all(
             labels = [binary(criterion, one.labels[criterion]) for one in split.train]
             identity = digest([common, labels])
             folder = journal / criterion
+            examples: dict[str, list[Any]] = {"input_ids": list(learnt), "labels": labels}
             histories[criterion] = train_one(
-                f"{name}/{criterion}", train, base, tokenizer, learnt, labels, folder, identity, device
+                f"{name}/{criterion}", train, base, tokenizer, examples, folder, identity, device
             )
             probabilities = predictor(folder, tokenizer, device)
             heldout += labellings(criterion, split.test, tested, probabilities)
@@ -167,13 +168,15 @@ def train_one(
     train: CriteriaTraining,
     base: Path,
     tokenizer: Any,
-    learnt: list[Ids],
-    labels: list[int],
+    examples: dict[str, list[Any]],
     folder: Path,
     identity: str,
     device: str,
 ) -> list[dict[str, Any]]:
-    """Train one criterion's classifier into folder/model, unless it is there. Returns the log of its steps."""
+    """Train one criterion's classifier into folder/model, unless it is there. Returns the log of its steps.
+
+    examples: `input_ids` and `labels`, one of each a labelled reply.
+    """
     import transformers
     from datasets import Dataset
 
@@ -194,7 +197,7 @@ def train_one(
     trainer = kind(
         model=classifier,
         args=transformers.TrainingArguments(**shared_arguments(train, folder, device)),
-        train_dataset=Dataset.from_dict({"input_ids": learnt, "labels": labels}),
+        train_dataset=Dataset.from_dict(examples),
         data_collator=transformers.DataCollatorWithPadding(tokenizer),
         callbacks=[callback(SaveByTime, train.checkpoint_seconds), callback(TellProgress, what)],
     )

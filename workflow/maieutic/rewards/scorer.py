@@ -206,11 +206,3 @@ def forward_of(model: Any, pad: int, device: str) -> Forward:
         return [*forward(conversations[:half]), *forward(conversations[half:])]
 
     return forward
-
-
-def passes_for(model: Any, pad: int, device: str) -> Passes:
-    """Both kinds of passes of a loaded reward model."""
-    from maieutic.rewards.sharing import shared_forward_of
-
-    plain = forward_of(model, pad, device)
-    return Passes(plain, shared_forward_of(model, pad, device, plain), pad)

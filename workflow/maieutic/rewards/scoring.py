@@ -29,7 +29,8 @@ from maieutic.core.records import (
     write_records,
 )
 from maieutic.rewards.loading import Machine
-from maieutic.rewards.scorer import Ids, Passes, passes_for, score_all
+from maieutic.rewards.scorer import Ids, Passes, score_all
+from maieutic.rewards.sharing import passes_for
 from maieutic.serving.conversations import Message, conversation, dialogue, encode, instruction
 from maieutic.serving.weights import MANIFEST
 
@@ -212,14 +213,14 @@ def score_pairs(
     pairs: Path,
     labels: list[Path],
     journal: Path,
-    out: Path,
-    labels_out: Path,
+    out: tuple[Path, Path],
     gpus: int,
     threads: int,
 ) -> None:
     """Write the scores of both replies of every pair, and one Reward per labelled reply.
 
-    weights: the reward model's manifest; labels: the files of a labelled release, in its folder.
+    weights: the reward model's manifest; labels: the files of a labelled release, in its folder; out: the files of the
+    pairs' scores and of the labelled replies'.
     """
     name, release = job.reward_model, labels[0].parent
     loaded = prepare(name, job.entry, weights.parent, Machine(gpus, threads))
@@ -230,8 +231,9 @@ def score_pairs(
         for reply in (pair.chosen, pair.rejected)
     ]
     results = score_conversations(name, loaded, conversations, journal)
+    on_pairs, on_labels = out
     write_records(
-        out,
+        on_pairs,
         (
             PairReward(
                 id=pair.id,
@@ -245,4 +247,4 @@ def score_pairs(
     )
     items = {(item.task, item.id): item for item in read_records(release / "items.jsonl", Item)}
     labelled = read_records(release / "replies.jsonl", Reply)
-    write_records(labels_out, rewards_of(name, loaded, items, labelled, journal.with_name("labelled.jsonl")))
+    write_records(on_labels, rewards_of(name, loaded, items, labelled, journal.with_name("labelled.jsonl")))

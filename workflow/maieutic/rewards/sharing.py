@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from maieutic.rewards.scorer import Forward, Group, padded, scalars
+from maieutic.rewards.scorer import Forward, Group, Passes, forward_of, padded, scalars
 
 
 def can_share(model: Any) -> bool:
@@ -68,3 +68,9 @@ def shared_forward_of(model: Any, pad: int, device: str, plain: Forward) -> Call
         return model.score(hidden[torch.arange(len(replies), device=device), last])
 
     return forward
+
+
+def passes_for(model: Any, pad: int, device: str) -> Passes:
+    """Both kinds of passes of a loaded reward model."""
+    plain = forward_of(model, pad, device)
+    return Passes(plain, shared_forward_of(model, pad, device, plain), pad)
