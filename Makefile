@@ -4,6 +4,7 @@ SHELL := bash
 CORES ?= $(shell nproc)
 PYTHON := .venv/driver/bin/python
 SNAKEMAKE := .venv/driver/bin/snakemake
+DEMO := config/demo.yaml
 export PYTHONPATH := $(CURDIR)/workflow
 
 .PHONY: help demo test test-fast test-scale test-slurm test-containers env driver check format lock recover bench schemas clean
@@ -11,7 +12,7 @@ help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 demo: env  ## set up, then run the demo to results/report/index.html
-	$(SNAKEMAKE) --cores $(CORES)
+	$(SNAKEMAKE) --cores $(CORES) --configfile $(DEMO)
 	@echo "open results/report/index.html"
 
 test-fast: driver  ## the unit tests, within a minute
@@ -42,7 +43,7 @@ check: driver  ## format, lint, types, workflow lint
 	.venv/driver/bin/snakefmt --check Snakefile workflow/rules
 	$(PYTHON) -m mypy
 	PYTHONPATH=workflow .venv/driver/bin/lint-imports --no-cache
-	$(SNAKEMAKE) --lint
+	$(SNAKEMAKE) --lint --configfile $(DEMO)
 
 format: driver  ## format everything
 	.venv/driver/bin/ruff format .
@@ -58,7 +59,7 @@ schemas: driver  ## write workflow/schemas and resources/shipped.json anew
 
 recover: driver  ## after a SIGKILL of Snakemake: end its drivers, unlock
 	$(PYTHON) -m maieutic recover --results results
-	$(SNAKEMAKE) --unlock --cores 1
+	$(SNAKEMAKE) --unlock --cores 1 --configfile $(DEMO)
 
 bench: env  ## measure speed and overhead, side by side
 	$(PYTHON) bench/dry_run.py

@@ -7,7 +7,6 @@ min_version("9.27")
 
 configfile: "config/models.yaml"
 configfile: "config/datasets.yaml"
-configfile: "config/config.yaml"
 
 
 include: "workflow/rules/common.smk"

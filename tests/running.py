@@ -29,10 +29,10 @@ NO_GRADERS: dict[str, list[str]] = {
 
 
 def overlay(folder: Path, config: dict[str, Any], name: str = "overlay.yaml") -> Path:
-    """Write a config overlay (JSON is YAML): MathTutorBench without graders that are models, unless it names some."""
+    """Write a run file (JSON is YAML): MathTutorBench's demo without graders that are models, unless it names some."""
     path = folder / name
-    run_keys = {"tasks": ["mathtutorbench"], **NO_GRADERS, **config.get("run", {})}
-    path.write_text(json.dumps({**config, "run": run_keys}), encoding="utf-8")
+    run_keys = {"tutors": ["smollm2-135m"], "tasks": ["mathtutorbench"], **NO_GRADERS, **config.get("run", {})}
+    path.write_text(json.dumps({"edition": "demo", **config, "run": run_keys}), encoding="utf-8")
     return path
 
 
@@ -40,7 +40,7 @@ def command(config: Path | None, *more: str) -> list[str]:
     """The line that a user would type. A profile says itself where jobs run."""
     where = [] if "--profile" in more or "--workflow-profile" in more else ["--cores", "2"]
     line = [str(SNAKEMAKE), *where, *more]
-    return [*line, "--configfile", str(config)] if config else line
+    return [*line, "--configfile", str(config or "config/demo.yaml")]
 
 
 def run(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -154,7 +154,7 @@ def test_schemas_on_file_are_those_of_the_declarations() -> None:
     assert on_file == all_schemas(), "run make schemas"
 
 
-@pytest.mark.parametrize("name", ["config", "models", "datasets", "sample"])
+@pytest.mark.parametrize("name", ["demo", "models", "datasets", "sample"])
 def test_shipped_files_are_right_under_the_schema_that_they_name(name: str) -> None:
     text = Path(f"config/{name}.yaml").read_text(encoding="utf-8")
     named = Path("config") / re.search(r"\$schema=(\S+)", text)[1]

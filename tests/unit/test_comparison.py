@@ -36,7 +36,7 @@ COMMIT = "0" * 40
 
 def merged() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name in ("models", "datasets", "config"):
+    for name in ("models", "datasets", "demo"):
         found |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
     return found
 

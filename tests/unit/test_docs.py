@@ -95,7 +95,7 @@ def test_every_file_that_a_document_names_exists() -> None:
 
 def configuration() -> settings.Config:
     merged: dict[str, Any] = {}
-    for name in ("models", "datasets", "config"):
+    for name in ("models", "datasets", "demo"):
         merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
     return check_config(merged)
 

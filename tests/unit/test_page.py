@@ -34,7 +34,7 @@ MOST_ROWS = 1000  # of a chart
 
 def configuration(**run: object) -> Config:
     merged: dict[str, Any] = {}
-    for name in ("models", "datasets", "config"):
+    for name in ("models", "datasets", "demo"):
         merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
     for name in ("a", "b"):
         merged["models"][name] = {"engine": "hosted", "model": "m", "base_url": "http://x/v1"}

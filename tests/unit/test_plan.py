@@ -24,7 +24,7 @@ from maieutic.plan.rules import RulePlan, plan_of
 
 def raw(**run: object) -> dict[str, Any]:
     merged: dict[str, Any] = {}
-    for name in ("models", "datasets", "config"):
+    for name in ("models", "datasets", "demo"):
         merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
     return {**merged, "run": {**merged["run"], **run}}
 

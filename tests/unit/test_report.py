@@ -32,13 +32,13 @@ TASKS = ["mistake_location", "pedagogy_following", "problem_solving", "socratic_
 
 def configuration(**run: object) -> settings.Config:
     merged: dict = {}
-    for name in ("models", "datasets", "config"):
+    for name in ("models", "datasets", "demo"):
         merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
     merged["models"]["hostile"] = {
         "engine": "hosted", "model": "m", "base_url": "http://x/v1", "label": "=<b>hostile</b>", "paper": {"mathtutorbench": "GPT-4o"},
     }  # fmt: skip
     merged["run"] |= {"tutors": ["hostile"], "tasks": [f"mathtutorbench/{task}" for task in TASKS], **NO_GRADERS, **run}
-    merged["report"]["resamples"] = 100
+    merged["report"] = {"resamples": 100}
     return check_config(merged)
 
 

@@ -350,7 +350,7 @@ def test_a_judge_that_takes_pictures_is_shown_the_items(sees: bool, tmp_path: Pa
 
 def test_study_mode_is_a_row_beside_the_same_tutor_without_it() -> None:
     raw: dict[str, Any] = {}
-    for part in ("models", "datasets", "config"):
+    for part in ("models", "datasets", "demo"):
         raw |= yaml.safe_load(Path(f"config/{part}.yaml").read_text(encoding="utf-8"))
     raw["run"] |= {"tutors": ["gpt-5", "gpt-5-study"], "tasks": ["tutorbench/text", "mrbench"], **NO_GRADERS}
     config = check_config(raw)

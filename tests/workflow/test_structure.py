@@ -15,7 +15,7 @@ import pytest
 import yaml
 from maieutic.core import paths
 from maieutic.plan import inputs
-from running import overlay, planned, run
+from running import SNAKEMAKE, environment, overlay, planned, run
 
 RULES = Path("workflow/rules")
 ORDER = [
@@ -317,7 +317,7 @@ def commands_of(folder: Path, config: Path) -> set[str]:
 
 def test_the_reading_of_negative_weights_concerns_tutorbench_alone(checkout: Path) -> None:
     """All four benchmarks are in the run; only where criteria have weights does their reading decide a grade."""
-    keys = yaml.safe_load((checkout / "config/config.yaml").read_text(encoding="utf-8"))["run"]
+    keys = yaml.safe_load((checkout / "config/demo.yaml").read_text(encoding="utf-8"))["run"]
     before, after = (
         commands_of(checkout, overlay(checkout, {"run": {**keys, "negative_weights": reading}}))
         for reading in ("by_phrasing", "violated")
@@ -370,6 +370,22 @@ def test_a_missing_serving_environment_stops_the_run_before_any_work(checkout: P
     assert done.returncode != 0
     assert "interpreters.serve: nowhere/python is not there, and smollm2-135m needs it. Fix: make env" in done.stdout
     assert not any((checkout / "results").glob("[!.]*")), "nothing was fetched"
+
+
+def test_without_a_run_file_one_line_says_how_to_name_tutors_or_run_the_demo(checkout: Path) -> None:
+    line = [str(SNAKEMAKE), "--cores", "1"]
+    done = subprocess.run(line, cwd=checkout, capture_output=True, text=True, env=environment())
+    said = [one for one in (done.stdout + done.stderr).splitlines() if "Fix: " in one]
+    assert done.returncode != 0 and len(said) == 1 and "run.tutors: no tutors are named" in said[0]
+    assert "--configfile my.yaml" in said[0] and "config/demo.yaml" in said[0]
+    assert not (checkout / "results").exists()
+
+
+def test_a_run_file_inherits_nothing_of_the_demo(checkout: Path) -> None:
+    mine = checkout / "mine.yaml"
+    mine.write_text("edition: demo\nrun: {tutors: [echo], tasks: [mathtutorbench/problem_solving]}\n", encoding="utf-8")
+    jobs = planned(checkout, mine)
+    assert jobs and not any("demo-" in job or job.startswith(("train", "judge", "score_rewards")) for job in jobs)
 
 
 def test_a_broken_card_stops_the_run_with_the_prompts_name(checkout: Path) -> None:

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError
 from maieutic.config.datasets import Dataset, Edition
 from maieutic.config.faults import fault_of
 from maieutic.config.models import Entry, ModelEntry
+from maieutic.core.errors import UserError
 from maieutic.core.names import check_names
 from maieutic.core.records import NegativeWeights
 
@@ -177,7 +178,7 @@ class Config(Entry):
     """The whole configuration."""
 
     edition: Edition = Field(
-        description="`demo`: the small data in `resources/demo`; `published`: the benchmarks' own data"
+        "published", description="`demo`: the small data in `resources/demo`; `published`: the benchmarks' own data"
     )
     data_dir: str | None = Field(
         None, description="folder with the published files (their paths are in `datasets.yaml`); `null`: download them"
@@ -195,6 +196,12 @@ def read_config(raw: dict[str, Any]) -> Config:
     for registry in ("models", "datasets"):
         if isinstance(raw.get(registry), dict):
             check_names(registry, raw[registry])
+    run = raw.get("run")
+    if run is None or (isinstance(run, dict) and not run.get("tutors")):
+        fix = (
+            "name some in a run file, --configfile my.yaml (README.md), or run the demo, --configfile config/demo.yaml"
+        )
+        raise UserError("run.tutors", "no tutors are named", fix)
     try:
         return Config.model_validate(raw)
     except ValidationError as error:

@@ -115,7 +115,7 @@ def config_keys() -> str:
     common, served = set(Model.model_fields), set(ServedModel.model_fields)
     told: set[type[BaseModel]] = set()
     parts = [
-        "## config.yaml",
+        "## Run file",
         *table(Config, {"models", "datasets"}, told),
         "## models.yaml: one entry a model",
         f"`engine` says what an entry is: {'; '.join(f'`{name}`, {what}' for name, (_, what) in ENGINES.items())}.",
