@@ -110,8 +110,30 @@ def test_the_demo_is_what_the_readme_says() -> None:
     assert len(config.run.tutors) == len(config.run.reward_models) == len(config.run.judges) == 1
 
 
+def test_commands_of_the_documents_can_be_pasted() -> None:
+    """After `source .venv/activate`: no paths into environments, nothing to export before."""
+    for name in [*DOCS, "CONTRIBUTING.md", "config/README.md"]:
+        text = Path(name).read_text(encoding="utf-8")
+        assert ".venv/driver" not in text and "PYTHONPATH" not in text, name
+
+
+def test_the_readme_is_short() -> None:
+    assert len(Path("README.md").read_text(encoding="utf-8").split()) <= 700
+
+
+def test_the_readmes_run_file_is_complete() -> None:
+    """As it stands: beside the registries nothing else is needed."""
+    [text] = re.findall(r"```yaml\n(# my\.yaml\n.*?)```", Path("README.md").read_text(encoding="utf-8"), re.DOTALL)
+    merged: dict[str, Any] = {}
+    for name in ("models", "datasets"):
+        merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    mine = yaml.safe_load(text)
+    config = check_config({**merged, **mine, "models": {**merged["models"], **mine["models"]}})
+    assert config.edition == "published" and config.run.judges == [] and config.run.limit == 50
+
+
 def test_the_table_of_benchmarks_names_what_the_cards_compute() -> None:
-    text = Path("README.md").read_text(encoding="utf-8").lower()
+    text = Path("docs/benchmarks.md").read_text(encoding="utf-8").lower()
     metrics = {
         folder.name: {metric for path in folder.glob("*.yaml") for metric in cards.read_card(path).card.metrics}
         for folder in cards.CARDS.iterdir()
@@ -129,7 +151,7 @@ def test_the_table_of_benchmarks_names_what_the_cards_compute() -> None:
 
 def test_the_registry_has_the_reward_models_that_the_readme_names() -> None:
     config = configuration()
-    text = Path("README.md").read_text(encoding="utf-8")
+    text = "".join(Path(f"docs/{name}.md").read_text(encoding="utf-8") for name in ("models", "reward-models"))
     named = set(re.findall(r"\brm-[a-z0-9.-]+", text))
     assert named and named <= set(config.models)
     rewards = {name: model for name, model in config.models.items() if isinstance(model, RewardModel)}

@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -116,7 +117,7 @@ def test_every_rule_has_a_log_and_a_container_and_one_name() -> None:
             if rule == "fetch":
                 continue
             assert f'paths.log_of("{rule}"' in sections(body, "log"), rule
-            assert 'config["containers"]' in body, rule
+            assert "IMAGES." in sections(body, "container"), rule
             named = f'"{rule.replace("_", "-")}"'
             assert f"lines.command({named}" in re.sub(r"\s", "", body), "rule, command and log folder share a name"
 
@@ -379,6 +380,22 @@ def test_without_a_run_file_one_line_says_how_to_name_tutors_or_run_the_demo(che
     assert done.returncode != 0 and len(said) == 1 and "run.tutors: no tutors are named" in said[0]
     assert "--configfile my.yaml" in said[0] and "config/demo.yaml" in said[0]
     assert not (checkout / "results").exists()
+
+
+def test_after_activate_both_commands_are_on_the_path(tmp_path: Path) -> None:
+    """In a folder with a blank in its name, and from another one."""
+    home = tmp_path / "a checkout"
+    (home / ".venv").mkdir(parents=True)
+    (home / "envs").mkdir()
+    for name in ("setup", "driver.txt"):
+        shutil.copy(f"envs/{name}", home / "envs" / name)
+    (home / "workflow").symlink_to(Path("workflow").resolve())
+    store = Path(".venv/driver").resolve().parent
+    env = {**environment(), "MAIEUTIC_ENVS": str(store)}
+    subprocess.run([home / "envs/setup", "driver"], check=True, env=env)
+    line = "source '.venv/activate' && cd / && snakemake --version && maieutic recover --results /nowhere/results"
+    done = subprocess.run(["bash", "-c", line], cwd=home, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.strip() == "9.27.1", done.stderr
 
 
 def test_a_run_file_inherits_nothing_of_the_demo(checkout: Path) -> None:

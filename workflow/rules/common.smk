@@ -17,6 +17,7 @@ try:
 except UserError as error:
     raise WorkflowError(str(error)) from None
 
+IMAGES = plan.config.containers
 MODEL_JOB = start.model_resources(plan, workflow)
 
 

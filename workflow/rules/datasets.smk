@@ -12,7 +12,7 @@ rule fetch_dataset:
         dataset=one_of(name for name in plan.datasets if name not in hub_datasets(plan)),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=1000,
         runtime=60,
@@ -31,7 +31,7 @@ use rule fetch_dataset as fetch_dataset_from_hub with:
     wildcard_constraints:
         dataset=one_of(hub_datasets(plan)),
     container:
-        config["containers"]["serve"]
+        IMAGES.serve
     params:
         code=plan.code_of("fetch_dataset"),
         job=plan.job_of("fetch_dataset"),
@@ -50,7 +50,7 @@ rule fetch_pictures:
         dataset=one_of(pictured(plan)),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=4000,
         runtime=240,

@@ -10,7 +10,7 @@ rule parse_replies:
         paths.log_of("parse_replies", "benchmark", "tutor"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=2000,
         runtime=30,
@@ -39,7 +39,7 @@ rule grade_by_rewards:
         reward_model=one_of(plan.run.reward_models),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=2000,
         runtime=30,
@@ -68,7 +68,7 @@ rule grade_verdicts:
         paths.log_of("grade_verdicts", "benchmark", "judge", "tutor"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=2000,
         runtime=30,

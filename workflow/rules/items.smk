@@ -10,7 +10,7 @@ rule make_items:
         paths.log_of("make_items", "benchmark", "task"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=2000,
         runtime=30,

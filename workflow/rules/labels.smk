@@ -13,7 +13,7 @@ rule make_labels:
         paths.log_of("make_labels", "release"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=2000,
         runtime=30,

@@ -11,7 +11,7 @@ rule make_pairs:
         paths.log_of("make_pairs", "source"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=4000,
         runtime=30,
@@ -34,7 +34,7 @@ rule find_overlap:
         paths.log_of("find_overlap", "source", "benchmark"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=2000,
         runtime=30,

@@ -15,7 +15,7 @@ rule generate_replies:
     wildcard_constraints:
         tutor=one_of(plan.with_engine("vllm")),
     container:
-        config["containers"]["serve"]
+        IMAGES.serve
     threads: threads_of
     resources:
         **MODEL_JOB,
@@ -47,7 +47,7 @@ use rule generate_replies as generate_replies_locally with:
         tutor=one_of(plan.with_engine("hosted", "baseline")),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=memory_of,
         server_gpus=0,

@@ -9,7 +9,7 @@ rule save_config:
         paths.log_of("save_config"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("save_config"),
         job=plan.job_of("save_config"),
@@ -47,7 +47,7 @@ rule build_report:
         paths.log_of("build_report"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=8000,
         runtime=30,
@@ -75,7 +75,7 @@ rule check_report:
         paths.log_of("check_report"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("check_report"),
     shell:
@@ -92,7 +92,7 @@ rule check_judges:
         paths.log_of("check_judges"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("check_judges"),
         job=plan.job_of("check_judges"),

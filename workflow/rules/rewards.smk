@@ -15,7 +15,7 @@ rule train_reward_model:
     wildcard_constraints:
         reward_model=one_of(plan.trained_reward_models),
     container:
-        config["containers"]["serve"]
+        IMAGES.serve
     threads: threads_of
     resources:
         **MODEL_JOB,
@@ -48,7 +48,7 @@ rule write_model_card:
         reward_model=one_of(plan.trained_reward_models),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("write_model_card"),
         job=plan.job_of("write_model_card"),
@@ -75,7 +75,7 @@ rule score_pairs:
     benchmark:
         paths.timing_of("score_pairs", "reward_model")
     container:
-        config["containers"]["serve"]
+        IMAGES.serve
     threads: threads_of
     resources:
         **MODEL_JOB,
@@ -108,7 +108,7 @@ rule score_rewards:
     benchmark:
         paths.timing_of("score_rewards", "reward_model", "benchmark", "batch")
     container:
-        config["containers"]["serve"]
+        IMAGES.serve
     threads: threads_of
     resources:
         **MODEL_JOB,
@@ -144,7 +144,7 @@ rule train_criteria:
     benchmark:
         paths.timing_of("train_criteria", "classifier")
     container:
-        config["containers"]["serve"]
+        IMAGES.serve
     threads: threads_of
     resources:
         **MODEL_JOB,

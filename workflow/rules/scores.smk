@@ -10,7 +10,7 @@ rule score_replies:
         paths.log_of("score_replies", "benchmark", "tutor"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=2000,
         runtime=30,
@@ -34,7 +34,7 @@ rule compare_tutors:
         paths.log_of("compare_tutors", "benchmark"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=4000,
         runtime=60,
@@ -60,7 +60,7 @@ rule break_down:
         benchmark=one_of(plan.pooled_benchmarks),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=2000,
         runtime=30,
@@ -88,7 +88,7 @@ rule vote_tags:
         paths.log_of("vote_tags", "benchmark"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("vote_tags"),
         job=plan.job_of("vote_tags"),
@@ -109,7 +109,7 @@ rule filter_by_difficulty:
         paths.log_of("filter_by_difficulty", "benchmark"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("filter_by_difficulty"),
         job=plan.job_of("filter_by_difficulty"),
@@ -133,7 +133,7 @@ rule score_labels:
         paths.log_of("score_labels", "release"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("score_labels"),
         job=plan.job_of("score_labels"),
@@ -154,7 +154,7 @@ rule write_submission:
         release=one_of(plan.run.predictions),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("write_submission"),
         job=plan.job_of("write_submission"),

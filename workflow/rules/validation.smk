@@ -13,7 +13,7 @@ rule validate_reward_model:
         grader=one_of(plan.reward_models),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("validate_reward_model"),
         job=plan.job_of("validate_reward_model"),
@@ -38,7 +38,7 @@ rule validate_criteria:
         grader=one_of(plan.classifiers),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("validate_criteria"),
         job=plan.job_of("validate_criteria"),
@@ -65,7 +65,7 @@ rule validate_judge:
         grader=one_of(plan.run.judges),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("validate_judge"),
         job=plan.job_of("validate_judge"),
@@ -92,7 +92,7 @@ rule validate_reward_on_labels:
         grader=one_of(plan.reward_models),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("validate_reward_on_labels"),
         job=plan.job_of("validate_reward_on_labels"),
@@ -117,7 +117,7 @@ rule validate_criteria_on_labels:
         grader=one_of(plan.classifiers),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("validate_criteria_on_labels"),
         job=plan.job_of("validate_criteria_on_labels"),
@@ -140,7 +140,7 @@ rule correct_by_people:
         paths.log_of("correct_by_people", "judge"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("correct_by_people"),
         job=plan.job_of("correct_by_people"),
@@ -163,7 +163,7 @@ rule align_judge:
         paths.log_of("align_judge", "judge"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("align_judge"),
         job=plan.job_of("align_judge"),
@@ -183,7 +183,7 @@ rule rate_judge:
         paths.log_of("rate_judge", "benchmark", "judge"),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     params:
         code=plan.code_of("rate_judge"),
         job=plan.job_of("rate_judge"),

@@ -16,7 +16,7 @@ rule judge_replies:
     wildcard_constraints:
         judge=one_of(judges_answered_by(plan, plan.run.judges, "vllm")),
     container:
-        config["containers"]["serve"]
+        IMAGES.serve
     threads: threads_of
     resources:
         **MODEL_JOB,
@@ -48,7 +48,7 @@ use rule judge_replies as judge_replies_locally with:
         judge=one_of(judges_answered_by(plan, plan.run.judges, "hosted")),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=memory_of,
         server_gpus=0,
@@ -71,7 +71,7 @@ rule judge_labelled:
         judge=one_of(judges_answered_by(plan, plan.run.judges, "vllm")),
     priority: 10  # a judge that cannot be read is found here first
     container:
-        config["containers"]["serve"]
+        IMAGES.serve
     threads: threads_of
     resources:
         **MODEL_JOB,
@@ -99,7 +99,7 @@ use rule judge_labelled as judge_labelled_locally with:
         judge=one_of(judges_answered_by(plan, plan.run.judges, "hosted")),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=memory_of,
         server_gpus=0,
@@ -121,7 +121,7 @@ rule tag_items:
     wildcard_constraints:
         tagger=one_of(judges_answered_by(plan, plan.run.taggers, "vllm")),
     container:
-        config["containers"]["serve"]
+        IMAGES.serve
     threads: threads_of
     resources:
         **MODEL_JOB,
@@ -152,7 +152,7 @@ use rule tag_items as tag_items_locally with:
         tagger=one_of(judges_answered_by(plan, plan.run.taggers, "hosted")),
     localrule: True
     container:
-        config["containers"]["driver"]
+        IMAGES.driver
     resources:
         mem_mb=memory_of,
         server_gpus=0,

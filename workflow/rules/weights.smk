@@ -10,7 +10,7 @@ rule prepare_weights:
         paths.log_of("prepare_weights", "model"),
     localrule: True
     container:
-        config["containers"]["serve"]
+        IMAGES.serve
     resources:
         mem_mb=8000,
         runtime=240,
