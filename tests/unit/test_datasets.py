@@ -10,6 +10,7 @@ from maieutic.config.cards import CARDS, read_card
 from maieutic.config.datasets import Dataset
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, read_records
+from maieutic.datasets import word_problems
 from maieutic.datasets.items import MakeItems, make_items
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sampling import select
@@ -170,3 +171,16 @@ def test_items_are_written_and_read_back(tmp_path: Path) -> None:
         handle.write('{"id": "torn')
     with pytest.raises(UserError, match=r"items.jsonl:6: expected a Item record"):
         read_records(out, Item)
+
+
+def test_word_problems_of_ones_own() -> None:
+    """An answer is a number or its text; what cannot be one is said with its record and field."""
+    made = word_problems.solving(
+        [{"question": "a?", "answer": 12}, {"id": "x", "question": "b?", "answer": "1,200 ", "solution": "So."}], "t"
+    )
+    assert [item.reference["answer"] for item in made] == ["12", "1200"] and made[1].id == "x"
+    assert made[1].reference["text"] == "So.\nFinal answer: 1200"
+    for wrong, told in (({"answer": 1}, "record 0: question"), ({"question": "?", "answer": None}, "record 0: answer"),
+                        ({"question": "?", "answer": True}, "found True"), ({"question": " ", "answer": 1}, "question is a text")):  # fmt: skip
+        with pytest.raises(ValueError, match=told):
+            word_problems.solving([wrong], "t")

@@ -184,7 +184,7 @@ def board(config: Config, card: Card, scores: list[ReportedScore]) -> str:
     return environment.get_template("board.html.jinja").render(
         config=config, scorings=("robust",), name="x", size=100, cards=[card], skills=[("s", 1)],
         boards={"robust": leaderboard(Plan(config), [card], scores, "robust")}, limits={"robust": [(None, None)]},
-        differs={card.task: []},
+        differs={card.task: []}, unjudged=[],
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import yaml
 from maieutic.config import cards
 from maieutic.config.models import HostedModel, RewardModel
 from maieutic.core import paths
+from maieutic.core.errors import UserError
+from maieutic.judges.rubrics import read_rubric
 from maieutic.plan import inputs, jobs
 from maieutic.plan.checks import check_config
 from maieutic.plan.entries import for_asking, for_scoring, for_training
@@ -200,3 +203,45 @@ def test_a_path_is_found_in_any_folder() -> None:
     assert paths.timing_of("r", "a", "b") == "results/benchmarks/r/{a}/{b}.tsv"
     with pytest.raises(KeyError):
         paths.REPLIES.of(benchmark="b")
+
+
+def judged(rubrics: list[str], **run: object) -> Plan:
+    config = raw(tutors=["echo"], tasks=["mrbench", "kmpbench/ec"], judges=["demo-judge"], **run)
+    config["models"]["demo-judge"] = {"engine": "judge", "model": "smollm2-135m", "rubrics": rubrics}
+    return Plan(check_config(config))
+
+
+def test_a_judge_judges_the_tasks_that_it_has_a_rubric_for() -> None:
+    """The other one keeps its parsers, and the page says that it has no judged numbers."""
+    plan = judged(["mrbench_taxonomy"])
+    assert plan.unjudged == {"kmpbench": ["ec"]} and plan.judged_benchmarks() == ["mrbench"]
+    assert plan.judges_of("kmpbench", "echo") == [] and not plan.judge_cards("kmpbench")
+    assert jobs.score_replies(plan, "kmpbench", "echo").unjudged == ["ec"]
+    assert [metric for metric, one in plan.card("kmpbench", "ec").metrics.items() if one.headline] == ["f1"]
+    both = judged(["mrbench_taxonomy", "kmp_error_reason"])
+    assert both.unjudged == {} and both.judged_benchmarks() == ["kmpbench", "mrbench"]
+
+
+def test_a_rubric_of_ones_own_judges_what_the_one_judges_that_it_is_like(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A card of five lines beside the shipped ones, its prompt that of the other; no shipped file changes."""
+    for folder in ("resources", "config"):
+        shutil.copytree(folder, tmp_path / folder)
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "resources/rubrics/mine.yaml"
+    own.write_text("like: mrbench_taxonomy\nrubric: mine\ntitle: Mine\nmax_tokens: 99\n", encoding="utf-8")
+    read_rubric.cache_clear()
+    plan = judged(["mine"])
+    assert plan.unjudged == {"kmpbench": ["ec"]} and plan.reply_rubrics("demo-judge", "mrbench") == ["mine"]
+    assert read_rubric("mine").prompt == read_rubric("mrbench_taxonomy").prompt
+    files = inputs.rubric_files(["mine"])
+    assert "resources/rubrics/mine.yaml" in files and any(
+        "mrbench/rubrics/mrbench_taxonomy.jinja" in one for one in files
+    )
+    assert plan.releases_for("demo-judge")[:1] == ["mrbench"], "and it is checked on the same labels"
+    (tmp_path / "resources/benchmarks/kmpbench/rubrics/mine.yaml").write_text(own.read_text(), encoding="utf-8")
+    read_rubric.cache_clear()
+    with pytest.raises(UserError, match=r"kmpbench/rubrics/mine.yaml has that name too"):
+        judged(["mine"])
+    read_rubric.cache_clear()

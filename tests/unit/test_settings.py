@@ -111,7 +111,7 @@ BAD = [
     ("unknown labels", "run/labels", ["mrbench_v4"], r"^run\.labels\[0\]: 'mrbench_v4' is not in .*did you mean 'mrbench_v"),
     ("labels that the demo lacks", "run/labels", ["mrbench_v3"], r"^datasets\.mrbench_v3\.demo: this dataset has no demo edition"),
     ("unknown rubric", "models/demo-judge/rubrics", ["mrbench_critics"], r"mrbench_critics\.yaml: there is no such rubric"),
-    ("rubric for something else", "models/demo-judge/rubrics", ["pairs_simple"], r"^run\.judges: none of demo-judge has a rubric for mrbench/mistake_remediation"),
+    ("rubric for something else", "models/demo-judge/rubrics", ["pairs_simple"], r"^run\.judges\[0\]: demo-judge has no rubric for any task of run\.tasks\. Fix: their cards take mrbench_critic"),
     ("rubric not for pairs", "models/demo-judge/pairs", ["mrbench_critic"], r"^models\.demo-judge\.pairs: mrbench_critic is of kind labels"),
     ("judge with needs", "models/demo-judge/needs", {"gpus": 1}, r"^models\.demo-judge: .*set 'needs' on the model that answers"),
     ("baseline that answers", "models/demo-judge/model", "echo", r"^models\.demo-judge\.model: 'echo' is no model that answers"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -102,6 +103,7 @@ class LoadedRubric(Entry):
     system: str
     prompt: str
     files: tuple[Path, ...] = ()
+    like: str | None = None
 
     @property
     def name(self) -> str:
@@ -125,6 +127,11 @@ def rubric_path(name: str) -> Path:
     if len(found) > 1:
         raise UserError(str(found[0]), f"{found[1]} has that name too", "give one of them another name")
     return found[0] if found else RUBRICS / f"{name}.yaml"
+
+
+def chosen_rubrics(own: Sequence[str], named: Sequence[str]) -> list[str]:
+    """Of a judge's own rubrics those that a card names, or that are like one that it names."""
+    return [name for name in own if name in named or (named and read_rubric(name).like in named)]
 
 
 def files_of(name: str) -> list[Path]:
@@ -154,7 +161,7 @@ def read_rubric(name: str) -> LoadedRubric:
     if strange := [one for one in card.filled_in if one not in texts["prompt"]]:
         raise UserError(f"{path}: filled_in", f"{strange[0]!r} is not in {card.prompt}", "quote the prompt's own words")
     files = [*([like] if like else []), path, *(beside[key].parent / file for key, file in named.items() if file)]
-    return LoadedRubric(rubric=card, files=tuple(files), **texts)
+    return LoadedRubric(rubric=card, files=tuple(files), like=like.stem if like else None, **texts)
 
 
 def card_beside(path: Path, like: Path | None, file: str | None) -> Path:

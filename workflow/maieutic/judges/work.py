@@ -16,7 +16,7 @@ from maieutic.datasets.sampling import ranked
 from maieutic.judges.cases import Case
 from maieutic.judges.judging import Work
 from maieutic.judges.labels import LABEL_SOURCES, read_labels, sampled
-from maieutic.judges.rubrics import Criterion, LoadedRubric, read_rubric
+from maieutic.judges.rubrics import Criterion, LoadedRubric, chosen_rubrics, read_rubric
 from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, problem_of
 
 PAIR_VARIABLES = {"problem", "solution", "conversation", "response_a", "response_b"}
@@ -28,9 +28,8 @@ CONDITIONS: dict[str, Callable[[Item, Sequence[str]], bool]] = merged("condition
 
 def rubric_of(key: str, judge: JudgeModel, card: Card) -> LoadedRubric:
     """The rubric by which a judge judges a task's replies: the first of its own that the card names."""
-    for name in judge.rubrics:
-        if name in card.rubrics:
-            return read_rubric(name)
+    for name in chosen_rubrics(judge.rubrics, card.rubrics):
+        return read_rubric(name)
     raise UserError(
         f"{key}.rubrics",
         f"none of {', '.join(judge.rubrics) or 'none'} is for {card.benchmark}/{card.task}",

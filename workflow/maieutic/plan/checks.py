@@ -27,7 +27,13 @@ from maieutic.datasets.mrbench import DESIRED
 from maieutic.datasets.registry import LOADERS
 from maieutic.graders.registry import GRADERS
 from maieutic.judges.labels import LABEL_SOURCES
-from maieutic.judges.rubrics import check_rubric_variables, read_rubric, rubric_names, rubric_path
+from maieutic.judges.rubrics import (
+    check_rubric_variables,
+    chosen_rubrics,
+    read_rubric,
+    rubric_names,
+    rubric_path,
+)
 from maieutic.judges.work import CONDITIONS, PAIR_VARIABLES, offered_by, rubric_for_labels, rubric_of
 from maieutic.plan.plan import Plan, sources_of
 from maieutic.replies.baselines import TUTORS
@@ -234,15 +240,17 @@ def check_judges(plan: Plan) -> None:
 
 
 def check_coverage(plan: Plan) -> None:
-    """Every task that is judged has a judge with a rubric for it."""
-    rubrics = [rubric for name in plan.run.judges for rubric in getattr(plan.models[name], "rubrics", [])]
-    for loaded in plan.cards.values():
-        card = loaded.card
-        if rubrics and JUDGE in card.graders and not set(rubrics) & set(card.rubrics):
+    """Every judge of replies has something to judge. A task that none has a rubric for is left to its other graders."""
+    for number, name in enumerate(plan.run.judges):
+        rubrics = getattr(plan.models[name], "rubrics", [])
+        judged = [card for benchmark in plan.judged_benchmarks(name) for card in plan.judge_cards(benchmark, name)]
+        if rubrics and not judged and plan.unjudged and not plan.releases_for(name):
+            shipped = (plan.shipped_card(path, plan.run.protocol).card for path in plan.cards)
+            wanted = sorted({rubric for card in shipped for rubric in card.rubrics})
             raise UserError(
-                "run.judges",
-                f"none of {', '.join(plan.run.judges)} has a rubric for {card.benchmark}/{card.task}",
-                f"its card takes {', '.join(card.rubrics)}: name one in a judge's `rubrics`, or leave the task out",
+                f"run.judges[{number}]",
+                f"{name} has no rubric for any task of run.tasks",
+                f"their cards take {', '.join(wanted)}: name one in models.{name}.rubrics, or leave the judge out",
             )
 
 
@@ -322,7 +330,7 @@ def check_judge(plan: Plan, name: str) -> None:
         check_rubric_variables(loaded, PAIR_VARIABLES)
     for loaded_card in plan.cards.values():
         card = loaded_card.card
-        if JUDGE in card.graders and set(judge.rubrics) & set(card.rubrics):
+        if JUDGE in card.graders and chosen_rubrics(judge.rubrics, card.rubrics):
             loaded = rubric_of(key, judge, card)
             variables = offered_by(card, loaded, LOADERS[card.loader].judged)
             check_rubric_variables(loaded, variables)

@@ -272,6 +272,7 @@ def score_replies(plan: Plan, benchmark: str, tutor: str) -> ScoreReplies:
         tasks=plan.tasks_for(benchmark, tutor),
         judging=judges_by_task(plan, judged),
         absent=absent(plan, benchmark),
+        unjudged=plan.unjudged.get(benchmark, []),
         **drawn(plan),
     )
 
@@ -285,6 +286,7 @@ def compare_tutors(plan: Plan, benchmark: str) -> CompareTutors:
         tasks=[loaded.card.task for loaded in plan.benchmarks[benchmark]],
         judging=judges_by_task(plan, judged),
         absent=absent(plan, benchmark),
+        unjudged=plan.unjudged.get(benchmark, []),
         **drawn(plan),
     )
 

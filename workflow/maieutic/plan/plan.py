@@ -8,6 +8,7 @@ from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.releases import LabelSource
+from maieutic.judges.rubrics import chosen_rubrics
 from maieutic.judges.work import rubric_for_labels, rubric_of
 from maieutic.plan.selection import Selection, remembered
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
@@ -113,7 +114,9 @@ class Plan(Selection):
             return []
         models = self.models
         return [
-            name for name in self.judges_of_replies if set(getattr(models[name], "rubrics", [])) & set(card.rubrics)
+            name
+            for name in self.judges_of_replies
+            if chosen_rubrics(getattr(models[name], "rubrics", []), card.rubrics)
         ]
 
     @remembered
@@ -136,8 +139,8 @@ class Plan(Selection):
     @remembered
     def reply_rubrics(self, judge: str, benchmark: str) -> list[str]:
         """The rubrics by which a judge judges the replies to a benchmark."""
-        named = {name for card in self.judge_cards(benchmark, judge) for name in card.rubrics}
-        return [name for name in self.judge_entry(judge).rubrics if name in named]
+        named = [name for card in self.judge_cards(benchmark, judge) for name in card.rubrics]
+        return chosen_rubrics(self.judge_entry(judge).rubrics, named)
 
     @remembered
     def weighted_tasks(self, judge: str, benchmark: str) -> list[str]:

@@ -13,6 +13,7 @@ from maieutic.config.models import BaselineModel, Model
 from maieutic.config.registry import unknown
 from maieutic.config.settings import Config
 from maieutic.datasets.registry import LOADERS
+from maieutic.judges.rubrics import chosen_rubrics
 from maieutic.replies.baselines import OF_A_REPLY
 
 P = ParamSpec("P")
@@ -59,16 +60,31 @@ class Selection:
         return {path: self.selected_card(path, self.run.protocol) for path in sorted(set(paths))}
 
     @remembered
+    def shipped_card(self, path: Path, protocol: str) -> LoadedCard:
+        """A card as it is on file, under a protocol."""
+        return cards.read_card(path, protocol)
+
+    @remembered
     def selected_card(self, path: Path, protocol: str) -> LoadedCard:
         """A card as this run uses it: under a protocol, without the graders that the run has none of."""
-        loaded = cards.read_card(path, protocol)
-        return loaded.model_copy(update={"card": cards.without(loaded.card, self.absent_graders)})
+        loaded = self.shipped_card(path, protocol)
+        return loaded.model_copy(update={"card": cards.without(loaded.card, self.absent_graders(loaded.card))})
+
+    def absent_graders(self, card: Card) -> list[str]:
+        """The kinds of model graders that a run does without on a task; a judge needs a rubric for it."""
+        own = [name for judge in self.judges_of_replies for name in getattr(self.models[judge], "rubrics", [])]
+        present = {cards.REWARD: self.run.reward_models, cards.JUDGE: chosen_rubrics(own, card.rubrics)}
+        return [kind for kind in cards.MODEL_GRADERS if not present[kind]]
 
     @cached_property
-    def absent_graders(self) -> list[str]:
-        """The kinds of model graders that a run does without."""
-        present = {cards.REWARD: self.run.reward_models, cards.JUDGE: self.judges_of_replies}
-        return [kind for kind in cards.MODEL_GRADERS if not present[kind]]
+    def unjudged(self) -> dict[str, list[str]]:
+        """By benchmark the judged tasks for which no judge of a run that has judges has a rubric."""
+        found: dict[str, list[str]] = {}
+        for path, loaded in self.cards.items() if self.judges_of_replies else ():
+            shipped = self.shipped_card(path, self.run.protocol).card
+            if cards.JUDGE in shipped.graders and cards.JUDGE not in loaded.card.graders:
+                found.setdefault(loaded.card.benchmark, []).append(loaded.card.task)
+        return found
 
     @cached_property
     def judges_of_replies(self) -> list[str]:

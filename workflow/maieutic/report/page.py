@@ -222,6 +222,7 @@ def board_section(run: Run, benchmark: str, cards: list[Card]) -> dict[str, Any]
         "name": benchmark,
         "cards": cards,
         "skills": skill_spans(cards),
+        "unjudged": [card.title for card in cards if card.task in run.plan.unjudged.get(benchmark, [])],
         "boards": {scoring: leaderboard(run.plan, cards, of, scoring) for scoring in SCORINGS},
         "limits": {scoring: limits(cards, of, scoring) for scoring in SCORINGS},
         "size": sum(len(read_items(run.results, benchmark, card.task)) for card in cards),

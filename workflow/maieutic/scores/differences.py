@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maieutic.config.cards import Card, card_path, read_card, without
+from maieutic.config.cards import Card
 from maieutic.core.files import whole_file
 from maieutic.core.jobs import Job
 from maieutic.core.records import Difference, Grade, Item, Scoring, read_records
 from maieutic.core.stats import Array, Sampling, clustered_draws, percentiles
 from maieutic.scores.metrics.common import Graded
-from maieutic.scores.score import Measured, function_of, index_of, measured_on
+from maieutic.scores.score import Measured, card_of_run, function_of, index_of, measured_on
 
 RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # functions that are shares of right items
 
@@ -29,7 +29,7 @@ RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # functions that 
 class CompareTutors(Job):
     """Every pair of tutors on some tasks of one benchmark.
 
-    tutors: whose grades each file holds; judging, absent: as for the scores; resamples: of the bootstrap.
+    tutors: whose grades each file holds; judging, absent, unjudged: as for the scores; resamples: of the bootstrap.
     """
 
     benchmark: str
@@ -37,6 +37,7 @@ class CompareTutors(Job):
     tasks: list[str]
     judging: dict[str, list[str]] = {}
     absent: list[str] = []
+    unjudged: list[str] = []
     resamples: int
     seed: int
 
@@ -59,7 +60,7 @@ def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: 
     items: the folder of the benchmark's items; grades: files of grades, one for each of the job's tutors, which may be
     named several times.
     """
-    cards = {task: without(read_card(card_path(job.benchmark, task)).card, job.absent) for task in job.tasks}
+    cards = {task: card_of_run(job.benchmark, task, job.absent, job.unjudged) for task in job.tasks}
     cases = {task: read_records(items / f"{task}.jsonl", Item) for task in cards}
     files: dict[str, list[Path]] = defaultdict(list)
     for tutor, path in zip(job.tutors, grades, strict=True):

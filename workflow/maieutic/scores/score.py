@@ -248,11 +248,18 @@ def score_metric(card: Card, tutor: str, measured: Measured, sampling: Sampling)
     )
 
 
+def card_of_run(benchmark: str, task: str, absent: list[str], unjudged: list[str]) -> Card:
+    """A task's card without the graders that a run does without. unjudged: tasks that no judge has a rubric for."""
+    card = read_card(card_path(benchmark, task)).card
+    return without(card, [*absent, *([JUDGE] if task in unjudged and JUDGE not in absent else [])])
+
+
 class ScoreReplies(Job):
     """The scores of one tutor on some tasks of one benchmark.
 
     judging: by task the judges that have a rubric for it; a task that is not named is judged by all that there are;
     absent: the kinds of grader (`reward`, `judge`) that the run does without, so that the cards' stand-ins lead;
+    unjudged: tasks for which no judge of the run has a rubric;
     resamples: of the bootstrap.
     """
 
@@ -261,6 +268,7 @@ class ScoreReplies(Job):
     tasks: list[str]
     judging: dict[str, list[str]] = {}
     absent: list[str] = []
+    unjudged: list[str] = []
     resamples: int
     seed: int
 
@@ -273,7 +281,7 @@ def score_replies(*, job: ScoreReplies, items: Path, grades: list[Path], out: Pa
     index = index_of(grade for path in grades for grade in read_records(path, Grade))
     scores = []
     for task in job.tasks:
-        card = without(read_card(card_path(job.benchmark, task)).card, job.absent)
+        card = card_of_run(job.benchmark, task, job.absent, job.unjudged)
         cases = read_records(items / f"{task}.jsonl", Item)
         sampling = Sampling(job.resamples, job.seed)
         scores += score_task(card, job.tutor, cases, index, sampling, job.judging.get(task))
