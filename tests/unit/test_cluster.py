@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from maieutic.core.errors import UserError
+from maieutic.plan import images
 from maieutic.plan.cluster import Asked, Partition, check_job, check_status_command, minutes_of, partitions
 
 LISTED = """\
@@ -93,3 +94,9 @@ def test_a_way_of_looking_that_would_wait_for_ever(command: str, storage: str, a
     else:
         with pytest.raises(UserError, match=expected):
             check_status_command(command, config)
+
+
+def test_the_locks_of_this_checkout_are_found() -> None:
+    """By the script that makes the environments, wherever the package lies in the checkout."""
+    assert all(len(one) == 16 for stack in ("driver", "serve") for one in images.locks_of(stack))
+    assert images.locks_of("driver")

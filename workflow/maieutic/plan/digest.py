@@ -169,13 +169,15 @@ class Imports:
             else:
                 self.definitions[one.asname or one.name] = Name(within, one.name)
 
-    def with_those_of(self, statement: ast.AST) -> Imports:
-        """With what a statement imports itself, as functions do to load a library late."""
+    def with_those_of(self, nodes: Iterable[ast.AST]) -> Imports:
+        """With what some syntax imports itself, as functions do to load a library late."""
+        own = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+        if not own:
+            return self
         found = Imports(self.is_module)
         found.definitions, found.modules = dict(self.definitions), dict(self.modules)
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                found.add(node)
+        for node in own:
+            found.add(node)
         return found
 
 
@@ -255,9 +257,10 @@ def annotations_of(statement: ast.stmt) -> list[ast.expr]:
 
 def uses_of(statement: ast.AST, module: str, own: set[str], imports: Imports) -> Iterable[Name]:
     """What one statement names of the package."""
-    known = imports.with_those_of(statement)
+    nodes = list(walk(statement))
+    known = imports.with_those_of(nodes)
     whole: set[str] = set()  # imported modules of which an attribute is named, at its place in the syntax
-    for node in walk(statement):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in known.modules:
             whole.add(node.value.id)
             within = known.modules[node.value.id]
@@ -270,7 +273,7 @@ def uses_of(statement: ast.AST, module: str, own: set[str], imports: Imports) ->
                 yield Name(module, node.id)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield from plugged_in(node, known)
-    bound = {node.id for node in walk(statement) if isinstance(node, ast.Name) and node.id in known.modules}
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and node.id in known.modules}
     for name in bound - whole:  # the module itself is passed on
         yield Name(known.modules[name], ANY)
 

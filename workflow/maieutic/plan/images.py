@@ -13,7 +13,7 @@ from maieutic.core.errors import UserError
 LABEL = "maieutic.lock"
 OWN = "own"  # an image of somebody's own making, on their word
 SECONDS = 120.0
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]  # the checkout
 
 
 def check_images(images: Mapping[str, tuple[str, str]]) -> None:
