@@ -11,7 +11,7 @@ from maieutic.config.models import CriteriaModel, RewardModel
 from maieutic.core import paths
 from maieutic.judges import rubrics
 from maieutic.judges.labels import LABEL_SOURCES
-from maieutic.plan.plan import BASELINE_BATCH, Plan, sources_of
+from maieutic.plan.plan import BASELINE_BATCH, FIRST_RELEASE, Plan, sources_of
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 from maieutic.scores.papers import printed_file
 from maieutic.scores.printed import PAPERS
@@ -243,7 +243,7 @@ def score_rewards(plan: Plan, reward_model: str, benchmark: str, batch: str) -> 
 def train_criteria(plan: Plan, classifier: str) -> Files:
     return {
         "base": base_weights(plan, classifier),
-        "labels": paths.SOURCE.of(dataset="mrbench"),
+        "labels": paths.SOURCE.of(dataset=LABEL_SOURCES[FIRST_RELEASE].datasets[0]),
         "pairs": PAIRS,
     }
 

@@ -24,7 +24,7 @@ from maieutic.judges.labels import LABEL_SOURCES, MakeLabels
 from maieutic.plan import provenance
 from maieutic.plan.entries import for_asking, for_scoring, for_training
 from maieutic.plan.inputs import all_grades, difficulty_tutors, tasks_of, told_verdicts
-from maieutic.plan.plan import Plan, sources_of
+from maieutic.plan.plan import FIRST_RELEASE, Plan, sources_of
 from maieutic.plan.saving import SaveConfig
 from maieutic.replies.generate import GenerateReplies
 from maieutic.rewards.criteria import TrainCriteria
@@ -137,7 +137,11 @@ def write_model_card(plan: Plan, reward_model: str) -> WriteModelCard:
 def train_criteria(plan: Plan, classifier: str) -> TrainCriteria:
     entry = plan.models[classifier]
     assert isinstance(entry, CriteriaModel)
-    return TrainCriteria(classifier=classifier, entry=for_training(entry), form=plan.datasets["mrbench"].format)
+    return TrainCriteria(
+        classifier=classifier,
+        entry=for_training(entry),
+        form=plan.datasets[LABEL_SOURCES[FIRST_RELEASE].datasets[0]].format,
+    )
 
 
 def score_pairs(plan: Plan, reward_model: str) -> ScorePairs:

@@ -14,7 +14,8 @@ from maieutic.plan.selection import Selection, remembered
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 from maieutic.validation.people import COMPARISONS
 
-FIRST_RELEASE = "mrbench"  # whose labels classifiers learn from and are held back from
+# Whose labels classifiers learn from and are held back from.
+FIRST_RELEASE = next(name for name, source in LABEL_SOURCES.items() if source.taxonomy)
 BASELINE_BATCH = "_baselines"  # no model can have this name
 Batches = dict[str, list[str]]
 

@@ -6,7 +6,7 @@ MathTutorBench's Tables 2, 3, 5, 6 and 7 and its Figures 3 and 4, each beside th
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +22,23 @@ from maieutic.report.lights import PAIRS
 from maieutic.report.tables import label_of, read_json, score_file
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 from maieutic.scores.papers import PrintedRow, printed_rows
-from maieutic.scores.printed import paper_name
+from maieutic.scores.printed import PAPERS, paper_name
 from maieutic.validation.rewards import BEST_3
 
-TUTORS_PAPER = "mathtutorbench"
 EXAMPLES = 3  # replies of each quartile
 QUARTILES = {"top": "top quarter", "middle": "middle half", "bottom": "bottom quarter"}
 ENSEMBLES: dict[str | None, str] = {None: "all", BEST_3: BEST_3}  # by criterion, as the paper names them
 
 
+@cache
+def paper() -> str:
+    """The benchmark whose paper prints reward models."""
+    return next(name for name, one in PAPERS.items() if one.reward_models())
+
+
 def printed(table: int) -> list[PrintedRow]:
     """The rows of one of the paper's tables."""
-    return [row for row in printed_rows(TUTORS_PAPER) if row.table == str(table)]
+    return [row for row in printed_rows(paper()) if row.table == str(table)]
 
 
 def paper_values(table: int, metric: str) -> dict[str, float]:
@@ -74,8 +79,8 @@ def accuracy_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
                     "margin": scores.get(on("mean_margin")),
                     "ties": scores.get(on("ties")),
                     "length": scores.get(on("length_correlation")) if criterion is None else None,
-                    "paper": five[kind] if kind else accuracy.get(paper_name(model.paper, TUTORS_PAPER) or ""),
-                    "paper_margin": None if kind else margins.get(paper_name(model.paper, TUTORS_PAPER) or ""),
+                    "paper": five[kind] if kind else accuracy.get(paper_name(model.paper, paper()) or ""),
+                    "paper_margin": None if kind else margins.get(paper_name(model.paper, paper()) or ""),
                 }
             )
     lengths = [
@@ -132,7 +137,7 @@ def ablation_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
             "ours": [
                 {"label": label_of(plan, name), "scores": measured[name]}
                 for name in plan.reward_models
-                if paper_name(plan.models[name].paper, TUTORS_PAPER) == mix
+                if paper_name(plan.models[name].paper, paper()) == mix
             ],
         }
         for mix, accuracy in paper_values(3, "pair_accuracy").items()
