@@ -7,7 +7,7 @@ SNAKEMAKE := .venv/driver/bin/snakemake
 DEMO := config/demo.yaml
 export PYTHONPATH := $(CURDIR)/workflow
 
-.PHONY: help demo test test-fast test-scale test-slurm test-containers env driver check format lock recover bench schemas clean
+.PHONY: help demo test test-fast drills test-scale test-slurm test-containers env driver check format lock recover bench schemas clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
@@ -20,6 +20,9 @@ test-fast: driver  ## the unit tests, within a minute
 
 test: env  ## set up, then run the tests: unit and workflow tests side by side, then the fault drills one by one
 	$(PYTHON) -m pytest -n $(CORES) --dist loadfile tests/unit tests/workflow
+	@$(MAKE) --no-print-directory drills
+
+drills: env  ## kills, storms, refusals and lost devices, with real servers
 	$(PYTHON) -m pytest tests/faults
 
 test-scale: env  ## the published files and eight scripted tutors to the page, some 200,000 requests (minutes)
