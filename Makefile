@@ -43,7 +43,7 @@ driver:
 check: driver  ## format, lint, types, workflow lint
 	.venv/driver/bin/ruff format --check .
 	.venv/driver/bin/ruff check .
-	.venv/driver/bin/snakefmt --check Snakefile workflow/rules
+	.venv/driver/bin/snakefmt --check Snakefile workflow/Snakefile workflow/rules
 	$(PYTHON) -m mypy
 	PYTHONPATH=workflow .venv/driver/bin/lint-imports --no-cache
 	$(SNAKEMAKE) --lint --configfile $(DEMO)
@@ -51,7 +51,7 @@ check: driver  ## format, lint, types, workflow lint
 format: driver  ## format everything
 	.venv/driver/bin/ruff format .
 	.venv/driver/bin/ruff check --fix .
-	.venv/driver/bin/snakefmt Snakefile workflow/rules
+	.venv/driver/bin/snakefmt Snakefile workflow/Snakefile workflow/rules
 
 lock:  ## compile the locks anew
 	UV=$$(envs/setup --print-uv) envs/lock

@@ -96,7 +96,7 @@ def test_each_pattern_of_a_path_is_used() -> None:
     """A path that no rule and no page names any more is not kept."""
     text = "\n".join(
         path.read_text(encoding="utf-8")
-        for path in [Path("Snakefile"), *RULES.glob("*.smk"), *Path("workflow/maieutic").rglob("*.py")]
+        for path in [Path("workflow/Snakefile"), *RULES.glob("*.smk"), *Path("workflow/maieutic").rglob("*.py")]
         if path.name != "paths.py"
     )
     named = {name for name, value in vars(paths).items() if isinstance(value, paths.Pattern)}
@@ -104,7 +104,7 @@ def test_each_pattern_of_a_path_is_used() -> None:
 
 
 def test_includes_stand_in_the_order_of_the_data() -> None:
-    included = re.findall(r'include: "workflow/rules/(\w+)\.smk"', Path("Snakefile").read_text(encoding="utf-8"))
+    included = re.findall(r'include: "rules/(\w+)\.smk"', Path("workflow/Snakefile").read_text(encoding="utf-8"))
     assert included == ["common", *ORDER]
     assert {path.stem for path in RULES.glob("*.smk")} == set(included)
 

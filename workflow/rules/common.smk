@@ -1,9 +1,29 @@
 """The plan of the checked configuration, and how a rule says what it needs."""
 
 import shlex
+import subprocess
 import sys
+from pathlib import Path
 
-sys.path.insert(0, f"{workflow.basedir}/workflow")
+
+def package_folder(rules):
+    """The folder of the package, beside these rules; of rules that Snakemake reads from a repository it is unpacked."""
+    if not hasattr(rules, "ref"):
+        return Path(str(rules.get_path_or_uri(secret_free=True))).parent
+    repository = rules.repo_path if hasattr(rules, "repo_path") else rules.hosted_repo.repo_clone
+    git = ["git", "-C", str(repository)]
+    commit = subprocess.check_output([*git, "rev-parse", f"{rules.ref}^{{commit}}"], text=True)
+    home = Path(".snakemake/maieutic", commit.strip()).absolute()
+    if not (home / ".complete").exists():
+        home.mkdir(parents=True, exist_ok=True)
+        packed = subprocess.check_output([*git, "archive", commit.strip()])
+        subprocess.run(["tar", "-x", "-C", str(home)], input=packed, check=True)
+        (home / ".complete").touch()
+    return home / "workflow"
+
+
+PACKAGE = package_folder(workflow.current_basedir)
+sys.path.insert(0, str(PACKAGE))
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
@@ -28,17 +48,7 @@ wildcard_constraints:
 # In the prefix and not in params: where an interpreter lies must re-run nothing.
 shell.prefix(
     "set -euo pipefail; "
-    f"export PYTHONPATH={shlex.quote(f'{workflow.basedir}/workflow')} PYTHONUNBUFFERED=1"
+    f"export PYTHONPATH={shlex.quote(str(PACKAGE))} PYTHONUNBUFFERED=1"
     f" DRIVER={shlex.quote(start.interpreter(plan, workflow, 'driver'))}"
     f" SERVE={shlex.quote(start.interpreter(plan, workflow, 'serve'))}; "
 )
-
-
-def threads_of(wildcards):
-    """The cores of a job of one model."""
-    return plan.needs(wildcards).cpus
-
-
-def memory_of(wildcards):
-    """The memory of a job that asks somebody else's model, in MB."""
-    return plan.needs(wildcards).mem_mb

@@ -22,7 +22,7 @@ rule fetch_dataset:
         python=lines.DRIVER,
     shell:
         lines.command(
-            "fetch-dataset", python=lines.CHOSEN, demo_dir="resources/demo", out="{output}"
+            "fetch-dataset", python=lines.CHOSEN, demo_dir=str(paths.DEMO_DATA), out="{output}"
         )
 
 
@@ -62,7 +62,7 @@ rule fetch_pictures:
         lines.command(
             "fetch-pictures",
             source="{input.source}",
-            demo_dir="resources/demo",
+            demo_dir=str(paths.DEMO_DATA),
             store="{params.store}",
             out="{output}",
         )

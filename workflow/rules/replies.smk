@@ -16,7 +16,7 @@ rule generate_replies:
         tutor=one_of(plan.with_engine("vllm")),
     container:
         IMAGES.serve
-    threads: threads_of
+    threads: plan.threads
     resources:
         **MODEL_JOB,
     params:
@@ -49,7 +49,7 @@ use rule generate_replies as generate_replies_locally with:
     container:
         IMAGES.driver
     resources:
-        mem_mb=memory_of,
+        mem_mb=plan.memory,
         server_gpus=0,
     params:
         code=plan.code_of("generate_replies"),

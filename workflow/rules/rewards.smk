@@ -16,7 +16,7 @@ rule train_reward_model:
         reward_model=one_of(plan.trained_reward_models),
     container:
         IMAGES.serve
-    threads: threads_of
+    threads: plan.threads
     resources:
         **MODEL_JOB,
     params:
@@ -76,7 +76,7 @@ rule score_pairs:
         paths.timing_of("score_pairs", "reward_model")
     container:
         IMAGES.serve
-    threads: threads_of
+    threads: plan.threads
     resources:
         **MODEL_JOB,
     params:
@@ -109,7 +109,7 @@ rule score_rewards:
         paths.timing_of("score_rewards", "reward_model", "benchmark", "batch")
     container:
         IMAGES.serve
-    threads: threads_of
+    threads: plan.threads
     resources:
         **MODEL_JOB,
     params:
@@ -145,7 +145,7 @@ rule train_criteria:
         paths.timing_of("train_criteria", "classifier")
     container:
         IMAGES.serve
-    threads: threads_of
+    threads: plan.threads
     resources:
         **MODEL_JOB,
     params:

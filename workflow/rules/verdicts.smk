@@ -17,7 +17,7 @@ rule judge_replies:
         judge=one_of(judges_answered_by(plan, plan.run.judges, "vllm")),
     container:
         IMAGES.serve
-    threads: threads_of
+    threads: plan.threads
     resources:
         **MODEL_JOB,
     params:
@@ -50,7 +50,7 @@ use rule judge_replies as judge_replies_locally with:
     container:
         IMAGES.driver
     resources:
-        mem_mb=memory_of,
+        mem_mb=plan.memory,
         server_gpus=0,
     params:
         code=plan.code_of("judge_replies"),
@@ -72,7 +72,7 @@ rule judge_labelled:
     priority: 10  # a judge that cannot be read is found here first
     container:
         IMAGES.serve
-    threads: threads_of
+    threads: plan.threads
     resources:
         **MODEL_JOB,
     params:
@@ -101,7 +101,7 @@ use rule judge_labelled as judge_labelled_locally with:
     container:
         IMAGES.driver
     resources:
-        mem_mb=memory_of,
+        mem_mb=plan.memory,
         server_gpus=0,
     params:
         code=plan.code_of("judge_labelled"),
@@ -122,7 +122,7 @@ rule tag_items:
         tagger=one_of(judges_answered_by(plan, plan.run.taggers, "vllm")),
     container:
         IMAGES.serve
-    threads: threads_of
+    threads: plan.threads
     resources:
         **MODEL_JOB,
     params:
@@ -154,7 +154,7 @@ use rule tag_items as tag_items_locally with:
     container:
         IMAGES.driver
     resources:
-        mem_mb=memory_of,
+        mem_mb=plan.memory,
         server_gpus=0,
     params:
         code=plan.code_of("tag_items"),

@@ -18,9 +18,10 @@ from maieutic.config.faults import fault_of
 from maieutic.config.models import Endpoint, Entry
 from maieutic.config.prompts import variables_of
 from maieutic.core.errors import UserError
+from maieutic.core.paths import RESOURCES
 
 Find = Callable[[str], Path]
-CARDS = Path("resources/benchmarks")
+CARDS = RESOURCES / "benchmarks"
 RELEASED = "released"
 REWARD = "reward"
 JUDGE = "judge"

@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 ROOT = "results"
+# Cards, prompts and demo data: those of the folder that a run works in, else those beside the package (a run that takes
+# the workflow from a repository has none of its own).
+HOME = Path() if Path("resources/benchmarks").is_dir() else Path(__file__).resolve().parents[3]
+RESOURCES = HOME / "resources"
+DEMO_DATA = RESOURCES / "demo"
 
 
 class Pattern(str):

@@ -14,8 +14,9 @@ from maieutic.config.faults import fault_of
 from maieutic.config.models import Entry
 from maieutic.config.prompts import variables_of
 from maieutic.core.errors import UserError
+from maieutic.core.paths import RESOURCES
 
-RUBRICS = Path("resources/rubrics")  # of your own; those of a benchmark lie in its folder
+RUBRICS = RESOURCES / "rubrics"  # of your own; those of a benchmark lie in its folder
 Kind = Literal["labels", "pairwise", "win_tie_lose", "weighted", "checklist"]
 Answer = Literal["result", "letter", "json"]
 VALUES = {"win_tie_lose": ["A", "tie", "B"], "weighted": ["pass", "fail"], "checklist": ["pass", "fail"]}

@@ -86,7 +86,7 @@ def reward_model_prompt(plan: Plan, reward_model: str) -> list[str]:
     """The text of a reward model's instruction."""
     entry = plan.models[reward_model]
     assert isinstance(entry, RewardModel)
-    return [] if entry.prompt == "none" else [f"resources/rewards/{entry.prompt}.txt"]
+    return [] if entry.prompt == "none" else [str(paths.RESOURCES / f"rewards/{entry.prompt}.txt")]
 
 
 def base_weights(plan: Plan, grader: str) -> str:

@@ -19,12 +19,13 @@ from maieutic.config.cards import JUDGE, Card
 from maieutic.config.datasets import Copy, Dataset, Edition
 from maieutic.config.models import JudgeModel, RewardModel
 from maieutic.core.files import sha256_of, write_json
+from maieutic.core.paths import RESOURCES
 from maieutic.judges import rubrics
 from maieutic.judges.work import rubric_of
 from maieutic.plan.plan import Plan
 
-SHIPPED = Path("resources/shipped.json")
-FOLDERS = (cards.CARDS, rubrics.RUBRICS, Path("resources/rewards"))
+SHIPPED = RESOURCES / "shipped.json"
+FOLDERS = (cards.CARDS, rubrics.RUBRICS, RESOURCES / "rewards")
 # What decides on numbers: a change elsewhere (docs, tests) leaves the tree as good as clean.
 DECISIVE = ("Snakefile", "workflow", "resources", "config", "envs", "containers")
 MOST_EDITED = 20
@@ -155,7 +156,7 @@ def all_paths(plan: Plan) -> list[Path]:
 
 def instruction_of(model: RewardModel) -> list[Path]:
     """The file with a reward model's instruction."""
-    return [] if model.prompt == "none" else [Path("resources/rewards") / f"{model.prompt}.txt"]
+    return [] if model.prompt == "none" else [RESOURCES / f"rewards/{model.prompt}.txt"]
 
 
 def rubrics_of(plan: Plan, judge: str) -> list[str]:

@@ -61,6 +61,14 @@ class RulePlan(Plan):
         [model] = [names[kind] for kind in MODEL_WILDCARDS if kind in names]
         return self.answering(model)
 
+    def threads(self, wildcards: Wildcards) -> int:
+        """The cores of one job of a model."""
+        return self.needs(wildcards).cpus
+
+    def memory(self, wildcards: Wildcards) -> int:
+        """The memory of one job that asks somebody else's model, in MB."""
+        return self.needs(wildcards).mem_mb
+
     def needs(self, wildcards: Wildcards) -> Needs:
         """What one job of a model asks of a machine."""
         return self.models[self.model_of(wildcards)].needs

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from jinja2 import TemplateError
 
 from maieutic.core.errors import UserError
+from maieutic.core.paths import RESOURCES
 
 Message = dict[str, str]
 Prompt = Literal["extended", "simple", "none"]
 
-PROMPTS = Path("resources/rewards")
+PROMPTS = RESOURCES / "rewards"
 UNKNOWN_SOLUTION = "N/A"  # what the released data print for a dialogue without one
 SPEAKERS = {"assistant": "Teacher", "user": "Student"}
 TURN = re.compile(r"(?:^|\n)\s*(?=(?:Tutor|Teacher|Student):)")
