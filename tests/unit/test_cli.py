@@ -56,14 +56,11 @@ def test_each_command_has_one_name() -> None:
 def test_a_rule_gives_its_command_what_it_takes(rule: str) -> None:
     """Every flag is an argument, and no argument without a default is left out."""
     [place] = [place for place in FUNCTIONS if place.endswith(f":{rule}")]
-    call = ast.parse(textwrap.dedent(rules()[rule].partition("    shell:\n")[2])).body[0].value  # type: ignore[attr-defined]
-    name, words = (
-        call.args[0].value,
-        {one.arg: one.value.value for one in call.keywords if isinstance(one.value, ast.Constant)},
-    )
-    assert ast.unparse(call.func) == "lines.command" and name == rule.replace("_", "-")
-    words = {"job": True} | words
-    given = {word.replace("_", "-") for word, value in words.items() if value is not False}
+    shell = rules()[rule].partition("    shell:\n")[2]
+    call = ast.parse(textwrap.dedent(shell)).body[0].value  # type: ignore[attr-defined]
+    assert ast.unparse(call.func) == "lines.command" and call.args[0].value == rule.replace("_", "-")
+    words = {"job": "True"} | {one.arg: ast.unparse(one.value) for one in call.keywords if one.arg != "python"}
+    given = {word.replace("_", "-") for word, value in words.items() if value != "False"}
     parameters = inspect.signature(function_of(place)).parameters.values()
     taken = {one.name.replace("_", "-"): one for one in parameters}
     assert given <= set(taken)
