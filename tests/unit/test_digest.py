@@ -218,16 +218,16 @@ def test_a_silenced_parser_rereads_replies_and_asks_nobody(now: dict[str, str]) 
 # The dear steps by all that decides them: an import more is seen in review. Printed by `maieutic.plan.digest.closure_of`.
 DEAR = {
     "train-reward-model": {
-        "serving.conversations", "datasets.sampling", "config.models", "core.records", "rewards.checkpoints", "rewards.loading",
-        "rewards.training", "serving.weights",
+        "serving.conversations", "datasets.sampling", "config.models", "core.paths", "core.records", "rewards.checkpoints",
+        "rewards.loading", "rewards.training", "serving.weights",
     },
     "score-rewards": {
-        "serving.conversations", "config.models", "core.records", "rewards.loading", "rewards.scorer", "rewards.scoring",
-        "rewards.sharing", "serving.weights",
+        "serving.conversations", "config.models", "core.paths", "core.records", "rewards.loading", "rewards.scorer",
+        "rewards.scoring", "rewards.sharing", "serving.weights",
     },
     "generate-replies": {
         "serving.backends", "replies.baselines", "benchmarks.kmpbench.baselines", "benchmarks.kmpbench.forms",
-        "benchmarks.tutorbench.baselines", "config.cards", "serving.client", "replies.generate", "config.models", "serving.pictures", "config.prompts", "core.records",
+        "benchmarks.tutorbench.baselines", "config.cards", "serving.client", "replies.generate", "config.models", "serving.pictures", "config.prompts", "core.paths", "core.records",
         "replies.sentences", "core.thinking",
     },
 }  # fmt: skip
@@ -236,6 +236,8 @@ DEAR = {
 @pytest.mark.parametrize("command", DEAR)
 def test_dear_steps_depend_on_little(command: str) -> None:
     assert {one.module for one in closure_of(command)} == DEAR[command]
+    # Of the paths only where templates and cards lie: a new output of another rule trains and asks nothing again.
+    assert {one.name for one in closure_of(command) if one.module == "core.paths"} == {"HOME", "RESOURCES"}
 
 
 def test_a_new_field_of_a_card_or_of_a_judge_trains_nothing_again(now: dict[str, str]) -> None:
