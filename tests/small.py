@@ -105,7 +105,7 @@ def children(pid: int) -> list[int]:
 
 
 def alive(pids: list[int]) -> list[int]:
-    """Those that still run (a zombie does not)."""
+    """The processes of `pids` that still run; a zombie does not."""
 
     def runs(pid: int) -> bool:
         try:

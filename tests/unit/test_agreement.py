@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from columns import quantity, spelt
 from maieutic.benchmarks.mrbench.predictions import score_predictions
-from maieutic.benchmarks.mrbench.section import attainable, cell_notes, printed_tables
+from maieutic.benchmarks.mrbench.section import attainable, cell_notes
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Label, Pair, Quantity, Score, Verdict, read_records, write_records
 from maieutic.core.stats import Sampling
@@ -21,6 +21,7 @@ from maieutic.datasets.mrbench import DESIRED, LABELS, labelled_set
 from maieutic.judges.answers import read_answer
 from maieutic.judges.labels import LABEL_SOURCES, Labels, read_labels, sampled, statistics, write_labels
 from maieutic.judges.rubrics import Criterion, Rubric
+from maieutic.scores.papers import printed_rows
 from maieutic.validation.agreement import MEASURES, Pairing, fleiss, mean_cohen, measure, tables_of
 from maieutic.validation.graders import (
     CheckJudges,
@@ -126,21 +127,21 @@ def test_statistics_are_those_of_pandas(raw: dict[str, list]) -> None:
 
 def test_which_printed_cells_can_be_had() -> None:
     """F3: 8 of the 72 cells of Table 8 and 1 of the 64 of Table 9 are shares of 60 and 132 replies."""
-    cells = {number: [one for one in printed_tables() if one.table == number] for number in ("3", "8", "9")}
+    cells = {number: [one for one in printed_rows("mrbench") if one.table == number] for number in ("3", "8", "9")}
     assert {number: len(of) for number, of in cells.items()} == {"3": 72, "8": 72, "9": 64}
     assert sum(attainable(one.value, 60) for one in cells["8"]) == 8
     assert sum(attainable(one.value, 132) for one in cells["9"]) == 1
-    tone = next(one for one in cells["3"] if (one.row, one.dimension) == ("Expert", "Tutor_Tone"))
+    tone = next(one for one in cells["3"] if (one.row, one.metric) == ("Expert", "Tutor_Tone"))
     assert any("imply 12.19" in note for note in cell_notes(tone, 0.1719))
-    swapped = [one for one in cells["8"] if one.printed_as]
-    assert {(one.dimension, one.printed_as) for one in swapped} == {
+    swapped = [one for one in cells["8"] if one.text]
+    assert {(one.metric, one.text) for one in swapped} == {
         ("Actionability", "Coherence"), ("Coherence", "Actionability"),
     }  # fmt: skip
 
 
 def test_the_swapped_headers_are_those_that_give_table_3() -> None:
     """Weighted by 60 and 132 dialogues, Tables 8 and 9 give Table 3 under the headers as they are stored here."""
-    by_cell = {(one.table, one.row, one.dimension): one.value for one in printed_tables()}
+    by_cell = {(one.table, one.row, one.metric): one.value for one in printed_rows("mrbench")}
     for tutor, name in itertools.product(["Mistral", "Sonnet", "Llama-3.1-8B"], ["Actionability", "Coherence"]):
         mixed = (60 * by_cell["8", tutor, name] + 132 * by_cell["9", tutor, name]) / 192
         assert mixed == pytest.approx(by_cell["3", tutor, name], abs=0.02)

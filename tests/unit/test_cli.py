@@ -78,7 +78,7 @@ def test_a_line_is_quoted_and_ends_in_its_log() -> None:
 
 
 def test_score_replies_takes_little() -> None:
-    """It had fifteen flags: what each new grader needed of the configuration."""
+    """`score-replies` had fifteen flags: what each new grader needed of the configuration."""
     assert set(inspect.signature(function_of("scores.score:score_replies")).parameters) == {
         "job",
         "items",

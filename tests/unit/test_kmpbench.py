@@ -21,7 +21,7 @@ from maieutic.benchmarks.kmpbench.mathchat import rounds_of, stated
 from maieutic.benchmarks.kmpbench.metrics import overall_of
 from maieutic.benchmarks.kmpbench.problems import new_problem
 from maieutic.benchmarks.kmpbench.rounds import round_answers
-from maieutic.benchmarks.kmpbench.section import DELTA, DETECTION, DIALOGUE, SKILLS, paper_rows, printed_tables
+from maieutic.benchmarks.kmpbench.section import DELTA, DETECTION, DIALOGUE, SKILLS, paper_rows
 from maieutic.benchmarks.kmpbench.study import INSTANCES, KEY, draw_study, read_study
 from maieutic.config.cards import CARDS, JUDGE, check_variables, read_card
 from maieutic.config.models import HostedModel, JudgeModel
@@ -41,6 +41,7 @@ from maieutic.replies.baselines import TUTORS, baseline_reply
 from maieutic.replies.generate import Limits, ask_tutor
 from maieutic.scores.metrics.common import Graded, mr_of
 from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.papers import printed_rows
 from maieutic.scores.score import index_of, score_task
 from maieutic.serving.backends import JobFiles
 from maieutic.validation.people import majority, read_people
@@ -56,9 +57,9 @@ WITHIN = 0.1 + 1e-9  # the parts are printed with one digit, each up to 0.05 fro
 
 def printed(table: str) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
-    for one in printed_tables():
+    for one in printed_rows("kmpbench"):
         if one.table == table:
-            found.setdefault(one.model, {})[one.metric] = one.percent
+            found.setdefault(one.row, {})[one.metric] = one.value
     return found
 
 
@@ -97,7 +98,7 @@ def test_shipped_tables_are_the_papers(data: Path) -> None:
     for table, names in files.items():
         shown = {
             row["who"]: row["cells"]
-            for row in paper_rows({"5": DIALOGUE, "6": SKILLS, "4": DETECTION}[table], printed_tables())
+            for row in paper_rows({"5": DIALOGUE, "6": SKILLS, "4": DETECTION}[table], printed_rows("kmpbench"))
         }
         for name in names:
             for row in rows(name):

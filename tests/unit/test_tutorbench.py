@@ -23,7 +23,7 @@ from maieutic.benchmarks.tutorbench.breakdown import ANSWERED, OVERALL, BreakDow
 from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty, filter_by_difficulty, hardness
 from maieutic.benchmarks.tutorbench.figures import counts_of
 from maieutic.benchmarks.tutorbench.raters import RateJudge, rate_judge
-from maieutic.benchmarks.tutorbench.section import paper_rows, printed_numbers
+from maieutic.benchmarks.tutorbench.section import paper_rows
 from maieutic.benchmarks.tutorbench.tagging import VoteTags, agreement, vote, vote_tags, voted_tags
 from maieutic.config.cards import CARDS, read_card
 from maieutic.config.models import HostedModel, JudgeModel
@@ -45,6 +45,7 @@ from maieutic.plan.entries import for_asking
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths
 from maieutic.replies.generate import first_messages
+from maieutic.scores.papers import printed_rows
 from maieutic.scores.score import index_of, score_task
 from maieutic.serving.backends import JobFiles
 from running import NO_GRADERS
@@ -421,7 +422,7 @@ def test_the_use_case_of_a_row_without_a_batch_is_guessed_and_said() -> None:
 
 
 def test_the_papers_overall_is_the_mean_weighted_by_samples() -> None:
-    rows = [row for row in paper_rows(printed_numbers()) if row["group"] == "ranked"]
+    rows = [row for row in paper_rows(printed_rows("tutorbench")) if row["group"] == "ranked"]
     assert len(rows) == 12
     for row in rows:
         text, multimodal, overall = row["cells"]
@@ -429,7 +430,7 @@ def test_the_papers_overall_is_the_mean_weighted_by_samples() -> None:
 
 
 def test_the_papers_interval_is_normal() -> None:
-    for row in paper_rows(printed_numbers()):
+    for row in paper_rows(printed_rows("tutorbench")):
         n = 662 if row["group"] == "text-only model" else 1490
         spread = row["normal"] * np.sqrt(n) / 1.959964  # in points: the scores of samples lie between -100 and 100
         assert 18 < spread < 23, row["who"]

@@ -48,7 +48,7 @@ def test_profile_slurm_is_found_by_its_name(checkout: Path) -> None:
 
 
 def test_a_profile_of_the_users_own_beside_ours(checkout: Path, tmp_path: Path) -> None:
-    """Theirs says what the site calls things, ours the rest: neither hides the other's keys."""
+    """The site's profile names accounts and partitions, ours says the rest: neither hides the other's keys."""
     own = tmp_path / "config/snakemake/slurm"
     own.mkdir(parents=True)
     site = {

@@ -4,7 +4,7 @@ from maieutic.core.records import Item
 
 
 def candle(item: Item) -> str:
-    """It is always the candle."""
+    """The same answer to every riddle: the candle."""
     return "It is the candle."
 
 

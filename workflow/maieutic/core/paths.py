@@ -97,7 +97,6 @@ BREAKDOWN = Pattern("results/scores/breakdowns/{benchmark}/{tutor}.json")
 VOTES = Pattern("results/scores/tags/{benchmark}.json")
 DIFFICULTY = Pattern("results/scores/difficulty/{benchmark}.csv")
 LABEL_SCORES = Pattern("results/scores/labels/{release}.json")
-
 PREDICTIONS = Pattern("results/scores/predictions/{release}/{judge}/predictions.json")
 SUBMISSION = Pattern("results/scores/predictions/{release}/{judge}/predictions.zip")
 

@@ -390,3 +390,8 @@ def read_records(path: Path, kind: type[R]) -> list[R]:
                     "delete this file and run again: it is rebuilt",
                 ) from None
     return records
+
+
+def read_items(folder: Path, tasks: Iterable[str]) -> list[Item]:
+    """The items of some tasks, task by task. folder: of a benchmark's items, a file for each task."""
+    return [item for task in tasks for item in read_records(folder / f"{task}.jsonl", Item)]

@@ -11,10 +11,9 @@ from pathlib import Path
 import requests
 import urllib3
 
-from maieutic.config.datasets import Copy, Dataset, Edition, Hub
+from maieutic.config.datasets import Copy, Hub
 from maieutic.core.errors import UserError
-from maieutic.core.jobs import Job
-from maieutic.datasets.sources import check_source, demo_folder
+from maieutic.datasets.sources import FetchJob, check_source, demo_folder
 
 log = logging.getLogger(__name__)
 BLOCK = 1 << 16
@@ -24,13 +23,8 @@ READ_SECONDS = 60.0
 REPORT_BYTES = 32 << 20
 
 
-class FetchDataset(Job):
-    """One edition of one dataset of the registry. data_dir: a folder with the published files, None: download them."""
-
-    name: str
-    dataset: Dataset
-    edition: Edition
-    data_dir: Path | None = None
+class FetchDataset(FetchJob):
+    """The file of one edition of a dataset."""
 
 
 def fetch_dataset(*, job: FetchDataset, demo_dir: Path, out: Path, read_seconds: float = READ_SECONDS) -> None:

@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import requests
 
-from maieutic.config.datasets import Copy, Dataset, Edition, Pictures, Source
+from maieutic.config.datasets import Copy, Edition, Pictures, Source
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of, whole_file
-from maieutic.core.jobs import Job
 from maieutic.core.journal import Journal, Line
 from maieutic.core.progress import Progress
 from maieutic.core.records import Picture, read_records, write_records
-from maieutic.datasets.sources import demo_folder, read_source
+from maieutic.datasets.sources import FetchJob, demo_folder, read_source
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -61,7 +60,7 @@ class Fetched(Line):
     height: int
 
     def picture(self, place: Place) -> Picture:
-        """It as a record's picture."""
+        """What was found at the address, as the picture of the record at `place`."""
         return Picture(
             record=place.record,
             address=place.address,
@@ -70,13 +69,8 @@ class Fetched(Line):
         )
 
 
-class FetchPictures(Job):
-    """The pictures of one edition of a dataset. data_dir: a folder with the published files, None: download them."""
-
-    name: str
-    dataset: Dataset
-    edition: Edition
-    data_dir: Path | None = None
+class FetchPictures(FetchJob):
+    """The pictures of one edition of a dataset."""
 
 
 def fetch_pictures(*, job: FetchPictures, source: Path, demo_dir: Path, store: Path, out: Path) -> None:

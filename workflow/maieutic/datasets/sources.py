@@ -9,11 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.config.cards import CARDS
-from maieutic.config.datasets import Copy, Dataset, Form, Source
+from maieutic.config.datasets import Copy, Dataset, Edition, Form, Source
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of
+from maieutic.core.jobs import Job
 
 LONGEST_CELL = 1 << 24  # characters of a cell of a CSV
+
+
+class FetchJob(Job):
+    """One edition of one dataset of the registry. data_dir: a folder with the published files, None: download them."""
+
+    name: str
+    dataset: Dataset
+    edition: Edition
+    data_dir: Path | None = None
 
 
 def read_source(path: Path, form: str, shown: str | None = None) -> list[Source]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from maieutic.config.cards import cards_of
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
-from maieutic.core.records import SCORINGS, Grade, Item, Reply, Scoring, read_records, write_records
+from maieutic.core.records import SCORINGS, Grade, Item, Reply, Scoring, read_items, read_records, write_records
 from maieutic.graders.reading import Reading
 from maieutic.graders.registry import GRADERS
 
@@ -24,7 +24,7 @@ def parse_replies(*, job: ParseReplies, items: Path, replies: Path, out: Path) -
     said = {(reply.task, reply.id): reply for reply in read_records(replies, Reply)}
     grades: list[Grade] = []
     for loaded in cards_of(job.benchmark, job.tasks, "released"):
-        for item in read_records(items / f"{loaded.card.task}.jsonl", Item):
+        for item in read_items(items, [loaded.card.task]):
             reply = said.get((item.task, item.id))
             if reply is None:
                 raise UserError(str(replies), f"no reply to {item.task}/{item.id}", "delete this file and run again")

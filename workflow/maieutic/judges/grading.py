@@ -16,6 +16,7 @@ from maieutic.core.records import (
     Judgement,
     NegativeWeights,
     Scoring,
+    read_items,
     read_records,
     write_records,
 )
@@ -37,7 +38,7 @@ class Weighing(NamedTuple):
 
     @classmethod
     def of(cls, items: Iterable[Item], reading: NegativeWeights) -> Weighing:
-        """Of these items."""
+        """The weighing of some items' criteria. reading: how a negative weight of theirs is read."""
         return cls({(item.task, item.id): item for item in items}, reading)
 
 
@@ -62,7 +63,7 @@ def grade_verdicts(*, job: GradeVerdicts, verdicts: Path, items: Path, out: Path
     """
     weighing = None
     if job.negative_weights:
-        of_tasks = (item for task in job.weighted for item in read_records(items / f"{task}.jsonl", Item))
+        of_tasks = read_items(items, job.weighted)
         weighing = Weighing.of(of_tasks, job.negative_weights)
     write_records(out, grades_by_judge(job.judge, read_records(verdicts, Judgement), job.tutor, weighing))
 

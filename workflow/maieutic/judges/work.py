@@ -10,7 +10,7 @@ from maieutic.config.cards import Card
 from maieutic.config.models import JudgeModel
 from maieutic.core.errors import UserError
 from maieutic.core.plugins import merged
-from maieutic.core.records import Item, Pair, Reply, read_records
+from maieutic.core.records import Item, Pair, Reply, read_items, read_records
 from maieutic.datasets.mrbench import SHARED_TASK
 from maieutic.datasets.sampling import ranked
 from maieutic.judges.cases import Case
@@ -118,7 +118,7 @@ def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, r
     said = [reply for path in replies for reply in read_records(path, Reply)]
     work: Work = []
     for card in cards:
-        items = {(item.task, item.id): item for item in read_records(items_dir / f"{card.task}.jsonl", Item)}
+        items = {(item.task, item.id): item for item in read_items(items_dir, [card.task])}
         mine = [reply for reply in said if reply.task == card.task]
         for tutor, number in Counter(reply.model for reply in mine).items():  # one that takes no pictures has none
             if number != len(items):

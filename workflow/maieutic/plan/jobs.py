@@ -56,14 +56,19 @@ def drawn(plan: Plan) -> dict[str, int]:
 # data -----------------------------------------------------------------------------------------------------------------
 
 
-def fetch_dataset(plan: Plan, dataset: str) -> FetchDataset:
+def edition_of(plan: Plan, dataset: str) -> dict[str, Any]:
+    """Which edition of a dataset is fetched, and from where."""
     config = plan.config
     folder = Path(config.data_dir) if config.data_dir else None
-    return FetchDataset(name=dataset, dataset=config.datasets[dataset], edition=config.edition, data_dir=folder)
+    return {"name": dataset, "dataset": config.datasets[dataset], "edition": config.edition, "data_dir": folder}
+
+
+def fetch_dataset(plan: Plan, dataset: str) -> FetchDataset:
+    return FetchDataset(**edition_of(plan, dataset))
 
 
 def fetch_pictures(plan: Plan, dataset: str) -> FetchPictures:
-    return FetchPictures(**dict(fetch_dataset(plan, dataset)))
+    return FetchPictures(**edition_of(plan, dataset))
 
 
 def prepare_weights(plan: Plan, model: str) -> PrepareWeights:
@@ -262,36 +267,30 @@ def absent(plan: Plan, benchmark: str) -> list[str]:
     return [kind for kind, there in ((REWARD, plan.run.reward_models), (JUDGE, judged)) if not there]
 
 
-def judges_by_task(plan: Plan, cards: list[Card]) -> dict[str, list[str]]:
-    """The judges of each of some tasks."""
-    return {card.task: plan.judges_of_card(card) for card in cards}
+def graded(plan: Plan, benchmark: str, judged: list[Card]) -> dict[str, Any]:
+    """By whom a benchmark's tasks are graded in this run. judged: the cards that judges grade."""
+    return {
+        "benchmark": benchmark,
+        "judging": {card.task: plan.judges_of_card(card) for card in judged},
+        "absent": absent(plan, benchmark),
+        "unjudged": plan.unjudged.get(benchmark, []),
+        **drawn(plan),
+    }
 
 
 def score_replies(plan: Plan, benchmark: str, tutor: str) -> ScoreReplies:
     """A tutor that judges do not judge has no headline of its own where they judge others."""
     judged = plan.judge_cards(benchmark) if plan.judges_of(benchmark, tutor) else []
-    return ScoreReplies(
-        benchmark=benchmark,
-        tutor=tutor,
-        tasks=plan.tasks_for(benchmark, tutor),
-        judging=judges_by_task(plan, judged),
-        absent=absent(plan, benchmark),
-        unjudged=plan.unjudged.get(benchmark, []),
-        **drawn(plan),
-    )
+    return ScoreReplies(tutor=tutor, tasks=plan.tasks_for(benchmark, tutor), **graded(plan, benchmark, judged))
 
 
 def compare_tutors(plan: Plan, benchmark: str) -> CompareTutors:
     """By every grader of any of the tutors. A tutor is named once for each of its files of grades."""
     judged = plan.judge_cards(benchmark) if JUDGE not in absent(plan, benchmark) else []
     return CompareTutors(
-        benchmark=benchmark,
         tutors=[name for name in plan.compared_tutors(benchmark) for _ in all_grades(plan, benchmark, name)],
         tasks=[loaded.card.task for loaded in plan.benchmarks[benchmark]],
-        judging=judges_by_task(plan, judged),
-        absent=absent(plan, benchmark),
-        unjudged=plan.unjudged.get(benchmark, []),
-        **drawn(plan),
+        **graded(plan, benchmark, judged),
     )
 
 

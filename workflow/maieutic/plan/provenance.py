@@ -147,8 +147,7 @@ def grader_paths(plan: Plan, card: Card, grader: str | None) -> list[Path]:
 def all_paths(plan: Plan) -> list[Path]:
     """Every file of a run that decides on a number: cards, prompts, rubrics, instructions of reward models."""
     found = [path for own in plan.cards for path in card_paths(plan, plan.cards[own].card)]
-    named = [rubric for name in (*plan.run.judges, *plan.run.taggers) for rubric in rubrics_of(plan, name)]
-    found += [path for rubric in named for path in rubrics.files_of(rubric)]
+    found += [path for rubric in rubrics_used(plan) for path in rubrics.files_of(rubric)]
     rewards = [plan.models[name] for name in (*plan.run.reward_models, *plan.run.reward_comparisons)]
     found += [path for one in rewards if isinstance(one, RewardModel) for path in instruction_of(one)]
     return sorted(set(found))
@@ -159,10 +158,9 @@ def instruction_of(model: RewardModel) -> list[Path]:
     return [] if model.prompt == "none" else [RESOURCES / f"rewards/{model.prompt}.txt"]
 
 
-def rubrics_of(plan: Plan, judge: str) -> list[str]:
-    """Every rubric card of a judge."""
-    entry = plan.judge_entry(judge)
-    return [*entry.rubrics, *entry.pairs, *entry.tags]
+def rubrics_used(plan: Plan) -> list[str]:
+    """Every rubric card of the run's judges and taggers."""
+    return list(dict.fromkeys(one for name in (*plan.run.judges, *plan.run.taggers) for one in plan.rubric_names(name)))
 
 
 def record(plan: Plan, code: Code) -> Provenance:
@@ -185,8 +183,8 @@ def record(plan: Plan, code: Code) -> Provenance:
 def versions_of(plan: Plan) -> dict[str, int]:
     """The versions of a run's cards and rubrics, by their files: raised whenever results change their meaning."""
     found = {str(path): loaded.card.version for path, loaded in plan.cards.items()}
-    named = dict.fromkeys(rubric for name in (*plan.run.judges, *plan.run.taggers) for rubric in rubrics_of(plan, name))
-    return found | {str(rubrics.rubric_path(name)): rubrics.read_rubric(name).rubric.version for name in named}
+    read = {name: rubrics.read_rubric(name).rubric for name in rubrics_used(plan)}
+    return found | {str(rubrics.rubric_path(name)): rubric.version for name, rubric in read.items()}
 
 
 def copy_of(dataset: Dataset, edition: Edition) -> Copy | None:

@@ -18,7 +18,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.journal import Entry, Journal, digest, request_key
 from maieutic.core.progress import Progress
-from maieutic.core.records import Item, Prompt, Reply, Turn, read_records, write_records
+from maieutic.core.records import Item, Prompt, Reply, Turn, read_items, write_records
 from maieutic.replies.baselines import baseline_reply
 from maieutic.serving.backends import Backend, JobFiles, backend_of
 from maieutic.serving.pictures import as_sent, with_pictures
@@ -271,7 +271,7 @@ def generate_replies(
     work = [
         (loaded, item)
         for loaded in cards_of(job.benchmark, job.tasks, job.protocol)
-        for item in read_records(items / f"{loaded.card.task}.jsonl", Item)
+        for item in read_items(items, [loaded.card.task])
     ]
     if isinstance(job.entry, BaselineModel):
         tutor, name = job.entry.tutor, job.tutor

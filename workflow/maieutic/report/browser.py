@@ -17,7 +17,7 @@ from maieutic.core.records import Grade, Item, Prompt, Reply, read_records
 from maieutic.datasets.pictures import on_white
 from maieutic.datasets.sampling import select
 from maieutic.plan.plan import Plan
-from maieutic.report.tables import read_items
+from maieutic.report.tables import items_of_task
 from maieutic.serving.pictures import text_of
 
 THUMBNAIL = 480  # pixels of the longer side of a picture on the page
@@ -86,7 +86,7 @@ def chosen_items(plan: Plan, results: Path, benchmark: str) -> dict[str, list[It
     """The items of each task that the browser holds: a sample."""
     names = [loaded.card.task for loaded in plan.benchmarks[benchmark]]
     number, seed = plan.config.report.browser_items, plan.run.seed
-    return {name: select(read_items(results, benchmark, name), number, seed) for name in names}
+    return {name: select(items_of_task(results, benchmark, name), number, seed) for name in names}
 
 
 def pass_grades(plan: Plan, results: Path, benchmark: str) -> GradePass:

@@ -24,7 +24,7 @@ from maieutic.report.figures import interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.lights import LightOf, kind_on, lights, title_of
 from maieutic.report.sections import Page, Parts, Problem, Run, Section
-from maieutic.report.tables import label_of, read_items
+from maieutic.report.tables import items_of_task, label_of
 from maieutic.report.trust import trust_section
 from maieutic.scores.printed import printed_values
 
@@ -225,7 +225,7 @@ def board_section(run: Run, benchmark: str, cards: list[Card]) -> dict[str, Any]
         "unjudged": [card.title for card in cards if card.task in run.plan.unjudged.get(benchmark, [])],
         "boards": {scoring: leaderboard(run.plan, cards, of, scoring) for scoring in SCORINGS},
         "limits": {scoring: limits(cards, of, scoring) for scoring in SCORINGS},
-        "size": sum(len(read_items(run.results, benchmark, card.task)) for card in cards),
+        "size": sum(len(items_of_task(run.results, benchmark, card.task)) for card in cards),
         "differs": {
             card.task: differences(run.provenance, run.plan, card, headliner(run.plan, card)) for card in cards
         },

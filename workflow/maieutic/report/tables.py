@@ -35,7 +35,7 @@ NUMBERS = (
 TEXTS = ("criterion", "subset", "release")  # and one of texts
 
 
-def read_items(results: Path, benchmark: str, task: str) -> list[Item]:
+def items_of_task(results: Path, benchmark: str, task: str) -> list[Item]:
     """The items of a task, none where their job has failed."""
     path = paths.ITEMS.within(results, benchmark=benchmark, task=task)
     return read_records(path, Item) if path.exists() else []

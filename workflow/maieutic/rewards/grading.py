@@ -9,7 +9,7 @@ from typing import Any
 from maieutic.config.cards import REWARD
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
-from maieutic.core.records import SCORINGS, Grade, Item, Reply, Reward, read_records, write_records
+from maieutic.core.records import SCORINGS, Grade, Item, Reply, Reward, read_items, read_records, write_records
 
 # The shares of wins: over all items, over those whose human reply the reward model has not seen, and over those whose
 # problem it has not seen either.
@@ -77,7 +77,7 @@ def grade_by_rewards(
     grades: list[Grade] = []
     for task in job.tasks:
         leaked, known = ({name for leak in leaks for name in leak[task][kind]} for kind in ("leaked", "problems"))
-        for item in read_records(items / f"{task}.jsonl", Item):
+        for item in read_items(items, [task]):
             try:
                 mine, reference = scores[job.tutor, task, item.id], scores[job.ceiling, task, item.id]
             except KeyError:

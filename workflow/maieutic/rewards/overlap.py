@@ -13,7 +13,7 @@ from pathlib import Path
 
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job
-from maieutic.core.records import Item, Pair, read_records
+from maieutic.core.records import Item, Pair, read_items, read_records
 from maieutic.serving.conversations import Message, problem_of
 
 
@@ -67,7 +67,7 @@ def find_overlap(*, job: FindOverlap, items: Path, pairs: Path, out: Path) -> No
     known = read_records(pairs, Pair)
     found = {}
     for task in job.tasks:
-        cases = read_records(items / f"{task}.jsonl", Item)
+        cases = read_items(items, [task])
         found[task] = {
             "items": len(cases),
             "leaked": leaked_items(cases, known),

@@ -25,6 +25,7 @@ from maieutic.core.records import (
     Reply,
     Reward,
     Scalar,
+    read_items,
     read_records,
     write_records,
 )
@@ -152,7 +153,7 @@ def score_rewards(
 
     weights: the reward model's manifest; items: the folder of the benchmark's items.
     """
-    cases = [item for task in job.tasks for item in read_records(items / f"{task}.jsonl", Item)]
+    cases = read_items(items, job.tasks)
     wanted = {(item.task, item.id): item for item in cases}
     said = [reply for path in replies for reply in read_records(path, Reply) if (reply.task, reply.id) in wanted]
     if len(said) != len(cases) * len(replies):

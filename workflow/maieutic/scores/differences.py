@@ -17,29 +17,18 @@ import numpy as np
 
 from maieutic.config.cards import Card
 from maieutic.core.files import whole_file
-from maieutic.core.jobs import Job
-from maieutic.core.records import Difference, Grade, Item, Scoring, read_records
+from maieutic.core.records import Difference, Grade, Scoring, read_items, read_records
 from maieutic.core.stats import Array, Sampling, clustered_draws, percentiles
 from maieutic.scores.metrics.common import Graded
-from maieutic.scores.score import Measured, card_of_run, function_of, index_of, measured_on
+from maieutic.scores.score import Measured, ScoringJob, function_of, index_of, measured_on
 
 RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # functions that are shares of right items
 
 
-class CompareTutors(Job):
-    """Every pair of tutors on some tasks of one benchmark.
+class CompareTutors(ScoringJob):
+    """Every pair of tutors on some tasks of one benchmark. tutors: whose grades each file holds."""
 
-    tutors: whose grades each file holds; judging, absent, unjudged: as for the scores; resamples: of the bootstrap.
-    """
-
-    benchmark: str
     tutors: list[str]
-    tasks: list[str]
-    judging: dict[str, list[str]] = {}
-    absent: list[str] = []
-    unjudged: list[str] = []
-    resamples: int
-    seed: int
 
 
 class Compared(NamedTuple):
@@ -60,8 +49,8 @@ def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: 
     items: the folder of the benchmark's items; grades: files of grades, one for each of the job's tutors, which may be
     named several times.
     """
-    cards = {task: card_of_run(job.benchmark, task, job.absent, job.unjudged) for task in job.tasks}
-    cases = {task: read_records(items / f"{task}.jsonl", Item) for task in cards}
+    cards = {task: job.card(task) for task in job.tasks}
+    cases = {task: read_items(items, [task]) for task in cards}
     files: dict[str, list[Path]] = defaultdict(list)
     for tutor, path in zip(job.tutors, grades, strict=True):
         files[tutor].append(path)

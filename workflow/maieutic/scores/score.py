@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 from maieutic.config.cards import JUDGE, MODEL_GRADERS, Card, Metric, card_path, read_card, without
 from maieutic.core.files import whole_file
-from maieutic.core.jobs import Job
-from maieutic.core.records import SCORINGS, Grade, Item, Score, Scoring, read_records
-from maieutic.core.stats import Sampling, estimate
+from maieutic.core.jobs import Sampled
+from maieutic.core.records import SCORINGS, Grade, Item, Score, Scoring, read_items, read_records
+from maieutic.core.stats import Estimate, Sampling, estimate
 from maieutic.graders.registry import OBJECTIVE
 from maieutic.scores.metrics.common import RELEASED, Graded
 from maieutic.scores.metrics.common import Metric as Function
@@ -227,50 +227,77 @@ def score_metric(card: Card, tutor: str, measured: Measured, sampling: Sampling)
     name, metric, scoring, by, found = measured
     known, clusters = [one for _, one in found.known], [item.cluster for item, _ in found.known]
     estimated = estimate(function_of(name, metric, scoring), known, clusters, sampling)
-    return Score(
+    return score_of(
+        estimated._replace(n=found.counted - found.missing, missing=found.missing),
+        card.task,
+        tutor,
+        name,
         benchmark=card.benchmark,
-        task=card.task,
-        model=tutor,
-        metric=name,
         criterion=metric.criterion,
         subset=", ".join(metric.only.values()) or None,
         by=by,
         scoring=scoring,
         headline=metric.headline,
-        value=estimated.value,
-        low=estimated.interval.low,
-        high=estimated.interval.high,
-        n=found.counted - found.missing,
-        missing=found.missing,
-        clusters=estimated.clusters,
         unreadable=found.unreadable,
         version=card.version,
     )
 
 
-def card_of_run(benchmark: str, task: str, absent: list[str], unjudged: list[str]) -> Card:
-    """A task's card without the graders that a run does without. unjudged: tasks that no judge has a rubric for."""
-    card = read_card(card_path(benchmark, task)).card
-    return without(card, [*absent, *([JUDGE] if task in unjudged and JUDGE not in absent else [])])
+class Columns(TypedDict, total=False):
+    """The columns of a score beside its number, task, tutor (or grader) and metric."""
+
+    benchmark: str | None
+    criterion: str | None
+    subset: str | None
+    by: str | None
+    scoring: Scoring
+    headline: bool
+    unreadable: int
+    version: int
+    normal: float | None
 
 
-class ScoreReplies(Job):
-    """The scores of one tutor on some tasks of one benchmark.
+def score_of(found: Estimate, task: str, tutor: str, metric: str, **columns: Unpack[Columns]) -> Score:
+    """An estimate as a row of scores. tutor: the grader where a grader is measured; columns: `robust` unless named."""
+    return Score(
+        task=task,
+        model=tutor,
+        metric=metric,
+        value=found.value,
+        low=found.interval.low,
+        high=found.interval.high,
+        n=found.n,
+        missing=found.missing,
+        clusters=found.clusters,
+        **{"scoring": "robust", "headline": False, **columns},
+    )
+
+
+class ScoringJob(Sampled):
+    """Some tasks of one benchmark, and by whom they are graded in this run.
 
     judging: by task the judges that have a rubric for it; a task that is not named is judged by all that there are;
     absent: the kinds of grader (`reward`, `judge`) that the run does without, so that the cards' stand-ins lead;
-    unjudged: tasks for which no judge of the run has a rubric;
-    resamples: of the bootstrap.
+    unjudged: tasks for which no judge of the run has a rubric.
     """
 
     benchmark: str
-    tutor: str
     tasks: list[str]
     judging: dict[str, list[str]] = {}
     absent: list[str] = []
     unjudged: list[str] = []
-    resamples: int
-    seed: int
+
+    def card(self, task: str) -> Card:
+        """A task's card without the graders that the run does without."""
+        card = read_card(card_path(self.benchmark, task)).card
+        judged = task not in self.unjudged or JUDGE in self.absent
+        return without(card, self.absent if judged else [*self.absent, JUDGE])
+
+
+class ScoreReplies(ScoringJob):
+    """The scores of one tutor on some tasks of one benchmark."""
+
+    tutor: str
 
 
 def score_replies(*, job: ScoreReplies, items: Path, grades: list[Path], out: Path) -> None:
@@ -279,12 +306,11 @@ def score_replies(*, job: ScoreReplies, items: Path, grades: list[Path], out: Pa
     items: the folder of the benchmark's items; grades: one file a grader, in the order of the run.
     """
     index = index_of(grade for path in grades for grade in read_records(path, Grade))
-    scores = []
+    scores, sampling = [], Sampling(job.resamples, job.seed)
     for task in job.tasks:
-        card = card_of_run(job.benchmark, task, job.absent, job.unjudged)
-        cases = read_records(items / f"{task}.jsonl", Item)
-        sampling = Sampling(job.resamples, job.seed)
-        scores += score_task(card, job.tutor, cases, index, sampling, job.judging.get(task))
+        scores += score_task(
+            job.card(task), job.tutor, read_items(items, [task]), index, sampling, job.judging.get(task)
+        )
     write_scores(scores, out)
 
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from maieutic.core.records import Judgement, Pair, Score
 from maieutic.core.stats import MEAN, Estimate, Interval, Sampling, estimate
 from maieutic.judges.cases import Order, consistent
+from maieutic.scores.score import score_of
 from maieutic.validation.rewards import TASK
-from maieutic.validation.trust import rank_correlation, score
+from maieutic.validation.trust import rank_correlation
 
 Orders = dict[Order, str | bool | None]  # first: the expert's reply; second: the novice's
 
@@ -50,7 +51,7 @@ def pair_scores(
 
     def made(metric: str, found: Estimate) -> Score:
         first = headline and metric == "pair_accuracy"
-        return score(model, metric, found, task=TASK, criterion=rubric, headline=first)
+        return score_of(found, TASK, model, metric, criterion=rubric, headline=first)
 
     names = [name for name, _, _ in read]
     unread = len(single) - len(read)

@@ -13,7 +13,7 @@ from pathlib import Path
 from maieutic.core.jobs import Sampled
 from maieutic.core.records import Labelling, Pair, PairReward, Score, read_records
 from maieutic.core.stats import MEAN, Sampling, estimate
-from maieutic.scores.score import write_scores
+from maieutic.scores.score import score_of, write_scores
 
 TASK = "bridge_pairs"
 BEST_3 = "best_3"  # the sum of the best three, as a criterion
@@ -32,20 +32,7 @@ def mean_score(
 ) -> Score:
     """The mean of one number a pair (or reply), with its clustered interval."""
     found = estimate(MEAN, values, clusters, sampling, missing)
-    return Score(
-        task=TASK,
-        model=model,
-        metric=metric,
-        criterion=criterion,
-        scoring="robust",
-        headline=headline,
-        value=found.value,
-        low=found.interval.low,
-        high=found.interval.high,
-        n=found.n,
-        missing=found.missing,
-        clusters=found.clusters,
-    )
+    return score_of(found, TASK, model, metric, criterion=criterion, headline=headline)
 
 
 def pair_scores(

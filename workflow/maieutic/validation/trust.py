@@ -6,14 +6,15 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
-from maieutic.core.records import SCORINGS, Judgement, Label, Score, Scoring
+from maieutic.core.records import SCORINGS, Judgement, Label, Score
 from maieutic.core.stats import MEAN, Estimate, Interval, Sampling, Statistic, estimate
 from maieutic.datasets.mrbench import DESIRED
 from maieutic.judges.labels import SCALES, SUBSETS, Labels
+from maieutic.scores.score import Columns, score_of
 from maieutic.validation.agreement import MEASURES, Pairing, kappa_of, measure, statistic_of, tables_of
 
 TASK = "trust"
@@ -26,23 +27,9 @@ BY_TUTOR = ("ac_paper", "ac", "spearman", "weighted_kappa")
 Said = dict[tuple[str, str, str], str | None]  # by item, tutor and criterion: a label, or none
 
 
-def score(
-    model: str, metric: str, found: Estimate, scoring: Scoring = "robust", task: str = TASK, **columns: Any
-) -> Score:
-    """One number of one grader. columns: of the record, as criterion, subset and by."""
-    return Score(
-        task=task,
-        model=model,
-        metric=metric,
-        scoring=scoring,
-        value=found.value,
-        low=found.interval.low,
-        high=found.interval.high,
-        n=found.n,
-        missing=found.missing,
-        clusters=found.clusters,
-        **{"headline": False, **columns},
-    )
+def score(model: str, metric: str, found: Estimate, **columns: Unpack[Columns]) -> Score:
+    """One number of what one grader is worth on labelled replies."""
+    return score_of(found, TASK, model, metric, **columns)
 
 
 def said_by(judgements: Iterable[Judgement], rubric: str | None = None) -> Said:
@@ -92,7 +79,7 @@ def agreement_scores(
                 continue  # a yes or a no cannot be merged, and has no printed coding
             for scoring in SCORINGS if about.strict else SCORINGS[1:]:
                 measured = measure(name, of, labels, scoring == "paper_compat", sampling)
-                found.append(score(model, name, measured, scoring, criterion=criterion, **columns))
+                found.append(score(model, name, measured, scoring=scoring, criterion=criterion, **columns))
         for name, value in besides(of).items():
             found.append(plain(model, name, *value, criterion=criterion, **columns))
     sizes = {criterion: 2 if binary else places(criterion) for criterion in pairings}
@@ -116,7 +103,7 @@ def besides(pairings: Sequence[Pairing]) -> dict[str, tuple[float | None, int, i
     }
 
 
-def plain(model: str, metric: str, value: float | None, n: int, missing: int, **columns: Any) -> Score:
+def plain(model: str, metric: str, value: float | None, n: int, missing: int, **columns: Unpack[Columns]) -> Score:
     """A number without an interval."""
     return score(model, metric, Estimate(value, Interval(None, None), n, missing), **columns)
 

@@ -15,15 +15,15 @@ from maieutic.benchmarks.kmpbench.items import PRINCIPLES
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Sampled
 from maieutic.core.records import Judgement, Label, Score, read_records
-from maieutic.core.stats import MEAN, Estimate, Sampling, estimate
+from maieutic.core.stats import MEAN, Sampling, estimate
 from maieutic.judges.grading import grades_of_reply
 from maieutic.judges.rubrics import read_rubric
 from maieutic.scores.metrics.common import Graded
 from maieutic.scores.metrics.registry import METRICS
-from maieutic.scores.score import write_scores
+from maieutic.scores.score import score_of, write_scores
 from maieutic.validation.agreement import Pairing, measure
 from maieutic.validation.people import COMPARISONS, VERDICTS, annotator_scores, majority, read_people
-from maieutic.validation.trust import PEOPLE, score
+from maieutic.validation.trust import PEOPLE
 
 TASK = "alignment"
 ALL = "all tutors"
@@ -85,7 +85,7 @@ def level_scores(
         items = {reply: Graded(None, None, None, tuple(of[chosen])) for reply, of in parts.items() if any(of[chosen])}
         level = estimate(METRICS[metric], [*items.values()], [item for _, item, _ in items], sampling)
         if level.value is not None:
-            found.append(scored(tutor, name, level, by))
+            found.append(score_of(level, TASK, tutor, name, by=by))
     judged = [(item, of[OVERALL] == "win") for (_, item, _), of in replies.items() if OVERALL in of]
     return [*found, *rate(tutor, "overall_judgement", judged, by, sampling)]
 
@@ -93,12 +93,7 @@ def level_scores(
 def rate(tutor: str, name: str, marks: Sequence[tuple[str, bool]], by: str, sampling: Sampling) -> list[Score]:
     """A share, with an interval over instances. marks: instance, and whether it counts."""
     found = estimate(MEAN, [float(mark) for _, mark in marks], [item for item, _ in marks], sampling)
-    return [scored(tutor, name, found, by)] if marks else []
-
-
-def scored(tutor: str, name: str, found: Estimate, by: str) -> Score:
-    """One number of the study. by: whose verdicts it is made of."""
-    return score(tutor, name, found, task=TASK, by=by)
+    return [score_of(found, TASK, tutor, name, by=by)] if marks else []
 
 
 def aligned(name: str, judge: Verdicts, people: Verdicts, sampling: Sampling) -> list[Score]:
@@ -139,7 +134,7 @@ def pooled_kappa(by: str, judge: Verdicts, people: Verdicts, sampling: Sampling)
             said = judge.get(reply, {}).get(name)
             place = None if said is None else VERDICTS.index(said)
             pairings.append(Pairing(VERDICTS.index(label), place, reply[1]))
-    return scored(ALL, KAPPA, measure(KAPPA, pairings, len(VERDICTS), False, sampling), by)
+    return score_of(measure(KAPPA, pairings, len(VERDICTS), False, sampling), TASK, ALL, KAPPA, by=by)
 
 
 class AlignJudge(Sampled):

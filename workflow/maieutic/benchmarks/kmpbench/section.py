@@ -20,8 +20,8 @@ from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
 from maieutic.report.lights import kinds_on
 from maieutic.report.sections import Run, Section
-from maieutic.report.tables import label_of, leads, read_items, score_file
-from maieutic.scores.papers import printed_rows
+from maieutic.report.tables import items_of_task, label_of, leads, score_file
+from maieutic.scores.papers import PrintedRow, printed_rows
 from maieutic.validation.people import COMPARISONS
 from maieutic.validation.trust import PEOPLE
 
@@ -95,30 +95,15 @@ DATA = {
 }
 
 
-class Printed(NamedTuple):
-    """One number that the paper prints, in per cent."""
-
-    table: str
-    group: str
-    model: str
-    metric: str
-    percent: float
-
-
-def printed_tables() -> list[Printed]:
-    """Everything that the paper prints. Tables 1 and 2 are parts of 5 and 6."""
-    return [Printed(row.table, row.group, row.row, row.metric, row.value) for row in printed_rows(BENCHMARK)]
-
-
-def paper_rows(table: Table, printed: Iterable[Printed]) -> list[dict[str, Any]]:
+def paper_rows(table: Table, printed: Iterable[PrintedRow]) -> list[dict[str, Any]]:
     """The printed rows, and the gain of the paper's own model."""
-    by_model: dict[str, dict[str, Printed]] = defaultdict(dict)
+    by_model: dict[str, dict[str, PrintedRow]] = defaultdict(dict)
     for one in printed:
         if one.table == table.number:
-            by_model[one.model][one.metric] = one
+            by_model[one.row][one.metric] = one
     rows: list[dict[str, Any]] = []
     for model, of in by_model.items():
-        cells = [of[column.printed].percent if column.printed in of else None for column in table.columns]
+        cells = [of[column.printed].value if column.printed in of else None for column in table.columns]
         rows.append({"who": model, "group": next(iter(of.values())).group, "cells": cells})
     found = {row["who"]: row["cells"] for row in rows}
     if all(name in found for name in DELTA):
@@ -142,13 +127,13 @@ def our_rows(plan: Plan, table: Table, scores: Sequence[Score]) -> list[dict[str
     return rows
 
 
-def alignment_rows(plan: Plan, results: Path, printed: Iterable[Printed]) -> list[dict[str, Any]]:
+def alignment_rows(plan: Plan, results: Path, printed: Iterable[PrintedRow]) -> list[dict[str, Any]]:
     """Table 3: the paper's, then each judge of the run against the labels that people gave."""
     columns = ("general_level", "principle_level", "overall", "alignment_rate")
     by_row: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for one in printed:
         if one.table == "3":
-            by_row[one.model, one.group][one.metric] = one.percent
+            by_row[one.row, one.group][one.metric] = one.value
     rows: list[dict[str, Any]] = [
         {"who": model, "by": by, "paper": [*(of.get(name) for name in columns), None]}
         for (model, by), of in by_row.items()
@@ -165,12 +150,12 @@ def alignment_rows(plan: Plan, results: Path, printed: Iterable[Printed]) -> lis
     return rows
 
 
-def error_section(plan: Plan, results: Path, printed: Iterable[Printed]) -> dict[str, Any] | None:
+def error_section(plan: Plan, results: Path, printed: Iterable[PrintedRow]) -> dict[str, Any] | None:
     """Figure 5: why responses lose, by the first judge; shares of each tutor's lost ones, and examples."""
     if not plan.compared_benchmarks():
         return None
     types = read_rubric(ERROR_TYPES).rubric.criteria[ERROR_TYPE].labels
-    paper = {one.metric: one.percent for one in printed if one.table == "figure 5"}
+    paper = {one.metric: one.value for one in printed if one.table == "figure 5"}
     counts: dict[str, Counter[str]] = {}
     lost: dict[str, int] = {}
     examples: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -223,7 +208,7 @@ def compared_items(plan: Plan, results: Path) -> dict[tuple[str, str], Item]:
         for benchmark in plan.compared_benchmarks()
         for loaded in plan.benchmarks[benchmark]
         if COMPARISONS in loaded.card.rubrics
-        for item in read_items(results, benchmark, loaded.card.task)
+        for item in items_of_task(results, benchmark, loaded.card.task)
     }
 
 
@@ -261,7 +246,7 @@ def kmpbench_section(plan: Plan, results: Path, scores: Sequence[Score]) -> dict
     """Everything that the page on KMP-Bench shows; None for a run without it."""
     if BENCHMARK not in plan.benchmarks:
         return None
-    printed, cards = printed_tables(), plan.benchmarks[BENCHMARK]
+    printed, cards = printed_rows(BENCHMARK), plan.benchmarks[BENCHMARK]
     tables = [
         {
             "name": table.name,

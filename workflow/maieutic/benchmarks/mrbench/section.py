@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITICS
 from maieutic.config.models import JudgeModel
@@ -22,7 +22,7 @@ from maieutic.report.lights import release_rubric
 from maieutic.report.sections import Run, Section
 from maieutic.report.tables import label_of, read_json, score_file
 from maieutic.report.trust import called
-from maieutic.scores.papers import printed_rows
+from maieutic.scores.papers import PrintedRow, printed_rows
 from maieutic.scores.printed import paper_name
 
 DAMR_TABLES = {"all": 3, "bridge": 8, "mathdial": 9}
@@ -48,37 +48,21 @@ DOUBTS = {  # printed numbers that contradict other printed numbers
 }
 
 
-class Printed(NamedTuple):
-    """A row of one of the paper's tables."""
-
-    table: str
-    row: str
-    subset: str
-    dimension: str
-    printed_as: str
-    value: float
-
-
-def printed_tables() -> list[Printed]:
-    """Everything that the paper and the shared task print."""
-    return [Printed(row.table, row.row, row.subset, row.metric, row.text, row.value) for row in printed_rows(BENCHMARK)]
-
-
 def attainable(percent: float, n: int) -> bool:
     """Whether a share of n replies, rounded to two digits, can be this percentage."""
     nearest = round(percent * n / 100)
     return any(abs(round(100 * hits / n, 2) - percent) < 0.0051 for hits in (nearest - 1, nearest, nearest + 1))
 
 
-def cell_notes(one: Printed, ours: float | None) -> list[str]:
+def cell_notes(one: PrintedRow, ours: float | None) -> list[str]:
     """Why a printed cell of Table 3, 8 or 9 is no target."""
     notes = []
     n = 60 if one.row == "Novice" else PRINTED_N[one.subset]
     if not attainable(one.value, n):
         notes.append(f"no share of {n} replies is {one.value:.2f} %")
-    if one.printed_as:
-        notes.append(f"printed under {one.printed_as}: the two headers are swapped, Table 3 shows it")
-    if (one.subset, one.row, one.dimension) == ("all", "Expert", "Tutor_Tone"):
+    if one.text:
+        notes.append(f"printed under {one.text}: the two headers are swapped, Table 3 shows it")
+    if (one.subset, one.row, one.metric) == ("all", "Expert", "Tutor_Tone"):
         notes.append("Tables 8 and 9 imply 12.19")
     if ours is not None and abs(ours - one.value / 100) > FAR:
         notes.append(f"the released labels differ by {100 * ours - one.value:+.1f} points")
@@ -94,7 +78,9 @@ def damr_tables(
     published: bool,
 ) -> list[dict[str, Any]]:
     """Tables 3, 8 and 9: the labels of people, the paper's values with notes, and each judge of the run."""
-    printed = {(one.row, one.subset, one.dimension): one for one in printed_tables() if one.table in {"3", "8", "9"}}
+    printed = {
+        (one.row, one.subset, one.metric): one for one in printed_rows(BENCHMARK) if one.table in {"3", "8", "9"}
+    }
     tables = []
     for subset in SUBSETS:
         ours = cells_by_tutor(people, release, subset)
@@ -141,7 +127,7 @@ def correlation_tables(
     release: str, judged: dict[str, list[Score]], plan: Plan, dimensions: list[str], published: bool
 ) -> list[dict[str, Any]]:
     """Tables 5 and 6: AC of each judge by tutor and dimension, in both codings, beside the paper's critic."""
-    printed = {(one.table, one.row, one.dimension): one.value for one in printed_tables()}
+    printed = {(one.table, one.row, one.metric): one.value for one in printed_rows(BENCHMARK)}
     tables = []
     for judge, scores in judged.items():
         number = CRITICS.get(paper_name(plan.models[judge].paper, "mrbench") or "") if published else None
@@ -179,7 +165,7 @@ def in_papers_order(tutors: Iterable[str]) -> list[str]:
 
 def statistics_rows(found: dict[str, Any], published: bool) -> list[dict[str, Any]]:
     """Table 7: what the released file holds, beside what is printed."""
-    printed = {(one.row, one.subset): one.value for one in printed_tables() if one.table == "7" and published}
+    printed = {(one.row, one.subset): one.value for one in printed_rows(BENCHMARK) if one.table == "7" and published}
     rows = [
         {"label": label, "cells": [statistic(found, subset, key, label, printed) for subset in SUBSETS]}
         for key, label in STATISTICS.items()
@@ -220,10 +206,10 @@ BEA_TRACKS = ("Mistake_Identification", "Mistake_Location", "Providing_Guidance"
 
 def bea_rows(release: str, plan: Plan, results: Path, published: bool) -> list[dict[str, Any]]:
     """The BEA 2025 protocol: unreadable verdicts are wrong. The shared task's best team stands above the judges."""
-    best: dict[str, dict[str, Printed]] = defaultdict(dict)
-    for one in printed_tables() if published and release == "mrbench_v3" else []:
+    best: dict[str, dict[str, PrintedRow]] = defaultdict(dict)
+    for one in printed_rows(BENCHMARK) if published and release == "mrbench_v3" else []:
         if one.table == "bea":
-            best[one.dimension].setdefault(one.subset, one)
+            best[one.metric].setdefault(one.subset, one)
     rows: list[dict[str, Any]] = []
     for dimension in (*BEA_TRACKS, "tutor_identification"):
         if top := best.get(dimension):
@@ -267,15 +253,15 @@ def mended(release: str, judged: dict[str, list[Score]], plan: Plan) -> list[dic
 def earlier_schemes() -> dict[str, set[str]]:
     """Table 1: which of the dimensions earlier evaluations of tutors look at, scheme by scheme."""
     found: dict[str, set[str]] = {}
-    for one in printed_tables():
+    for one in printed_rows(BENCHMARK):
         if one.table == "1":
-            found.setdefault(one.row, set()).update([one.dimension] if one.value else [])
+            found.setdefault(one.row, set()).update([one.metric] if one.value else [])
     return found
 
 
 def printed_agreement() -> dict[str, float]:
     """How far the paper's annotators agree with each other, by measure (sections 4.2 and 5.2)."""
-    return {one.row: one.value for one in printed_tables() if one.table == "agreement"}
+    return {one.row: one.value for one in printed_rows(BENCHMARK) if one.table == "agreement"}
 
 
 def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:

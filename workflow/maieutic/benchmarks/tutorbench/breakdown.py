@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 from maieutic.benchmarks.tutorbench.tagging import BLOOM, read_votes
 from maieutic.config.cards import card_path, read_card
-from maieutic.core.jobs import Job
-from maieutic.core.records import Grade, Item, Score, read_records
+from maieutic.core.jobs import Sampled
+from maieutic.core.records import Grade, Item, Score, read_items, read_records
 from maieutic.core.stats import MEAN, Sampling, estimate, normal_half_width
 from maieutic.graders.rubric import ARR_W, ARR_W_CLIPPED, ARR_W_READINGS, ITEM_SCORES, READINGS
-from maieutic.scores.score import write_scores
+from maieutic.scores.score import score_of, write_scores
 
 OVERALL = "overall"
 ANSWERED = "answered"  # as overall, of a tutor that was not asked everything too
@@ -114,22 +114,9 @@ def score_slice(job: BreakDown, pool: str, judge: str, of: Slice, values: Sequen
     known = [(one.value, one.problem) for one in values if one.value is not None]
     numbers, problems = [value for value, _ in known], [problem for _, problem in known]
     found = estimate(MEAN, numbers, problems, sampling, missing=len(values) - len(numbers))
-    return Score(
-        benchmark=job.benchmark,
-        task=pool,
-        model=job.tutor,
-        metric=of.metric,
-        subset=of.subset,
-        by=judge,
-        scoring="robust",
-        headline=False,
-        value=found.value,
-        low=found.interval.low,
-        high=found.interval.high,
-        n=found.n,
-        missing=found.missing,
-        clusters=found.clusters,
-        normal=normal_half_width(numbers),
+    normal = normal_half_width(numbers)
+    return score_of(
+        found, pool, job.tutor, of.metric, benchmark=job.benchmark, subset=of.subset, by=judge, normal=normal
     )
 
 
@@ -138,7 +125,7 @@ def both_modalities(items: Iterable[Item]) -> bool:
     return len({item.tags["modality"] for item in items}) > 1
 
 
-class BreakDown(Job):
+class BreakDown(Sampled):
     """The scores of one tutor by slice, for each judge and each pool of tasks.
 
     tasks: those of all pools; asked: of them, those that the tutor was asked.
@@ -149,8 +136,6 @@ class BreakDown(Job):
     tasks: list[str]
     asked: list[str]
     judges: list[str]
-    resamples: int
-    seed: int
 
 
 def break_down(*, job: BreakDown, items: Path, grades: list[Path], votes: list[Path], out: Path) -> None:
@@ -170,7 +155,7 @@ def break_down(*, job: BreakDown, items: Path, grades: list[Path], votes: list[P
     for pool in dict.fromkeys(card.pool for card in cards if card.pool):
         tasks = [card.task for card in cards if card.pool == pool]
         mine = [task for task in tasks if task in job.asked]
-        cases = [item for task in mine for item in read_records(items / f"{task}.jsonl", Item)]
+        cases = read_items(items, mine)
         for judge, of_judge in said.items():
             rated = rated_items(cases, (grade for grade in of_judge if grade.scoring == "robust"))
             of_all = reading_slices(rated)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from maieutic.core.files import safe_cell, whole_file
 from maieutic.core.jobs import Job
-from maieutic.core.records import Grade, Item, read_records
+from maieutic.core.records import Grade, Item, read_items, read_records
 from maieutic.graders.rubric import ARR_W
 
 COLUMNS = ("task", "item", "subject", "below", "scored", "hard")
@@ -46,7 +46,7 @@ def filter_by_difficulty(*, job: FilterByDifficulty, items: Path, grades: list[P
 
     items: the folder of the benchmark's items; grades: the leading judge's, one file a tutor in the job's order.
     """
-    cases = [item for task in job.tasks for item in read_records(items / f"{task}.jsonl", Item)]
+    cases = read_items(items, job.tasks)
     scores: dict[tuple[str, str], dict[str, float | None]] = {(item.task, item.id): {} for item in cases}
     for tutor, path in zip(job.tutors, grades, strict=True):
         for grade in read_records(path, Grade):

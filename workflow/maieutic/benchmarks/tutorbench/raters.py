@@ -16,7 +16,7 @@ import numpy as np
 
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Sampled
-from maieutic.core.records import Item, Judgement, Label, Score, read_records
+from maieutic.core.records import Item, Judgement, Label, Score, read_items, read_records
 from maieutic.core.stats import MEAN, Sampling, estimate
 from maieutic.scores.metrics.common import Graded
 from maieutic.scores.metrics.registry import METRICS
@@ -68,7 +68,7 @@ def rate_judge(*, job: RateJudge, verdicts: list[Path], people: Path, items: Pat
 
     people: the CSV of their ratings (`run.human_labels`); items: the folder of the benchmark's items.
     """
-    cases = {(task, item.id): item for task in job.tasks for item in read_records(items / f"{task}.jsonl", Item)}
+    cases = {(item.task, item.id): item for item in read_items(items, job.tasks)}
     labels = [one for one in read_people(people) if RATED.fullmatch(one.criterion)]
     said = verdicts_of(one for path in verdicts for one in read_records(path, Judgement))
     check_known(people, labels, said)

@@ -7,7 +7,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from maieutic.benchmarks.tutorbench.breakdown import ANSWERED, OVERALL, Slice
 from maieutic.benchmarks.tutorbench.figures import (
@@ -31,8 +31,8 @@ from maieutic.report.browser import judge_grades, short, thumbnail
 from maieutic.report.figures import raters_chart
 from maieutic.report.lights import kinds_on
 from maieutic.report.sections import Run, Section
-from maieutic.report.tables import breakdown_scores, label_of, read_items, score_file
-from maieutic.scores.papers import printed_rows
+from maieutic.report.tables import breakdown_scores, items_of_task, label_of, score_file
+from maieutic.scores.papers import PrintedRow, printed_rows
 
 TABLE_1 = {  # as the printed table names its columns
     "modality/text": Slice("modality", "text"),
@@ -40,21 +40,6 @@ TABLE_1 = {  # as the printed table names its columns
     OVERALL: Slice(OVERALL),
 }
 SIDES = 3  # tutors of an example
-
-
-class Printed(NamedTuple):
-    """One number that the paper or the hub's card prints; scores and rates in per cent."""
-
-    where: str
-    group: str
-    model: str
-    metric: str
-    value: float
-
-
-def printed_numbers() -> list[Printed]:
-    """Everything that is printed."""
-    return [Printed(row.table, row.group, row.row, row.metric, row.value) for row in printed_rows(BENCHMARK)]
 
 
 def scores_by_pool(plan: Plan, results: Path) -> dict[str, Found]:
@@ -67,12 +52,12 @@ def scores_by_pool(plan: Plan, results: Path) -> dict[str, Found]:
     return dict(found)
 
 
-def paper_rows(printed: Sequence[Printed]) -> list[dict[str, Any]]:
+def paper_rows(printed: Sequence[PrintedRow]) -> list[dict[str, Any]]:
     """Table 1 as printed, and the row of study mode."""
     rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for one in printed:
         if one.group in {"ranked", "text-only model", "study mode"}:
-            rows[one.model, one.group][one.metric] = one.value
+            rows[one.row, one.group][one.metric] = one.value
     return [
         {"who": model, "group": group, "cells": [of.get(name) for name in TABLE_1], "normal": of.get("normal")}
         for (model, group), of in rows.items()
@@ -221,13 +206,13 @@ def tutorbench_section(plan: Plan, results: Path) -> dict[str, Any] | None:
     """Everything that the page on TutorBench shows; None for a run without a judge for it."""
     if BENCHMARK not in plan.pooled_benchmarks:
         return None
-    printed, cards = printed_numbers(), plan.pooled_cards(BENCHMARK)
-    means = {one.metric: one.value for one in printed if one.model == "mean"}
+    printed, cards = printed_rows(BENCHMARK), plan.pooled_cards(BENCHMARK)
+    means = {one.metric: one.value for one in printed if one.row == "mean"}
     scores = scores_by_pool(plan, results)
     pools = []
     for pool in dict.fromkeys(str(card.pool) for card in cards):
         mine = [card for card in cards if card.pool == pool]
-        items = [item for card in mine for item in read_items(results, BENCHMARK, card.task)]
+        items = [item for card in mine for item in items_of_task(results, BENCHMARK, card.task)]
         of = scores.get(pool, {})
         figures = [figure_of(plan, figure, of, means) for figure in FIGURES]
         tables = [figure_of(plan, Figure(kind, f"By {kind}", ()), of, means) for kind in TABLES]
@@ -250,7 +235,7 @@ def tutorbench_section(plan: Plan, results: Path) -> dict[str, Any] | None:
         "kinds": kinds_on(plan, cards, lambda card: plan.judges_of_card(card)[:1]),
         "paper": paper_rows(printed),
         "raters": rater_section(plan, results),
-        "printed_raters": [one for one in printed if one.where == "section 3.7"],
+        "printed_raters": [one for one in printed if one.table == "section 3.7"],
         "printed_counts": [one for one in printed if one.group == "counts"],
         "difficulty": difficulty_section(plan, results),
         "tags": tag_section(plan, results),

@@ -16,7 +16,7 @@ from typing import Any
 from maieutic.config.cards import Card
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job
-from maieutic.core.records import Item, Judgement, read_records
+from maieutic.core.records import Item, Judgement, read_items, read_records
 from maieutic.judges.cases import Case
 from maieutic.judges.commands import JudgeReplies
 from maieutic.judges.judging import Work
@@ -38,7 +38,7 @@ OF_CRITERIA = {
 def work_on_tags(rubrics: Sequence[str], cards: Sequence[Card], items_dir: Path) -> Work:
     """Every item of the cards' tasks, and every criterion of theirs, by the rubrics that are about one or the other."""
     loaded = [read_rubric(name) for name in rubrics]
-    items = [item for card in cards for item in read_records(items_dir / f"{card.task}.jsonl", Item)]
+    items = read_items(items_dir, [card.task for card in cards])
     return [(rubric, case) for rubric in loaded for item in items for case in cases_of(rubric, item)]
 
 
@@ -109,7 +109,7 @@ def vote_tags(*, job: VoteTags, items: Path, tags: list[Path], out: Path) -> Non
     items: the folder of the benchmark's items; tags: what each tagger said.
     """
     said = {name: read_records(path, Judgement) for name, path in zip(job.taggers, tags, strict=True)}
-    cases = [item for task in job.tasks for item in read_records(items / f"{task}.jsonl", Item)]
+    cases = read_items(items, job.tasks)
     write_json(out, voted_tags(cases, said))
 
 
