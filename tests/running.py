@@ -32,7 +32,8 @@ def overlay(folder: Path, config: dict[str, Any], name: str = "overlay.yaml") ->
     """Write a run file (JSON is YAML): MathTutorBench's demo without graders that are models, unless it names some."""
     path = folder / name
     run_keys = {"tutors": ["smollm2-135m"], "tasks": ["mathtutorbench"], **NO_GRADERS, **config.get("run", {})}
-    path.write_text(json.dumps({"edition": "demo", **config, "run": run_keys}), encoding="utf-8")
+    few = {"edition": "demo", "report": {"resamples": 100}}
+    path.write_text(json.dumps({**few, **config, "run": run_keys}), encoding="utf-8")
     return path
 
 

@@ -1,4 +1,4 @@
-"""A run with a small real model, and how the drills watch it from outside."""
+"""A run with a small real model or with an engine that stands for one, and how the drills watch it from outside."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from conftest import ROOT
 from running import overlay
 
 NAME = "small"
@@ -41,6 +42,19 @@ def model_of(weights: Path, **more: Any) -> dict[str, Any]:
     }
 
 
+def stub_of(folder: Path, pace: float = 0.02, **more: Any) -> dict[str, Any]:
+    """A model that the drills' engine serves: no weights, `pace` seconds an answer, a worker of its own.
+
+    folder: where its registry entry finds files that look like weights.
+    """
+    weights = folder / "stub"
+    weights.mkdir(exist_ok=True)
+    (weights / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    path = f"{ROOT / 'tests/stub'}:{ROOT / 'tests'}:{ROOT / 'workflow'}"
+    entry = {"runtime_args": ["--pace", str(pace)], "environment": {"PYTHONPATH": path}, **more}
+    return model_of(weights, **entry)
+
+
 def graders_of(weights: Path) -> dict[str, dict[str, Any]]:
     """A tiny reward model with a random head, and its base: every step of a reward model but the learning."""
     needs = {"cpus": 1, "mem_mb": 1000, "runtime": 10}
@@ -50,10 +64,10 @@ def graders_of(weights: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def configure(folder: Path, weights: Path, **run_keys: object) -> Path:
-    """The demo with that model."""
+def configure(folder: Path, model: dict[str, Any], **run_keys: object) -> Path:
+    """The demo with one such model."""
     keys = {"tutors": [NAME], "max_tokens": 16, **run_keys}
-    return overlay(folder, {"models": {NAME: model_of(weights)}, "run": keys})
+    return overlay(folder, {"models": {NAME: model}, "run": keys})
 
 
 def journal_keys(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""Conversations of several turns with a real server: turns overlap, and a kill between them loses none."""
+"""Conversations of several turns: turns of different items overlap, and a kill between them loses none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from running import overlay, run, start
-from small import NAME, PATIENCE, model_of, until
+from small import NAME, PATIENCE, stub_of, until
 
 JOURNAL = f"results/journal/replies/kmpbench/{NAME}.jsonl"
 LOG = f"results/logs/generate_replies/kmpbench/{NAME}.log"
@@ -24,10 +24,10 @@ def keys_of(folder: Path) -> list[str]:
     return [json.loads(line)["key"] for line in lines if line.endswith(b"}")]
 
 
-def test_a_kill_between_the_turns_goes_on_inside_the_conversation(checkouts: Callable[[], Path], smollm2: Path) -> None:
+def test_a_kill_between_the_turns_goes_on_inside_the_conversation(checkouts: Callable[[], Path]) -> None:
     folder = checkouts()
     # Two at a time: the first items are in their last turn while others have not begun.
-    model = model_of(smollm2, max_tokens=12, concurrency=2)
+    model = stub_of(folder, pace=0.1, max_tokens=12, concurrency=2)
     config = overlay(folder, {"models": {NAME: model}, "run": {"tutors": [NAME], "tasks": TASKS}})
 
     def said() -> str:

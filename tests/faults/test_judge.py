@@ -1,4 +1,4 @@
-"""A real judge on vLLM, killed while it judges: it goes on, nothing is asked twice, no server starts without need."""
+"""A judge on vLLM, decoding by its schema; one that is killed goes on, asks nothing twice, starts no server in vain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, SERVE
+from conftest import ROOT, SERVE, prepare
 from maieutic.config.models import JudgeModel
 from maieutic.core.journal import Entry
 from maieutic.core.records import Judgement, read_records
@@ -19,14 +19,15 @@ from maieutic.datasets.mrbench import LABELS
 from maieutic.datasets.sources import read_source
 from maieutic.judges.commands import JudgeLabelled
 from maieutic.judges.labels import write_labels
-from small import model_of, until
+from small import model_of, stub_of, until
 
 REPLIES = 8
 
 
-def command(folder: Path, weights: Path, labels: Path) -> list[str]:
+def command(folder: Path, answering: dict[str, Any], labels: Path) -> list[str]:
+    """The line of a judge's job. answering: the registry's entry of the model behind it."""
+    weights = Path(answering["weights"]["path"])
     judge = JudgeModel(engine="judge", model="small", rubrics=["mrbench_taxonomy"], max_tokens=160)
-    answering = {**model_of(weights), "runtime_args": ["--max-num-seqs", "4"]}
     job = JudgeLabelled(judge="j", entry=judge, answering=answering, limit=REPLIES, seed=1)
     line = [SERVE, "-m", "maieutic", "judge-labelled", "--job", job.to_json()]
     line += ["--weights", weights / "manifest.json", "--labels", labels / "labels.jsonl", "--pairs"]
@@ -35,10 +36,10 @@ def command(folder: Path, weights: Path, labels: Path) -> list[str]:
     return [str(part) for part in line]
 
 
-def start(folder: Path, weights: Path, labels: Path) -> subprocess.Popen[bytes]:
+def start(folder: Path, answering: dict[str, Any], labels: Path) -> subprocess.Popen[bytes]:
     folder.mkdir(exist_ok=True)
     env = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
-    return subprocess.Popen(command(folder, weights, labels), cwd=ROOT, env=env)
+    return subprocess.Popen(command(folder, answering, labels), cwd=ROOT, env=env)
 
 
 def journal(folder: Path) -> list[str]:
@@ -88,26 +89,39 @@ def test_no_reply_gives_the_judge_a_control_token(smollm2: Path) -> None:
     assert sum(honest) > 0 and steered == [honest, honest]
 
 
-def test_a_killed_judge_goes_on_where_it_was(tmp_path: Path, smollm2: Path, labels: Path) -> None:
-    cut = tmp_path / "cut"
-    process = start(cut, smollm2, labels)
+def check(judged: list[dict[str, Any]]) -> None:
+    """Every criterion of every reply has a label of its own, but for few that were cut."""
+    verdicts = [verdict for one in judged for verdict in one["verdicts"]]
+    assert len(judged) == REPLIES and len(verdicts) == 8 * REPLIES
+    # Decoded by the schema: a small model leaves no verdict out, unless its answer is cut.
+    assert {one["value"] for one in verdicts} <= {None, *(label for labels in LABELS.values() for label in labels)}
+    assert sum(one["value"] is None for one in verdicts) <= len(verdicts) // 10
+
+
+def test_vllm_decodes_a_small_judge_by_its_schema(tmp_path: Path, smollm2: Path, labels: Path) -> None:
+    answering = {**model_of(smollm2), "runtime_args": ["--max-num-seqs", "4"]}
+    assert start(tmp_path / "whole", answering, labels).wait() == 0
+    check(told(tmp_path / "whole"))
+
+
+def test_a_killed_judge_goes_on_where_it_was(tmp_path: Path, labels: Path) -> None:
+    cut, answering = tmp_path / "cut", stub_of(tmp_path, pace=0.3, concurrency=1)
+    prepare("small", answering["weights"], tmp_path / "weights")
+    answering["weights"] = {"path": str(tmp_path / "weights")}
+    process = start(cut, answering, labels)
     until(lambda: len(journal(cut)) >= REPLIES // 3 or process.poll() is not None, "some verdicts")
     process.send_signal(signal.SIGKILL)
     process.wait()
     before = journal(cut)
     assert REPLIES // 3 <= len(before) < REPLIES
-    assert start(cut, smollm2, labels).wait() == 0
+    assert start(cut, answering, labels).wait() == 0
     keys = [Entry.model_validate_json(line).key for line in journal(cut)]
     assert len(keys) == len(set(keys)) and keys[: len(before)] == [json.loads(line)["key"] for line in before]
     log = (cut / "log.jsonl").read_text(encoding="utf-8")
     asked = re.search(r"(\d+) requests in", log)
     assert asked and int(asked[1]) == len(keys) - len(before), "only what the journal lacked"
-    verdicts = [verdict for one in told(cut) for verdict in one["verdicts"]]
-    assert len(told(cut)) == REPLIES and len(verdicts) == 8 * REPLIES
-    # Decoded by the schema: a small model leaves no verdict out, unless its answer is cut.
-    assert {one["value"] for one in verdicts} <= {None, *(label for labels in LABELS.values() for label in labels)}
-    assert sum(one["value"] is None for one in verdicts) <= len(verdicts) // 10
+    check(told(cut))
     (cut / "out.jsonl").rename(tmp_path / "first.jsonl")
-    assert start(cut, smollm2, labels).wait() == 0, "a third time, from the journal alone"
+    assert start(cut, answering, labels).wait() == 0, "a third time, from the journal alone"
     assert "vLLM server" not in (cut / "log.jsonl").read_text(encoding="utf-8")
     assert (cut / "out.jsonl").read_bytes() == (tmp_path / "first.jsonl").read_bytes()

@@ -1,4 +1,7 @@
-"""SIGKILL of the driver, of the vLLM server and of Snakemake in the middle of generation."""
+"""SIGKILL of the driver, of its server and of Snakemake in the middle of generation.
+
+The server is the drills' own engine, which spawns a worker as vLLM does; vLLM itself is killed once.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,8 @@ from small import (
     configure,
     driver_pid,
     journal_keys,
+    model_of,
+    stub_of,
     until,
 )
 
@@ -49,23 +54,24 @@ def server_of(snakemake: int, driver: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(checkouts: Callable[[], Path], smollm2: Path) -> Path:
+def undisturbed(checkouts: Callable[[], Path]) -> Path:
     """The run that nothing happens to."""
     folder = checkouts()
-    done = run(folder, configure(folder, smollm2))
+    done = run(folder, configure(folder, stub_of(folder)))
     assert done.returncode == 0, done.stdout
     return folder
 
 
 def test_a_run_killed_three_times_ends_as_if_nothing_had_happened(
-    undisturbed: Path, checkouts: Callable[[], Path], smollm2: Path
+    undisturbed: Path, checkouts: Callable[[], Path]
 ) -> None:
     total = len(journal_keys(undisturbed))
     assert total > 100 and answered(undisturbed) == total, "one request an answer"
     folder = checkouts()
-    config = configure(folder, smollm2)
+    config = configure(folder, stub_of(folder))
 
     servers = interrupt(folder, config, 0.1, total, victim=lambda snakemake, driver: driver)
+    assert len(servers) >= 2, "a server and its worker"
     until(lambda: not alive(servers), "the server and its workers die with their driver")
     known, counted = journal_keys(folder), answered(folder)
     assert not (folder / f"results/replies/mathtutorbench/{NAME}.jsonl").exists(), "no half output"
@@ -75,7 +81,9 @@ def test_a_run_killed_three_times_ends_as_if_nothing_had_happened(
     log = (folder / f"results/logs/generate_replies/mathtutorbench/{NAME}.log").read_text(encoding="utf-8")
     assert "the vLLM server ended with -9" in log and "Traceback" not in log
 
-    servers = interrupt(folder, config, 0.7, total, victim=lambda snakemake, driver: snakemake)
+    # More time an answer, so that the orphan is at work when recover comes.
+    slower = configure(folder, stub_of(folder, pace=0.4))
+    servers = interrupt(folder, slower, 0.7, total, victim=lambda snakemake, driver: snakemake)
     refused = run(folder, config)
     assert refused.returncode != 0, "the orphan holds the lock"
     recovered = subprocess.run(
@@ -85,6 +93,7 @@ def test_a_run_killed_three_times_ends_as_if_nothing_had_happened(
     until(lambda: not alive(servers), "the orphan's server dies with it")
 
     known, counted = journal_keys(folder), answered(folder)
+    config = configure(folder, stub_of(folder))
     done = run(folder, config)
     assert done.returncode == 0, done.stdout
     left = [path for path in Path("/tmp").glob("maieutic-*-*") if not Path(f"/proc/{path.name.split('-')[1]}").exists()]
@@ -94,6 +103,23 @@ def test_a_run_killed_three_times_ends_as_if_nothing_had_happened(
     assert answered(folder) - counted == total - len(set(known)), "the last server was asked for what was missing only"
     for name in TABLES:
         assert (folder / name).read_bytes() == (undisturbed / name).read_bytes(), name
+
+
+def test_vllm_and_its_workers_die_with_their_driver(checkouts: Callable[[], Path], smollm2: Path) -> None:
+    """The engine itself, with its core in a process of its own as on a GPU; what was answered is on file."""
+    folder = checkouts()
+    model = model_of(smollm2)
+    environment = {**model["environment"], "VLLM_ENABLE_V1_MULTIPROCESSING": "1"}
+    config = configure(folder, {**model, "environment": environment}, tasks=["mathtutorbench/socratic_questioning"])
+    process = start(folder, config)
+    until(lambda: len(journal_keys(folder)) >= 3, "three answers")
+    driver = driver_pid(folder)
+    below = children(driver)
+    assert len(below) >= 2 and alive(below) == below, "the server and its engine's core"
+    os.kill(driver, signal.SIGKILL)
+    assert process.wait(PATIENCE) != 0
+    until(lambda: not alive(below), "the server and its workers die with their driver")
+    assert 3 <= len(set(journal_keys(folder))) <= answered(folder)
 
 
 def test_a_larger_limit_asks_the_new_items_only(checkouts: Callable[[], Path]) -> None:
@@ -120,9 +146,7 @@ def test_a_larger_limit_asks_the_new_items_only(checkouts: Callable[[], Path]) -
 
 
 @pytest.mark.parametrize("ctrl_c", [signal.default_int_handler, signal.SIG_IGN], ids=["foreground", "background"])
-def test_sigterm_ends_the_driver_and_its_server(
-    ctrl_c: Any, undisturbed: Path, checkouts: Callable[[], Path], smollm2: Path
-) -> None:
+def test_sigterm_ends_the_driver_and_its_server(ctrl_c: Any, undisturbed: Path, checkouts: Callable[[], Path]) -> None:
     """A scheduler's time limit: SIGTERM to the job; nothing stays behind, what was answered is kept.
 
     What a script starts with `&` ignores Ctrl-C, and so do its children.
@@ -130,7 +154,7 @@ def test_sigterm_ends_the_driver_and_its_server(
     folder = checkouts()
     before = signal.signal(signal.SIGINT, ctrl_c)
     try:
-        process = start(folder, configure(folder, smollm2))
+        process = start(folder, configure(folder, stub_of(folder)))
     finally:
         signal.signal(signal.SIGINT, before)
     until(lambda: len(journal_keys(folder)) >= 3, "three answers")

@@ -1,4 +1,4 @@
-"""One workstation with several GPUs: two models on two devices at once, never two on one. Real servers."""
+"""One workstation with several GPUs: two models on two devices at once, never two on one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from running import overlay, run
-from small import model_of
+from small import stub_of
 
 LINE = re.compile(r"^(\d\d):(\d\d):(\d\d) INFO (.*)$", re.MULTILINE)
 TASKS = ["mathtutorbench/problem_solving"]
@@ -25,11 +25,11 @@ def life(folder: Path, name: str) -> tuple[str, int, int]:
 
 
 @pytest.mark.parametrize(("devices", "together"), [("0,1", True), ("0", False)], ids=["two devices", "one device"])
-def test_two_models(devices: str, together: bool, checkouts: Callable[[], Path], smollm2: Path) -> None:
+def test_two_models(devices: str, together: bool, checkouts: Callable[[], Path]) -> None:
     """Snakemake counts GPUs and assigns none: with a wrong count in the profile the locks still keep them apart."""
     folder = checkouts()
     needs = {"gpus": 1, "cpus": 1, "mem_mb": 3000}
-    models = {name: model_of(smollm2, needs=needs) for name in ("one", "two")}
+    models = {name: stub_of(folder, pace=1.0, needs=needs) for name in ("one", "two")}
     run_keys = {"tutors": list(models), "tasks": TASKS, "limit": 4, "max_tokens": 8}
     config = overlay(folder, {"models": models, "run": run_keys})
     done = run(folder, config, "--resources", "server_gpus=2", CUDA_VISIBLE_DEVICES=devices)

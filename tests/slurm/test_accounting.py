@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from nodes import running_cluster
 from running import overlay, run
-from small import NAME, model_of
+from small import NAME, stub_of
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -18,10 +18,10 @@ def up() -> Iterator[None]:
     yield from running_cluster("--accounting")
 
 
-def test_a_run_reaches_its_report(checkout: Path, smollm2: Path) -> None:
+def test_a_run_reaches_its_report(checkout: Path) -> None:
     needs = {"gpus": 1, "cpus": 1, "mem_mb": 3000, "runtime": 10}
     keys = {"tutors": [NAME], "tasks": ["mathtutorbench/problem_solving"], "limit": 4, "max_tokens": 8}
-    config = overlay(checkout, {"models": {NAME: model_of(smollm2, needs=needs)}, "run": keys})
+    config = overlay(checkout, {"models": {NAME: stub_of(checkout, needs=needs)}, "run": keys})
     site = (
         "--slurm-status-command",
         "sacct",

@@ -7,11 +7,12 @@ import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nodes import cluster, running_cluster
 from running import environment, overlay, run, start
-from small import LOCK, NAME, PATIENCE, TABLES, alive, answered, children, graders_of, journal_keys, model_of, until
+from small import LOCK, NAME, PATIENCE, TABLES, alive, answered, children, graders_of, journal_keys, stub_of, until
 
 # What a site sets: here one whose jobs last seconds.
 SITE = (
@@ -33,9 +34,9 @@ def up() -> Iterator[None]:
     yield from running_cluster()
 
 
-def configure(folder: Path, weights: Path, **model: object) -> Path:
-    """The demo with the small model on a GPU, which here is a device file."""
-    entry = model_of(weights, **{"needs": NEEDS, **model})
+def configure(folder: Path, **model: Any) -> Path:
+    """The demo with a model on a GPU, which here is a device file, served by the drills' engine."""
+    entry = stub_of(folder, **{"needs": NEEDS, **model})
     return overlay(folder, {"models": {NAME: entry}, "run": {"tutors": [NAME], "max_tokens": 48}})
 
 
@@ -62,10 +63,10 @@ def job_of(folder: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(checkouts: Callable[[], Path], smollm2: Path) -> Path:
+def undisturbed(checkouts: Callable[[], Path]) -> Path:
     """The run that nothing happens to, its GPUs asked for as `gpu`."""
     folder = checkouts()
-    done = run(folder, configure(folder, smollm2), *SITE)
+    done = run(folder, configure(folder), *SITE)
     assert done.returncode == 0, done.stdout
     (folder / "said.log").write_text(done.stdout, encoding="utf-8")
     return folder
@@ -84,14 +85,12 @@ def test_a_run_reaches_its_report(undisturbed: Path) -> None:
     assert run(undisturbed, undisturbed / "overlay.yaml", *SITE, "-n").stdout.count("Nothing to be done") == 1
 
 
-def test_killed_by_everything_that_a_cluster_does(
-    undisturbed: Path, checkouts: Callable[[], Path], smollm2: Path
-) -> None:
+def test_killed_by_everything_that_a_cluster_does(undisturbed: Path, checkouts: Callable[[], Path]) -> None:
     """A time limit, a cancelled job, a preempted one and a dead node in one run. GPUs are asked for as a gres."""
     total = len(journal_keys(undisturbed))
     folder = checkouts()
     # One answer at a time: the first attempt must not be done within the minute or two that its time limit takes.
-    config = configure(folder, smollm2, runtime_args=["--max-num-seqs", "1"], concurrency=1)
+    config = configure(folder, pace=1.2, concurrency=1)
     process = start(folder, config, *SITE, "--retries", "3", "--default-resources", "gpu_gres=gpu")
 
     def progress(share: float) -> None:
@@ -165,9 +164,9 @@ def test_reward_models_are_jobs_too(checkout: Path, tiny: Path) -> None:
 
 @pytest.mark.parametrize(("flags", "model", "expected"), REFUSED.values(), ids=REFUSED)
 def test_what_cannot_be_had_is_refused_before_anything_is_submitted(
-    flags: tuple[str, ...], model: dict[str, object], expected: str, checkout: Path, smollm2: Path
+    flags: tuple[str, ...], model: dict[str, object], expected: str, checkout: Path
 ) -> None:
-    done = run(checkout, configure(checkout, smollm2, **model), *SITE, *flags)
+    done = run(checkout, configure(checkout, **model), *SITE, *flags)
     assert done.returncode != 0 and "Traceback" not in done.stdout
     (line,) = [line for line in done.stdout.splitlines() if "Fix: " in line]
     assert expected in line

@@ -494,6 +494,7 @@ def test_a_sample_of_labelled_replies_grows_without_changing(raw: dict[str, list
     assert len(some[60]) == 60 and some[20] < some[60] and len(sampled(replies, None, 1)) == 1589
 
 
+@pytest.mark.slow
 def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: Path) -> None:
     """A judge that repeats the labels of people agrees with them in every number; half the labels mend nothing."""
     write_labels("mrbench", [raw["mrbench"]], tmp_path / "mrbench")
@@ -664,6 +665,7 @@ def test_one_line_for_an_id_of_two_dialogues_is_the_first_ones(raw: dict[str, li
         assert found[track]["missing"]["absent"] == 1589 - len(told)
 
 
+@pytest.mark.slow
 def test_predictions_of_ones_own_are_scored_by_all_five_tracks(
     raw: dict[str, list], predictions: dict[str, list[dict]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -112,6 +112,7 @@ def test_parameters_that_a_server_refuses_are_left_out_and_extra_ones_sent() -> 
     assert "stop" not in body and "temperature" not in body and body["top_k"] == 1
 
 
+@pytest.mark.slow
 def test_storm(monkeypatch: pytest.MonkeyPatch) -> None:
     """30 % 429, 10 % 5xx, dropped lines, empty bodies, nonsense: everything is answered once."""
     monkeypatch.setattr(client, "FIRST_WAIT", 0.01)

@@ -316,6 +316,7 @@ STOPPED = [  # the share of unreadable answers, how they are cut, whether the se
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("share", "finish", "structured", "why"), STOPPED)
 def test_a_judge_that_cannot_be_read_is_stopped_after_its_first_hundred_verdicts(
     share: float, finish: str, structured: bool, why: str | None, tmp_path: Path

@@ -51,6 +51,7 @@ def test_agreement_with_the_published_flags(data: Path, capsys: pytest.CaptureFi
     assert wrong and all("," in text.rsplit("A:", 1)[1] for text in wrong)
 
 
+@pytest.mark.slow
 def test_the_library_of_the_field_on_the_same_flags(data: Path) -> None:
     """Why math-verify is an oracle of the tests and not the reader: without the answer's marker it reads less."""
     import logging

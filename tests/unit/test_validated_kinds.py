@@ -101,6 +101,7 @@ def scores_in(path: Path) -> list[Score]:
     return [Score.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))]
 
 
+@pytest.mark.slow
 def test_the_judge_of_reasons_is_asked_about_all_of_them_and_validated(reasons: Path, tmp_path: Path) -> None:
     judge = JudgeModel(engine="judge", model="x", rubrics=["kmp_error_reason"])
     work = work_on_labels(judge, [reasons], None, 1)
@@ -122,6 +123,7 @@ def test_the_judge_of_reasons_is_asked_about_all_of_them_and_validated(reasons: 
         assert all(one.n == 851 for one in floors.values())
 
 
+@pytest.mark.slow
 def test_floors_on_mrbench_are_far_above_chance_and_see_no_problem_of_their_own(data: Path, tmp_path: Path) -> None:
     """Word counts reach a mean kappa above one half on V1: what a judge has to beat."""
     write_labels("mrbench", [read_source(data / "mrbench/MRBench_V1.json", "json")], tmp_path / "mrbench")

@@ -113,9 +113,12 @@ def test_a_larger_machine_trains_nothing_anew(finished: Path, tiny: Path) -> Non
     assert not any(job.startswith(("train", "score_pairs", "score_rewards")) for job in jobs), jobs
 
 
-def test_a_run_killed_while_it_scores_ends_the_same(finished: Path, checkouts: Callable[[], Path], tiny: Path) -> None:
-    folder = checkouts()
+def test_a_run_killed_while_it_scores_ends_the_same(finished: Path, copied: Callable[[Path], Path], tiny: Path) -> None:
+    """From a copy of the finished run, of whose rewards nothing is left."""
+    folder = copied(finished)
     config = configure(folder, tiny)
+    for name in ("rewards/replies", "journal/rewards", "logs", "report"):
+        shutil.rmtree(folder / "results" / name)
     process = start(folder, config)
     lock = folder / f"results/journal/rewards/{BATCH}.lock"
     until(lambda: len(journal(folder)) > 5, "some scores")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ import yaml
 from maieutic.core import paths
 from maieutic.plan import inputs
 from running import SNAKEMAKE, environment, overlay, planned, run
+from small import stub_of
 
 RULES = Path("workflow/rules")
 ORDER = [
@@ -280,18 +282,25 @@ EDITS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("file", "old", "new", "rerun"), EDITS.values(), ids=EDITS.keys())
-def test_editing_a_file_reruns_exactly_its_users(
-    file: str, old: str, new: str, rerun: set[str], solved: Path, copied: Callable[[Path], Path]
-) -> None:
+@pytest.fixture(scope="module")
+def edited(solved: Path, copied: Callable[[Path], Path]) -> Path:
+    """A copy of that run, whose files tests edit and put back."""
     folder = copied(solved)
-    config = overlay(folder, SOLVING)
-    assert planned(folder, config) == set(), "a copy of a finished run is finished"
-    path = folder / file
-    text = path.read_text(encoding="utf-8")
+    assert planned(folder, overlay(folder, SOLVING)) == set(), "a copy of a finished run is finished"
+    return folder
+
+
+@pytest.mark.parametrize(("file", "old", "new", "rerun"), EDITS.values(), ids=EDITS.keys())
+def test_editing_a_file_reruns_exactly_its_users(file: str, old: str, new: str, rerun: set[str], edited: Path) -> None:
+    path = edited / file
+    text, times = path.read_text(encoding="utf-8"), path.stat()
     assert old in text
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
-    assert {job.split()[0] for job in planned(folder, config)} == rerun
+    try:
+        assert {job.split()[0] for job in planned(edited, edited / "overlay.yaml")} == rerun
+    finally:
+        path.write_text(text, encoding="utf-8")
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def test_deleted_replies_are_made_again(solved: Path, copied: Callable[[Path], Path]) -> None:
@@ -417,10 +426,8 @@ def test_a_broken_card_stops_the_run_with_the_prompts_name(checkout: Path) -> No
 
 def test_one_dead_tutor_leaves_the_others_report(checkout: Path) -> None:
     """The job of one tutor fails, the page comes with that tutor marked."""
-    weights = checkout / "empty"
-    weights.mkdir()
-    (weights / "model.safetensors").write_bytes(b"not weights")
-    model = {"engine": "vllm", "weights": {"path": str(weights)}, "needs": {"cpus": 1, "mem_mb": 500}}
+    model = stub_of(checkout, needs={"cpus": 1, "mem_mb": 500})
+    (checkout / "stub/model.safetensors").write_bytes(b"not weights")
     config = overlay(
         checkout, {"models": {"dead": model}, "run": {"tutors": ["dead"], "tasks": ["mathtutorbench/problem_solving"]}}
     )

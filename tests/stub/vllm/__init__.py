@@ -1,0 +1,1 @@
+"""Stands for vLLM in fault drills, where what happens to processes is the question: found first on PYTHONPATH."""
