@@ -123,7 +123,7 @@ def verdict_in(
     if key.casefold() not in given:
         if cut:
             return Verdict(criterion=shown, value=None, why_none="left out of an answer that is cut or in pieces")
-        if rubric.kind == "checklist":  # the rubric's own rule, told to the judge: what is not shown to hold, fails
+        if rubric.rules.silence_fails:  # the rubric's own rule, told to the judge: what is not shown to hold, fails
             return Verdict(criterion=shown, value=False)
         return Verdict(criterion=shown, value=None, why_none="left out")
     said, reason = given[key.casefold()], None
@@ -134,8 +134,7 @@ def verdict_in(
     value = label_of(said, values_of(rubric, criterion))
     if value is None:
         return Verdict(criterion=shown, value=None, why_none=f"no such label: {str(said)[:40]!r}")
-    passed = value == "pass" if rubric.kind in {"weighted", "checklist"} else value
-    return Verdict(criterion=shown, value=passed, reason=reason)
+    return Verdict(criterion=shown, value=rubric.rules.verdict(value), reason=reason)
 
 
 def label_of(said: Any, labels: Sequence[str]) -> str | None:
@@ -164,12 +163,4 @@ def schema_of(rubric: Rubric, criteria: Mapping[str, Criterion], reasons: bool =
 
 def property_of(rubric: Rubric, criterion: Criterion, reasons: bool) -> dict[str, Any]:
     """What stands under one criterion: a label; where a verdict has to be argued, a reason first."""
-    label = {"type": "string", "enum": values_of(rubric, criterion)}
-    if rubric.kind == "labels" or not reasons:
-        return label
-    return {
-        "type": "object",
-        "properties": {"reason": {"type": "string"}, "verdict": label},
-        "required": ["reason", "verdict"],
-        "additionalProperties": False,
-    }
+    return rubric.rules.property_of({"type": "string", "enum": values_of(rubric, criterion)}, reasons)

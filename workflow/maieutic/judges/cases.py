@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from maieutic.config.prompts import Messages, render, variables_of
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Verdict
 from maieutic.judges.answers import schema_of
 from maieutic.judges.fencing import fenced
+from maieutic.judges.kinds.base import Order
 from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric
-
-Order = Literal["ab", "ba"]
 
 
 class Case(NamedTuple):
@@ -42,11 +41,10 @@ class Question(NamedTuple):
 def questions_of(rubric: Rubric, case: Case) -> list[Question]:
     """What is asked about one case: each criterion alone or all at once, two replies in both orders."""
     criteria = dict(case.criteria or rubric.criteria)
-    if not criteria and rubric.kind != "pairwise":
+    if not criteria and rubric.rules.needs_criteria:
         raise UserError(f"{case.task}/{case.id}", f"neither it nor {rubric.rubric} has criteria", "add them to one")
     parts = [{name: one} for name, one in criteria.items()] if rubric.separate else [criteria]
-    paired = rubric.kind in {"pairwise", "win_tie_lose"}
-    orders: list[Order | None] = ["ab", "ba"] if rubric.both_orders else ["ab"] if paired else [None]
+    orders: list[Order | None] = ["ab", "ba"] if rubric.both_orders else ["ab"] if rubric.rules.paired else [None]
     return [Question(part, order) for part in parts for order in orders]
 
 
@@ -87,19 +85,10 @@ def form_of(rubric: Rubric, question: Question, reasons: bool) -> dict[str, Any]
 
 
 def in_own_terms(rubric: Rubric, question: Question, value: str | bool | None) -> str | bool | None:
-    """A verdict about A and B as one about the first and the second reply, whatever stood where.
-
-    A pair: first or second. Win, tie, lose: of the first reply.
-    """
-    if rubric.kind not in {"pairwise", "win_tie_lose"} or not isinstance(value, str):
+    """A verdict about A and B as one about the first and the second reply, whatever stood where."""
+    if not isinstance(value, str):
         return value
-    if rubric.about_tutor:
-        return value.lower()
-    ahead = {"A": "first", "B": "second"} if question.order == "ab" else {"A": "second", "B": "first"}
-    named = ahead.get(value, value)
-    if rubric.kind == "pairwise":
-        return named
-    return {"first": "win", "second": "lose"}.get(named, named)
+    return rubric.rules.in_own_terms(value, question.order, rubric.about_tutor)
 
 
 def consistent(values: Mapping[Order, str | bool | None]) -> str | bool | None:

@@ -91,7 +91,7 @@ def grades_of_reply(
     first = judgements[0]
     rubric = read_rubric(first.rubric).rubric
     common: Common = {"id": first.id, "task": first.task, "kind": JUDGE, "by": judge, "scoring": scoring}
-    item = weighing.items.get((first.task, first.id)) if weighing and rubric.kind == "weighted" else None
+    item = weighing.items.get((first.task, first.id)) if weighing and rubric.rules.weighted else None
     own = weighed_criteria(item) if item else {}
     grades = []
     for name, (verdict, raw) in merged(judgements, rubric.both_orders).items():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -15,12 +15,15 @@ from maieutic.config.models import Entry
 from maieutic.config.prompts import variables_of
 from maieutic.core.errors import UserError
 from maieutic.core.paths import RESOURCES
+from maieutic.judges.kinds import KINDS
+from maieutic.judges.kinds.base import Kind
 
 RUBRICS = RESOURCES / "rubrics"  # of your own; those of a benchmark lie in its folder
-Kind = Literal["labels", "pairwise", "win_tie_lose", "weighted", "checklist"]
+if TYPE_CHECKING:
+    KindName = str
+else:
+    KindName = Literal[tuple(KINDS)]
 Answer = Literal["result", "letter", "json"]
-VALUES = {"win_tie_lose": ["A", "tie", "B"], "weighted": ["pass", "fail"], "checklist": ["pass", "fail"]}
-ABOUT_TUTOR = ["Win", "Tie", "Lose"]
 OWN = {"criteria", "definition", "scoring", "notice", "order"}  # what the engine itself gives every prompt
 
 
@@ -46,6 +49,11 @@ class FollowUp(Entry):
     value: str = Field(description="The verdict, in the terms of the grades: win, tie, lose")
 
 
+def kinds_with(holds: Callable[[Kind], bool]) -> str:
+    """The names of the kinds for which something holds."""
+    return " or ".join(name for name, kind in KINDS.items() if holds(kind))
+
+
 class Rubric(Entry):
     """What a judge is asked. Prompt files lie beside the card."""
 
@@ -53,7 +61,7 @@ class Rubric(Entry):
     version: int = Field(ge=1, description="Raised whenever verdicts change meaning")
     title: str
     source: str = Field(description="Paper, figure; what is ours")
-    kind: Kind
+    kind: KindName
     answer: Answer = Field(description="result: [RESULT] n; letter: [[A]]; json: an object, by schema where offered")
     system: str | None = Field(None, description="Template of the system message")
     prompt: str = Field(description="Template of the user message")
@@ -78,23 +86,29 @@ class Rubric(Entry):
 
     @model_validator(mode="after")
     def fits(self) -> Rubric:
-        if self.kind == "labels":
+        kind = self.rules
+        if kind.own_labels:
             if not self.criteria:
-                raise ValueError("kind: labels needs criteria of its own")
+                raise ValueError(f"kind: {self.kind} needs criteria of its own")
             for name, criterion in self.criteria.items():
                 if len(criterion.labels) < 2 or criterion.desired not in {None, *criterion.labels}:
                     raise ValueError(f"criteria.{name} needs two labels or more, and 'desired' is one of them")
-        if self.answer == "letter" and self.kind != "pairwise":
-            raise ValueError("answer: letter is for kind: pairwise")
-        if self.answer == "result" and (self.kind != "labels" or not self.separate):
-            raise ValueError("answer: result is for kind: labels with separate: true")
-        if self.both_orders and self.kind not in {"pairwise", "win_tie_lose"}:
-            raise ValueError("both_orders is for two replies: kind pairwise or win_tie_lose")
-        if self.about != "replies" and self.kind != "labels":
-            raise ValueError("about: items and about: criteria are for kind: labels")
-        if self.about_tutor and self.kind != "win_tie_lose":
-            raise ValueError("about_tutor is for kind: win_tie_lose")
+        if self.answer not in kind.answers or (self.answer == "result" and not self.separate):
+            alone = " with separate: true" if self.answer == "result" else ""
+            kinds = kinds_with(lambda one: self.answer in one.answers)
+            raise ValueError(f"answer: {self.answer} is for kind: {kinds}{alone}")
+        if self.both_orders and not kind.paired:
+            raise ValueError(f"both_orders is for two replies: kind {kinds_with(lambda one: one.paired)}")
+        if self.about != "replies" and not kind.tags:
+            raise ValueError(f"about: items and about: criteria are for kind: {kinds_with(lambda one: one.tags)}")
+        if self.about_tutor and not kind.against_reference:
+            raise ValueError(f"about_tutor is for kind: {kinds_with(lambda one: one.against_reference)}")
         return self
+
+    @property
+    def rules(self) -> Kind:
+        """What its kind decides."""
+        return KINDS[self.kind]
 
 
 class LoadedRubric(Entry):
@@ -193,16 +207,9 @@ def check_rubric_variables(loaded: LoadedRubric, offered: set[str]) -> None:
 
 def values_of(rubric: Rubric, criterion: Criterion | None) -> list[str]:
     """What may be answered under one criterion."""
-    if rubric.kind == "pairwise":
-        return ["A", "B"]
-    if rubric.kind == "labels":
-        assert criterion is not None
-        return criterion.labels
-    return ABOUT_TUTOR if rubric.about_tutor else VALUES[rubric.kind]
+    return rubric.rules.values(criterion.labels if criterion else [], rubric.about_tutor)
 
 
 def desired_of(rubric: Rubric, criterion: Criterion | None) -> str | bool | None:
     """The verdict of a good reply, in the terms of the grades."""
-    if rubric.kind == "win_tie_lose":
-        return "win"
-    return True if rubric.kind in {"weighted", "checklist"} else criterion.desired if criterion else None
+    return rubric.rules.desired(criterion.desired if criterion else None)

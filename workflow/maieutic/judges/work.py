@@ -22,7 +22,6 @@ from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, problem_of
 PAIR_VARIABLES = {"problem", "solution", "conversation", "response_a", "response_b"}
 SPEAKER = {"assistant": "Teacher", "user": "Student"}
 PAIRS_TASK = "bridge_pairs"
-COMPARED = ("tutor_response", "reference_response")
 CONDITIONS: dict[str, Callable[[Item, Sequence[str]], bool]] = merged("conditions", "CONDITIONS")
 
 
@@ -42,14 +41,15 @@ def rubric_for_labels(judge: JudgeModel, source: str) -> LoadedRubric | None:
     for name in judge.rubrics:
         loaded = read_rubric(name)
         labels = {key: one.labels for key, one in loaded.rubric.criteria.items()}
-        if loaded.rubric.kind == "labels" and LABEL_SOURCES[source].fits(labels):
+        if loaded.rubric.rules.own_labels and LABEL_SOURCES[source].fits(labels):
             return loaded
     return None
 
 
 def case_of(loaded: LoadedRubric, item: Item, reply: Reply) -> Case:
     """One tutor's reply to one item: a conversation turn by turn, a comparison with the reference."""
-    texts, criteria = shown_texts(loaded, item, reply), criteria_of(loaded, item)
+    rubric, criteria = loaded.rubric, criteria_of(loaded, item)
+    texts = rubric.rules.texts(item, reply, rubric.about_tutor)
     return Case(item.id, item.task, reply.model, judged_variables(item), texts, criteria, tuple(item.images))
 
 
@@ -60,17 +60,6 @@ def judged_variables(item: Item) -> dict[str, str]:
         **({"reference_solution": str(solution or UNKNOWN_SOLUTION)} if "solution" in item.reference else {}),
         **item.vars,
     }
-
-
-def shown_texts(loaded: LoadedRubric, item: Item, reply: Reply) -> dict[str, str]:
-    """The texts that a rubric's prompt is given of a reply."""
-    if loaded.rubric.about_tutor:
-        return dict(zip(COMPARED, (reply.text, str(item.reference["text"])), strict=True))
-    if loaded.rubric.kind == "win_tie_lose":
-        return {"first": reply.text, "second": str(item.reference["text"])}
-    if len(reply.turns) == 1:
-        return {"response": reply.text}
-    return {f"response_{number}": turn.text for number, turn in enumerate(reply.turns, 1)}
 
 
 def criteria_of(loaded: LoadedRubric, item: Item) -> dict[str, Criterion]:
@@ -87,13 +76,7 @@ def criteria_of(loaded: LoadedRubric, item: Item) -> dict[str, Criterion]:
 
 def offered_by(card: Card, loaded: LoadedRubric, variables: set[str]) -> set[str]:
     """The variables that a rubric's prompt may use for a task's replies. variables: those of its items."""
-    if loaded.rubric.about_tutor:
-        return {*variables, *COMPARED}
-    if loaded.rubric.kind == "win_tie_lose":
-        return {*variables, "response_a", "response_b"}
-    if len(card.turns) == 1:
-        return {*variables, "response"}
-    return {*variables, *(f"response_{number}" for number, _ in enumerate(card.turns, 1))}
+    return variables | loaded.rubric.rules.variables(len(card.turns), loaded.rubric.about_tutor)
 
 
 def reply_cases(

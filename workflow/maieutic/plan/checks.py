@@ -30,6 +30,7 @@ from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.rubrics import (
     check_rubric_variables,
     chosen_rubrics,
+    kinds_with,
     read_rubric,
     rubric_names,
     rubric_path,
@@ -323,8 +324,9 @@ def check_judge(plan: Plan, name: str) -> None:
             raise UserError(key, f"{rubric} is not about what it is listed for", "`tags` are of items and criteria")
     for rubric in judge.pairs:
         loaded = read_rubric(rubric)
-        if loaded.rubric.kind != "pairwise":
-            raise UserError(f"{key}.pairs", f"{rubric} is of kind {loaded.rubric.kind}", "name one of kind pairwise")
+        if not loaded.rubric.rules.of_labelled_pairs:
+            kinds = kinds_with(lambda kind: kind.of_labelled_pairs)
+            raise UserError(f"{key}.pairs", f"{rubric} is of kind {loaded.rubric.kind}", f"name one of kind {kinds}")
         if not loaded.rubric.both_orders:
             raise UserError(str(rubric_path(rubric)), "one order alone measures the place", "set both_orders: true")
         check_rubric_variables(loaded, PAIR_VARIABLES)
@@ -347,7 +349,7 @@ def rubrics_that_fit(source: str) -> list[str]:
     return [
         name
         for name, rubric in found.items()
-        if rubric.kind == "labels"
+        if rubric.rules.own_labels
         and LABEL_SOURCES[source].fits({key: one.labels for key, one in rubric.criteria.items()})
     ]
 

@@ -147,8 +147,8 @@ class Plan(Selection):
     def weighted_tasks(self, judge: str, benchmark: str) -> list[str]:
         """The tasks that a judge judges by criteria of the items' own, with weights."""
         entry = self.judge_entry(judge)
-        kinds = {card.task: rubric_of(judge, entry, card).rubric.kind for card in self.judge_cards(benchmark, judge)}
-        return [task for task, kind in kinds.items() if kind == "weighted"]
+        cards = self.judge_cards(benchmark, judge)
+        return [card.task for card in cards if rubric_of(judge, entry, card).rubric.rules.weighted]
 
     @remembered
     def judge_batches(self, benchmark: str) -> Batches:

@@ -134,7 +134,7 @@ def people_kappa(plan: Plan, results: Path, judge: str, kind: str) -> Score | No
     if rubric.about_tutor:
         scores = score_file(paths.ALIGNMENT.within(results, judge=judge))
         found = [one for one in scores if (one.model, one.metric) == (ALL, KAPPA)]
-    elif rubric.kind == "weighted":
+    elif rubric.rules.weighted:
         for benchmark in plan.judged_benchmarks(judge):
             cards = plan.judge_cards(benchmark, judge)
             if any(rubric_of(judge, plan.judge_entry(judge), card).name == kind for card in cards):
