@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from maieutic.judges.cases import Case, consistent, messages_of, questions_of
 from maieutic.judges.fencing import fenced, visible
 from maieutic.judges.grading import DESIRED_SHARE, grades_by_judge
 from maieutic.judges.judging import Panel, run_judge
+from maieutic.judges.kinds import KINDS
 from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric, check_rubric_variables, read_rubric, rubric_names
 from maieutic.serving.backends import JobFiles
 from maieutic.validation.graders import CheckJudges, check_judges
@@ -445,3 +447,13 @@ def test_a_judge_that_is_asked_again_has_its_later_answer(tmp_path: Path) -> Non
     write_records(tmp_path / "x.jsonl", said)
     grades = {one.criterion: one.value for one in grades_by_judge("j", said, "m")}
     assert grades == {DESIRED_SHARE: None, "Actionability": "Yes", "Coherence": None}
+
+
+def test_each_kind_of_rubric_is_one_module() -> None:
+    """No other module asks for a kind by its name."""
+    package = Path("workflow/maieutic")
+    assert {path.stem for path in (package / "judges/kinds").glob("*.py")} == {"__init__", "base", *KINDS}
+    for path in package.rglob("*.py"):
+        if path.parent.name != "kinds":
+            asked = re.search(r"rubric\.kind (?:[!=]=|in)\s", path.read_text(encoding="utf-8"))
+            assert asked is None, path

@@ -26,6 +26,7 @@ SUBSETS = ("all", "bridge", "mathdial")
 
 LABEL_SOURCES: dict[str, LabelSource] = merged("releases", "RELEASES")
 SCALES = {name: labels for source in LABEL_SOURCES.values() for name, labels in source.scales.items()}
+DESIRED = {name: label for source in LABEL_SOURCES.values() for name, label in source.desired.items()}
 
 
 class Labels(NamedTuple):

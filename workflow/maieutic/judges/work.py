@@ -11,7 +11,6 @@ from maieutic.config.models import JudgeModel
 from maieutic.core.errors import UserError
 from maieutic.core.plugins import merged
 from maieutic.core.records import Item, Pair, Reply, read_items, read_records
-from maieutic.datasets.mrbench import SHARED_TASK
 from maieutic.datasets.sampling import ranked
 from maieutic.judges.cases import Case
 from maieutic.judges.judging import Work
@@ -118,7 +117,7 @@ def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, r
 def work_on_labels(judge: JudgeModel, folders: Sequence[Path], limit: int | None, seed: int) -> Work:
     """Labelled replies, or a random sample of each release's. folders: results/labels/SOURCE.
 
-    Of a release without labels all replies, under the criteria of the shared task.
+    Of a release without labels all replies, under the criteria that it asks for.
     """
     work: Work = []
     for folder in folders:
@@ -127,7 +126,7 @@ def work_on_labels(judge: JudgeModel, folders: Sequence[Path], limit: int | None
         labels = read_labels(folder)
         items = {(item.task, item.id): item for item in labels.items.values()}
         replies = sampled(labels.replies, limit if labels.labels else None, seed)
-        labelled = {label.criterion for label in labels.labels} or set(SHARED_TASK)
+        labelled = {label.criterion for label in labels.labels} or set(LABEL_SOURCES[folder.name].asked)
         # What people have not labelled is not asked about.
         criteria = {name: one for name, one in loaded.rubric.criteria.items() if name in labelled}
         cases = reply_cases(loaded, items, replies, all_of_them=True)

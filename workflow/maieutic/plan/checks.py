@@ -23,10 +23,9 @@ from maieutic.config.models import (
 from maieutic.config.registry import check_entry, unknown
 from maieutic.config.settings import Config, read_config
 from maieutic.core.errors import UserError
-from maieutic.datasets.mrbench import DESIRED
 from maieutic.datasets.registry import LOADERS
 from maieutic.graders.registry import GRADERS
-from maieutic.judges.labels import LABEL_SOURCES
+from maieutic.judges.labels import DESIRED, LABEL_SOURCES
 from maieutic.judges.rubrics import (
     check_rubric_variables,
     chosen_rubrics,
@@ -199,7 +198,9 @@ def check_grader(plan: Plan, name: str) -> None:
         base.weights.refuse_unpinned(f"models.{model.train.base}.weights")
     for criterion in model.train.criteria if isinstance(model, CriteriaModel) else []:
         if criterion not in DESIRED:
-            raise unknown(f"models.{name}.train.criteria", criterion, list(DESIRED), "MRBench's criteria")
+            raise unknown(
+                f"models.{name}.train.criteria", criterion, list(DESIRED), "the criteria that people have labelled"
+            )
     for source in sources_of(model):
         if source not in PAIR_SOURCES:
             raise unknown(f"models.{name}: source of pairs", source, list(PAIR_SOURCES), "the sources of pairs")

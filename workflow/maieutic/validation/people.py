@@ -19,9 +19,8 @@ import numpy as np
 from maieutic.core.errors import UserError
 from maieutic.core.records import Label, Score
 from maieutic.core.stats import LEVEL, MEAN, Estimate, Interval, Sampling, estimate
-from maieutic.datasets.mrbench import DESIRED, LABELS
 from maieutic.datasets.sampling import ranked
-from maieutic.judges.labels import Labels
+from maieutic.judges.labels import DESIRED, SCALES, Labels
 from maieutic.judges.rubrics import read_rubric
 from maieutic.validation.agreement import mean_cohen, usual_fleiss
 from maieutic.validation.trust import Said, agreement_scores, pairings_of, plain, score
@@ -176,10 +175,10 @@ def label_of(place: str, row: Mapping[str, str | None], mend: str) -> Label:
         raise UserError(place, f"{', '.join(missing)} is missing", mend)
     task, item, tutor, criterion, label = ((row[name] or "").strip() for name in COLUMNS)
     compared = read_rubric(COMPARISONS).rubric.criteria
-    known: dict[str, Sequence[str]] = {**LABELS, **dict.fromkeys(compared, VERDICTS)}
+    known: dict[str, Sequence[str]] = {**{name: SCALES[name] for name in DESIRED}, **dict.fromkeys(compared, VERDICTS)}
     if RATED.fullmatch(criterion):
         known[criterion] = (PASSED, "fail")
-    label = label if criterion in LABELS else label.casefold()
+    label = label if criterion in DESIRED else label.casefold()
     if label not in known.get(criterion, ()):
         told = ", ".join(known.get(criterion, known))
         raise UserError(place, f"no such label {criterion}: {label!r}", f"known: {told}")

@@ -12,8 +12,7 @@ import numpy as np
 
 from maieutic.core.records import SCORINGS, Judgement, Label, Score
 from maieutic.core.stats import MEAN, Estimate, Interval, Sampling, Statistic, estimate
-from maieutic.datasets.mrbench import DESIRED
-from maieutic.judges.labels import SCALES, SUBSETS, Labels
+from maieutic.judges.labels import DESIRED, SCALES, SUBSETS, Labels
 from maieutic.scores.score import Columns, score_of
 from maieutic.validation.agreement import MEASURES, Pairing, kappa_of, measure, statistic_of, tables_of
 

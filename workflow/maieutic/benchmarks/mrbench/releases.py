@@ -9,6 +9,7 @@ V1 = LabelSource(
     datasets=("mrbench",),
     scales=mrbench.LABELS,
     variables=frozenset(mrbench.JUDGED),
+    desired=mrbench.DESIRED,
     seen_by="mrbench",
     pick=True,
     taxonomy=True,
@@ -18,5 +19,7 @@ RELEASES = {
     "mrbench": V1,
     "mrbench_v2": V1._replace(title="MRBench V2", datasets=("mrbench_v2",), pick=False),
     "mrbench_v3": V1._replace(title=DEVELOPMENT, datasets=("mrbench_v3",), pick=False),
-    "mrbench_v3_test": V1._replace(title=TEST, datasets=("mrbench_v3_test",), labelled=False, pick=False),
+    "mrbench_v3_test": V1._replace(
+        title=TEST, datasets=("mrbench_v3_test",), labelled=False, pick=False, asked=mrbench.SHARED_TASK
+    ),
 }
