@@ -107,6 +107,25 @@ def test_text_cells_cannot_run_in_a_spreadsheet(results: Path) -> None:
     ]  # fmt: skip
 
 
+def test_every_table_of_the_page_is_a_csv_file(results: Path) -> None:
+    page = (results / "report/index.html").read_text(encoding="utf-8")
+    shown = page.split('id="data"')[0]
+    files = {f"tables/{path.name}" for path in (results / "report/tables").iterdir()}
+    assert len(files) == shown.count("<table") > len(TASKS)
+    assert set(re.findall(r'href="(tables/[a-z0-9-]+\.csv)"', shown)) == files
+    board = pd.read_csv(results / "report/tables/leaderboard-mathtutorbench-robust.csv", index_col=0)
+    scores = pd.read_csv(results / "report/scores.csv")
+    heads = scores[scores.headline & (scores.scoring == "robust") & (scores.model == "echo")]
+    assert len(board.columns) == len(TASKS) and len(heads) > 0
+    for score in heads.itertuples():
+        cells = list(board.loc["Echo of the last sentence baseline"].dropna())
+        assert any(str(cell).startswith(f"{score.value:.2f} [{score.low:.2f}\u2013{score.high:.2f}]") for cell in cells)
+    tables = [pd.read_csv(results / "report" / name, dtype=str) for name in sorted(files)]
+    texts = [text for table in tables for text in [*table.columns, *table.stack().dropna()]]
+    assert any(text.startswith("'=<b>hostile</b>") for text in texts), "as in the other tables"
+    assert not any(text.startswith(("=", "@")) for text in texts)
+
+
 def test_no_reply_becomes_markup(results: Path) -> None:
     page = (results / "report/index.html").read_text(encoding="utf-8")
     assert page.count("<script") == 2 and page.count("</script") == 2

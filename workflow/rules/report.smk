@@ -37,6 +37,7 @@ rule build_report:
         differences=paths.DIFFERENCE_TABLE,
         problems=paths.PROBLEMS,
         trust=paths.TRUST_TABLE,
+        tables=directory(paths.TABLES),
         runtime=report(
             paths.RUNTIME_TABLE,
             caption="../report/runtime.rst",

@@ -21,13 +21,14 @@ def build_report(
 ) -> None:
     """Write the page, its tables and problems.json into the folder `out`.
 
-    The tables: scores.csv and scores.parquet, differences.csv, trust.csv, runtime.csv.
+    The tables: scores.csv and scores.parquet, differences.csv, trust.csv, runtime.csv; tables/ holds those of the page.
 
     With missing_ok a tutor whose job failed is marked as absent; without it, that is an error. A part of the page that
     cannot be made is a box with its error there, and a line of problems.json. A complete report removes the partial one
     that an earlier failure left in `out`/partial.
     """
     from maieutic.plan.provenance import read_provenance
+    from maieutic.report.exports import FOLDER, write_tables
     from maieutic.report.page import render_page
     from maieutic.report.sections import Run
     from maieutic.report.tables import (
@@ -61,6 +62,7 @@ def build_report(
     made = render_page(Run(plan, results, scores, made_of), runtime)
     with whole_file(out / "index.html") as handle:
         handle.write(made.html)
+    write_tables(made.tables, out / FOLDER)
     write_json(out / "problems.json", [problem._asdict() for problem in made.problems])
     if not missing_ok:
         shutil.rmtree(out / PARTIAL, ignore_errors=True)

@@ -20,6 +20,7 @@ from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths, differences, told
 from maieutic.report.browser import GradePass, Readings, browse, embedded, pass_grades
 from maieutic.report.comparison import against_paper
+from maieutic.report.exports import Exported, tables_of, with_links
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.lights import LightOf, kind_on, lights, title_of
@@ -33,10 +34,11 @@ OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
 
 
 class Made(NamedTuple):
-    """The finished page, and the parts of it that could not be made."""
+    """The finished page, the parts of it that could not be made, its tables by the names of their files."""
 
     html: str
     problems: list[Problem]
+    tables: dict[str, pd.DataFrame]
 
 
 def tutors_in_order(plan: Plan) -> list[str]:
@@ -428,6 +430,11 @@ def about_section(run: Run) -> dict[str, Any]:
     }
 
 
+def exported_of(parts: Parts, page: Page) -> list[Exported]:
+    """The tables of a page; none where they cannot be read."""
+    return parts.data(f"the tables of {page.address}", lambda: {"tables": tables_of(page)}, {"tables": []})["tables"]
+
+
 def render_page(run: Run, runtime: pd.DataFrame) -> Made:
     """The whole page as one self-contained HTML document."""
     plan = run.plan
@@ -440,7 +447,8 @@ def render_page(run: Run, runtime: pd.DataFrame) -> Made:
         "all_differs": run.provenance.differs if run.provenance else {},
     }
     parts = Parts(environment, shared)
-    pages = pages_of(run, parts, runtime, light, grades)
+    exported = [(page, exported_of(parts, page)) for page in pages_of(run, parts, runtime, light, grades)]
+    pages = [with_links(page, tables) for page, tables in exported]
     models = {name: plan.models[name] for name in plan.tutors}
     there = {score.model for of in run.scores.values() for score in of}
     tasks = {
@@ -466,4 +474,4 @@ def render_page(run: Run, runtime: pd.DataFrame) -> Made:
         script=(HERE / "page.js").read_text(encoding="utf-8"),
         data=embedded(data),
     )
-    return Made(html, parts.problems)
+    return Made(html, parts.problems, {one.name: one.rows for _, tables in exported for one in tables})

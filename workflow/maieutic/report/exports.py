@@ -1,0 +1,102 @@
+"""Every table of the page as a CSV file, read from the page itself, so that none is forgotten."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+from lxml import html
+from markupsafe import Markup
+
+from maieutic.core.files import safe_cell, whole_file
+from maieutic.core.paths import TABLES
+from maieutic.report.sections import Page
+
+FOLDER = Path(TABLES).name
+HEADINGS = "preceding::*[self::h2 or self::h3 or self::h4 or self::summary][1]"
+NO_VALUE = "\u2013"  # what the page shows where there is no number
+MORE = "\u25b8"  # the mark of a link to a task's page
+# Text that a browser shows apart: in a line or a box of its own, or behind a figure.
+APART = re.compile(r"<(?:small|br|span|button|a|b|li|p|div)\b")
+NUMBER = re.compile(r"[-+]?\d[\w\s.,%\[\]\u2013\u2264-]*")  # with what the page says of it; no formula
+LONGEST = 80  # characters of a file's name
+
+
+class Exported(NamedTuple):
+    """A table: the name of its file without the suffix, what stands above it, its rows."""
+
+    name: str
+    title: str
+    rows: pd.DataFrame
+
+
+def tables_of(page: Page) -> list[Exported]:
+    """The tables of one page, in their order. A table is named by the page and the heading above it."""
+    place = page.address.removeprefix("#/") or "leaderboard"
+    exported: list[Exported] = []
+    for table in html.fragment_fromstring(str(page.html), create_parent="div").iter("table"):
+        above = table.xpath(HEADINGS)
+        heading = shown(above[0]) if above else page.menu or place
+        title = f"{heading}, {scoring}" if (scoring := table.get("data-scoring")) else heading
+        name = slug(f"{place} {title}")
+        same = sum(one.name == name or one.name.startswith(f"{name}-no-") for one in exported)
+        exported.append(Exported(f"{name}-no-{same + 1}" if same else name, title, rows_of(table)))
+    return exported
+
+
+def shown(element: html.HtmlElement) -> str:
+    """The text of a heading without what is small in it."""
+    parts = [
+        element.text or "",
+        *(f"{'' if child.tag == 'small' else child.text_content()}{child.tail or ''}" for child in element),
+    ]
+    return " ".join(" ".join(parts).split())
+
+
+def slug(text: str) -> str:
+    """A text as the name of a file."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:LONGEST].strip("-")
+
+
+def rows_of(table: html.HtmlElement) -> pd.DataFrame:
+    """The cells of a table as the page shows them; numbers where a column holds nothing else, empty where a dash is."""
+    for small in table.iter("small"):
+        if small.get("class") == "ci" and small.text:
+            small.text = f"[{small.text}]"
+    text = APART.sub(r" \g<0>", html.tostring(table, encoding="unicode")).replace(MORE, "")
+    [frame] = pd.read_html(
+        StringIO(text), flavor="lxml", na_values=[NO_VALUE], keep_default_na=False, displayed_only=False
+    )
+    if isinstance(frame.columns, pd.MultiIndex):
+        frame.columns = [
+            " / ".join(dict.fromkeys(level for level in of if not str(level).startswith("Unnamed: ")))
+            for of in frame.columns
+        ]
+    frame.columns = ["" if str(name).startswith("Unnamed: ") else safe_cell(name) for name in frame.columns]
+    return frame.map(lambda cell: cell if isinstance(cell, str) and NUMBER.fullmatch(cell) else safe_cell(cell))
+
+
+def with_links(page: Page, tables: list[Exported]) -> Page:
+    """The page with a line at its end that leads to its tables' files, which lie beside the page."""
+    if not tables:
+        return page
+    links = Markup(", ").join(
+        Markup('<a href="{}/{}.csv" download>{}</a>').format(FOLDER, one.name, one.title) for one in tables
+    )
+    line = Markup('<p class="hint exports">Tables of this page as CSV: {}.</p>').format(links)
+    body, end, after = str(page.html).rpartition("</section>")
+    return page._replace(html=Markup(f"{body}{line}{end}{after}") if end else page.html + line)
+
+
+def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
+    """Write a CSV file for each table; files of an earlier page go."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for name, rows in tables.items():
+        with whole_file(folder / f"{name}.csv") as handle:
+            rows.to_csv(handle, index=False)
