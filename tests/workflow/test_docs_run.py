@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 from gullible import answering
@@ -16,13 +18,20 @@ from running import environment
 BLOCK = re.compile(r"<!-- (file: (?P<file>\S+)|run) -->\n```\w+\n(?P<text>.*?)```", re.DOTALL)
 
 
-def test_what_stands_in_the_documents_runs(checkout: Path) -> None:
-    """docs/extending.md from top to bottom; the endpoint of its judge is a scripted one."""
-    kind = json.dumps({name: labels[0] for name, labels in LABELS.items()})
+class Ran(NamedTuple):
+    """What a command of a document has left: the scores, the page, and how many requests were sent by then."""
+
+    scores: pd.DataFrame
+    page: str
+    requests: int
+
+
+def typed(document: str, checkout: Path, answer: Callable[[str], str]) -> Iterator[Ran]:
+    """A document from top to bottom; its hosted endpoints are a scripted one."""
     environ = {**environment(), "OPENAI_API_KEY": "none"}
-    ran = []
-    with serving(answering(lambda prompt: kind if "strict examiner" in prompt else "?")) as address:
-        for block in BLOCK.finditer(Path("docs/extending.md").read_text(encoding="utf-8")):
+    handler = answering(answer)
+    with serving(handler) as address:
+        for block in BLOCK.finditer(Path(document).read_text(encoding="utf-8")):
             text = block["text"]
             if block["file"]:
                 target = checkout / block["file"]
@@ -33,11 +42,35 @@ def test_what_stands_in_the_documents_runs(checkout: Path) -> None:
             done = subprocess.run(line, cwd=checkout, env=environ, text=True, capture_output=True)
             assert done.returncode == 0, done.stdout + done.stderr
             page = (checkout / "results/report/index.html").read_text(encoding="utf-8")
-            ran.append((pd.read_csv(checkout / "results/report/scores.csv"), page))
-    (problems, first), (prompts, _), (judged, third) = ran
-    mine = problems[(problems.task == "my_problems") & problems.headline & (problems.scoring == "robust")]
+            yield Ran(pd.read_csv(checkout / "results/report/scores.csv"), page, len(handler.requests))
+
+
+def test_what_stands_in_the_documents_runs(checkout: Path) -> None:
+    """docs/extending.md: own word problems, an own prompt, an own rubric, own labels."""
+    kind = json.dumps({name: labels[0] for name, labels in LABELS.items()})
+    problems, prompts, judged, labelled = typed(
+        "docs/extending.md", checkout, lambda prompt: kind if "strict examiner" in prompt else "?"
+    )
+    table = problems.scores
+    mine = table[(table.task == "my_problems") & table.headline & (table.scoring == "robust")]
     assert mine.set_index("model").value.to_dict() == {"always-0": 0.0, "echo": 0.0, "reference": 1.0}
-    assert "My word problems" in first
-    assert set(prompts.task) == {"problem_solving", "short_answers"}
-    assert set(judged[judged.metric == "damr"].by) == {"examiner"}
-    assert "No judge of the run has a rubric for “Error detection and correction”" in third
+    assert "My word problems" in problems.page
+    assert set(prompts.scores.task) == {"problem_solving", "short_answers"}
+    assert set(judged.scores[judged.scores.metric == "damr"].by) == {"examiner"}
+    assert "No judge of the run has a rubric for “Error detection and correction”" in judged.page
+    assert judged.requests == labelled.requests > 0, "labels ask nobody anything"
+    people = json.loads((checkout / "results/validation/examiner/people.json").read_text(encoding="utf-8"))
+    found = {one["metric"]: one for one in people if one["criterion"] == "Providing_Guidance"}
+    assert found["cohen_kappa"]["n"] == 3 and found["accuracy"]["n"] > 0
+    assert "How far the annotators agree" in labelled.page and "How far the annotators agree" not in judged.page
+
+
+def test_a_papers_table_is_asked_again(checkout: Path, data: Path) -> None:
+    """docs/benchmarks.md, on the published file: the printed value, ours, and nothing that hinders the comparison."""
+    (checkout / "published").symlink_to(data)
+    [ran] = typed("docs/benchmarks.md", checkout, lambda prompt: "0")
+    heads = ran.scores[ran.scores.headline & (ran.scores.scoring == "paper_compat")].set_index("model")
+    assert ran.requests == 1002 and heads.loc["gpt-4o", "n"] == 1002
+    assert heads.loc["gpt-4o", "paper"] == 0.37 and heads.loc["gpt-4o", "value"] == heads.loc["always-0", "value"]
+    row = ran.page.split('data-page="#/papers"')[1].split("<section")[0]
+    assert "GPT-4o" in row and "not compared" not in row.split("gpt-4o")[1].split("</tr>")[0]
