@@ -198,9 +198,7 @@ def check_grader(plan: Plan, name: str) -> None:
         base.weights.refuse_unpinned(f"models.{model.train.base}.weights")
     for criterion in model.train.criteria if isinstance(model, CriteriaModel) else []:
         if criterion not in DESIRED:
-            raise unknown(
-                f"models.{name}.train.criteria", criterion, list(DESIRED), "the criteria that people have labelled"
-            )
+            raise unknown(f"models.{name}.train.criteria", criterion, list(DESIRED), "MRBench's criteria")
     for source in sources_of(model):
         if source not in PAIR_SOURCES:
             raise unknown(f"models.{name}: source of pairs", source, list(PAIR_SOURCES), "the sources of pairs")
