@@ -9,7 +9,7 @@ SNAKEMAKE := .venv/driver/bin/snakemake
 DEMO := config/demo.yaml
 export PYTHONPATH := $(CURDIR)/workflow
 
-.PHONY: help demo test test-fast drills test-scale test-slurm test-containers env driver check format lock recover bench schemas clean
+.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers env driver check format lock recover bench schemas clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
@@ -34,6 +34,10 @@ test-slurm: env  ## on a real one-machine cluster, from Debian's packages (root)
 
 test-containers: env  ## build the images and run in them, by Apptainer and Docker (root, Debian 12)
 	$(PYTHON) -m pytest tests/containers
+
+mutants:  ## change the code in small ways, and see whether a unit test notices (an hour and more; not in CI)
+	@envs/setup driver mutants
+	.venv/mutants/bin/python tests/mutants/run.py
 
 env:  ## the environments, from their locks (VARIANT=cpu or cuda; kept for later calls)
 	@envs/setup driver serve

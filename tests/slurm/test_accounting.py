@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,8 @@ def test_a_run_reaches_its_report(checkout: Path) -> None:
     done = run(checkout, config, "--profile", "slurm", *site)
     assert done.returncode == 0, done.stdout
     assert (checkout / "results/report/index.html").exists()
-    listed = ["sacct", "--allusers", "-X", "--noheader", "--parsable2", "--format=State,Partition,AllocTRES"]
+    # Of this job alone: the database may remember jobs of clusters that were killed.
+    [job] = re.findall(r"SLURM jobid (\d+)", done.stdout)
+    listed = ["sacct", f"--jobs={job}", "-X", "--noheader", "--parsable2", "--format=State,Partition,AllocTRES"]
     (state,) = subprocess.run(listed, text=True, capture_output=True, check=True).stdout.split()
     assert state.startswith("COMPLETED|gpu|") and "mem=3000M" in state

@@ -90,7 +90,7 @@ def test_killed_by_everything_that_a_cluster_does(undisturbed: Path, checkouts: 
     total = len(journal_keys(undisturbed))
     folder = checkouts()
     # One answer at a time: the first attempt must not be done within the minute or two that its time limit takes.
-    config = configure(folder, pace=1.2, concurrency=1)
+    config = configure(folder, pace=0.9, concurrency=1)
     process = start(folder, config, *SITE, "--retries", "3", "--default-resources", "gpu_gres=gpu")
 
     def progress(share: float) -> None:

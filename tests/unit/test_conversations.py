@@ -1,0 +1,137 @@
+"""The words that a reward model reads: with a chat template, and by Figure 7's lines without one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from jinja2 import TemplateError
+from maieutic.core.errors import UserError
+from maieutic.serving.conversations import (
+    as_text,
+    conversation,
+    dialogue,
+    encode,
+    instruction,
+    merged,
+    parse_turns,
+    problem_of,
+    role_of,
+    task_message,
+)
+
+
+class Tokenizer:
+    """What `as_text` and `encode` use of a tokenizer; it remembers what it was told."""
+
+    name_or_path = "some/model"
+
+    def __init__(self, chat_template: str | None = None, refuses: bool = False) -> None:
+        self.chat_template, self.refuses = chat_template, refuses
+        self.truncation_side = "right"
+        self.told: dict[str, Any] = {}
+
+    def apply_chat_template(self, messages: list[dict[str, str]], tokenize: bool) -> str:
+        if self.refuses:
+            raise TemplateError("roles must alternate")
+        assert tokenize is False and isinstance(messages, list)
+        return "".join(f"<{message['role']}>{message['content']}" for message in messages)
+
+    def __call__(self, texts: list[str], **told: Any) -> dict[str, list[tuple[int, ...]]]:
+        self.told = told
+        return {"input_ids": [tuple(map(ord, text)) for text in texts]}
+
+
+TURNS = [{"role": "assistant", "content": "Hi."}, {"role": "user", "content": "Problem: none of mine."}]
+
+
+def test_without_a_template_it_is_figure_7() -> None:
+    messages = conversation(dialogue("2 + 2?", "4", TURNS), "Why?", "Judge.")
+    assert messages == [
+        {"role": "system", "content": "Judge."},
+        {"role": "user", "content": "Problem: 2 + 2?\nReference Solution: 4"},
+        *TURNS,
+        {"role": "assistant", "content": "Why?"},
+    ]
+    text = (
+        "Judge.\nProblem: 2 + 2?\nReference Solution: 4\nTeacher: Hi.\nStudent: Problem: none of mine.\nTeacher: Why?"
+    )
+    assert as_text(Tokenizer(), messages) == text
+    bare = conversation(dialogue("2 + 2?", "4", TURNS), "Why?", "")
+    assert as_text(Tokenizer(), bare) == text.removeprefix("Judge.\n"), (
+        "without an instruction the problem stands first"
+    )
+
+
+@pytest.mark.parametrize(
+    ("messages", "text"),
+    [
+        ([{"role": "user", "content": "I do not know."}], "Student: I do not know."),
+        ([{"role": "user", "content": "Problem: x"}, {"role": "user", "content": "y"}], "Problem: x\nStudent: y"),
+        ([{"role": "user", "content": "y"}, {"role": "user", "content": "Problem: x"}], "Student: y\nProblem: x"),
+        ([{"role": "assistant", "content": "a"}, {"role": "system", "content": "b"}], "Teacher: a\nb"),
+        ([*TURNS, {"role": "user", "content": "Problem: z"}], "Teacher: Hi.\nProblem: none of mine.\nStudent: Problem: z"),
+    ],
+)  # fmt: skip
+def test_only_a_first_or_second_message_may_state_the_problem(messages: list[dict[str, str]], text: str) -> None:
+    assert as_text(Tokenizer(), messages) == text
+
+
+def test_a_template_is_the_models_own_and_may_refuse() -> None:
+    assert as_text(Tokenizer("x"), TURNS) == "<assistant>Hi.<user>Problem: none of mine."
+    with pytest.raises(UserError) as caught:
+        as_text(Tokenizer("x", refuses=True), TURNS)
+    assert str(caught.value) == (
+        "some/model: its chat template refuses the dialogue: roles must alternate."
+        " Fix: set prompt: none, or name another model"
+    )
+
+
+@pytest.mark.parametrize("template", [None, "x"])
+@pytest.mark.parametrize("longest", [None, 7])
+def test_the_oldest_tokens_are_cut_and_special_ones_come_once(template: str | None, longest: int | None) -> None:
+    tokenizer = Tokenizer(template)
+    ids = encode(tokenizer, [TURNS, TURNS[:1]], longest)
+    assert [bytes(of).decode() for of in ids] == [as_text(tokenizer, TURNS), as_text(tokenizer, TURNS[:1])]
+    assert all(isinstance(of, list) for of in ids)
+    cut = {} if longest is None else {"truncation": True, "max_length": 7}
+    assert tokenizer.told == {"add_special_tokens": template is None, **cut} and tokenizer.truncation_side == "left"
+
+
+def test_nothing_to_encode_asks_no_tokenizer() -> None:
+    tokenizer = Tokenizer()
+    assert encode(tokenizer, [], 7) == [] and tokenizer.told == {} and tokenizer.truncation_side == "right"
+
+
+def test_turns_of_one_speaker_are_joined() -> None:
+    assert merged([("user", " a "), ("user", "b"), ("assistant", ""), ("assistant", "c"), ("user", "d")]) == [
+        {"role": "user", "content": "a b"},
+        {"role": "assistant", "content": "c"},
+        {"role": "user", "content": "d"},
+    ]
+    assert merged([]) == []
+
+
+def test_a_printed_dialogue_is_read_turn_by_turn() -> None:
+    text = "Tutor: Hi\u00a0there.\nHow are you?\n  Student: Fine: thanks. \nTeacher: Good.\nNo speaker here"
+    assert parse_turns(text) == [
+        ("assistant", " Hi there.\nHow are you?"),
+        ("user", " Fine: thanks."),
+        ("assistant", " Good.\nNo speaker here"),
+    ]
+    assert parse_turns("nobody says this") == [] and parse_turns("") == []
+    assert [role_of(name) for name in (" TUTOR ", "teacher", "Student", "Ines")] == [
+        "assistant", "assistant", "user", "user",
+    ]  # fmt: skip
+
+
+def test_a_problem_comes_back_from_its_message() -> None:
+    assert problem_of([task_message("2 + 2?\nSure?", "4")]) == "2 + 2?\nSure?"
+    assert problem_of([{"role": "user", "content": "What is a prime?"}]) == "What is a prime?"
+    assert task_message("a", "b") == {"role": "user", "content": "Problem: a\nReference Solution: b"}
+
+
+def test_instructions_are_the_papers_figures() -> None:
+    assert instruction("none") == ""
+    extended, simple = instruction("extended"), instruction("simple")
+    assert extended != simple and extended == extended.strip() and len(extended) > len(simple) > 20
