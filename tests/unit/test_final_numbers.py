@@ -49,6 +49,23 @@ def test_a_reply_without_a_single_number_says_why() -> None:
     assert box.why_none == "a calculation without its result"
 
 
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [("4.0000004", True), ("3.9999996", True), ("4.00001", False), ("3.99999", False), ("4.0001", False)],
+)
+def test_a_number_is_right_within_a_millionth(text: str, right: bool) -> None:
+    """A float's noise is forgiven, a rounded or cut-off result is not."""
+    item = Item(id="i", task="t", cluster="c", vars={}, reference={"answer": "4"})
+    for scoring in ("robust", "paper_compat"):
+        [read] = answer(item, f"Final answer: {text}", scoring)
+        assert (read.value, read.correct) == (float(text), right), scoring
+    large = Item(id="i", task="t", cluster="c", vars={}, reference={"answer": "4000000000"})
+    [read] = answer(large, "Final answer: 4000000001", "robust")
+    assert read.correct is True, "a billionth of a large number"
+    [read] = answer(large, "Final answer: 4000000005", "robust")
+    assert read.correct is False
+
+
 def test_numbers_know_their_place() -> None:
     text = "The 3 friends pay $5 each for 2 days: 30"
     assert [(one.text, one.weak) for one in numerals(text)] == [("3", True), ("$5", True), ("2", True), ("30", False)]

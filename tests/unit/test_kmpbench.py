@@ -15,7 +15,7 @@ import yaml
 from gullible import answering, obeyed, prompt_of
 from httpserver import chat, scripted, serving
 from maieutic.benchmarks.kmpbench import items as kmp
-from maieutic.benchmarks.kmpbench.alignment import ALL, AlignJudge, align_judge, aligned
+from maieutic.benchmarks.kmpbench.alignment import ALL, AlignJudge, align_judge, aligned, judged_verdicts
 from maieutic.benchmarks.kmpbench.detection import detection, located
 from maieutic.benchmarks.kmpbench.mathchat import rounds_of, stated
 from maieutic.benchmarks.kmpbench.metrics import overall_of
@@ -736,6 +736,15 @@ def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> 
     with pytest.raises(UserError, match="no compared reply of x to dialogue/i"):
         wrong = people(tmp_path, "dialogue,i,x,overall,win,a,")
         align_judge(job=job, verdicts=judged, people=wrong, out=tmp_path / "o")
+
+
+def test_only_comparisons_of_a_tutors_reply_are_aligned() -> None:
+    """A judge's verdicts on pairs have no tutor, and those by other rubrics are no Win, Tie or Lose of its reply."""
+    compared = judgement("i", "m", Universal_1="win")
+    pair = compared.model_copy(update={"id": "p", "model": None})
+    labelled = compared.model_copy(update={"id": "l", "rubric": "mrbench_taxonomy"})
+    found = judged_verdicts("judge", [pair, labelled, compared])
+    assert found == {("dialogue", "i", "m"): {"Universal_1": "win"}}
 
 
 def test_several_tutors_have_a_row_together() -> None:
