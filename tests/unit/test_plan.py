@@ -245,3 +245,22 @@ def test_a_rubric_of_ones_own_judges_what_the_one_judges_that_it_is_like(
     with pytest.raises(UserError, match=r"kmpbench/rubrics/mine.yaml has that name too"):
         judged(["mine"])
     read_rubric.cache_clear()
+
+
+def test_a_grader_more_changes_no_scores_that_do_not_rest_on_it() -> None:
+    """Neither a reward model nor a judge of one benchmark scores the others again."""
+    nobody: dict[str, list[str]] = {"reward_comparisons": [], "classifiers": [], "judges": [], "taggers": []}
+    without = Plan(check_config(raw(reward_models=[], **nobody)))
+    rewarded = Plan(check_config(raw(**nobody)))
+    assert rewarded.run.reward_models and not without.run.reward_models
+
+    def changed(after: Plan) -> set[str]:
+        tutor = after.run.tutors[0]
+        jobs_of = {
+            name: [jobs.score_replies(plan, name, tutor) for plan in (without, after)] for name in without.benchmarks
+        }
+        return {name for name, (one, other) in jobs_of.items() if one.to_json() != other.to_json()}
+
+    assert changed(rewarded) == {"mathtutorbench"}
+    assert jobs.score_replies(without, "mathtutorbench", without.run.tutors[0]).absent == ["reward"]
+    assert jobs.score_replies(without, "mrbench", without.run.tutors[0]).absent == ["judge"]

@@ -11,7 +11,7 @@ from maieutic.benchmarks.tutorbench.breakdown import BreakDown
 from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty
 from maieutic.benchmarks.tutorbench.raters import RateJudge
 from maieutic.benchmarks.tutorbench.tagging import TagItems, VoteTags
-from maieutic.config.cards import JUDGE, REWARD, Card
+from maieutic.config.cards import JUDGE, REWARD, Card, card_path, read_card
 from maieutic.config.models import BaselineModel, CriteriaModel, HostedModel, RewardModel, VllmModel
 from maieutic.datasets.fetch import FetchDataset
 from maieutic.datasets.items import MakeItems
@@ -262,9 +262,12 @@ def check_judges(plan: Plan) -> CheckJudges:
 
 
 def absent(plan: Plan, benchmark: str) -> list[str]:
-    """The kinds of model graders by which no tutor of a benchmark is graded: none of their headlines is missing."""
+    """The kinds of model graders on a benchmark's cards by which no tutor is graded: no headline is missing."""
     judged = plan.judges_of_replies and benchmark in plan.judged_benchmarks()
-    return [kind for kind, there in ((REWARD, plan.run.reward_models), (JUDGE, judged)) if not there]
+    tasks = [loaded.card.task for loaded in plan.benchmarks[benchmark]]
+    wanted = {kind for task in tasks for kind in read_card(card_path(benchmark, task)).card.graders}
+    there = {REWARD: plan.run.reward_models, JUDGE: judged}
+    return [kind for kind, graders in there.items() if kind in wanted and not graders]
 
 
 def graded(plan: Plan, benchmark: str, judged: list[Card]) -> dict[str, Any]:
