@@ -127,6 +127,7 @@ def test_a_printed_dialogue_is_read_turn_by_turn() -> None:
 
 def test_a_problem_comes_back_from_its_message() -> None:
     assert problem_of([task_message("2 + 2?\nSure?", "4")]) == "2 + 2?\nSure?"
+    assert problem_of([task_message("2 + 2?", "4\nReference Solution: 5")]) == "2 + 2?"
     assert problem_of([{"role": "user", "content": "What is a prime?"}]) == "What is a prime?"
     assert task_message("a", "b") == {"role": "user", "content": "Problem: a\nReference Solution: b"}
 

@@ -18,6 +18,7 @@ from maieutic.core.stats import (
     clustered_interval,
     estimate,
     mean_of,
+    normal_half_width,
     percentiles,
     share,
     sums_by_cluster,
@@ -110,3 +111,8 @@ def test_a_statistic_without_a_value_in_some_draws_warns_nobody() -> None:
         drawn = clustered_draws(counts, ratio, ["a", "b", "c"], MANY)
     assert len(drawn) == 400 and np.isnan(drawn).any() and not np.isnan(drawn).all()
     assert len(clustered_draws(counts[:1], ratio, ["a"], MANY)) == 0
+
+
+def test_a_normal_interval_needs_two_values() -> None:
+    assert normal_half_width([]) is None and normal_half_width([1.0]) is None
+    assert normal_half_width([0.0, 1.0]) == pytest.approx(1.959963984540054 * 0.5)

@@ -1,0 +1,103 @@
+"""From grades to what a metric is made of: parts of an item by several graders, silence of each kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from maieutic.config.cards import JUDGE, Metric
+from maieutic.core.records import Grade, Item, Scoring
+from maieutic.graders.registry import OBJECTIVE
+from maieutic.graders.rubric import READINGS, Weighed, clipped, good
+from maieutic.scores.metrics.common import Graded, averaged_f1, detection_counts, detection_f1, of_counts, weighted
+from maieutic.scores.score import OPEN, Given, Reading, joined
+from sklearn.metrics import f1_score
+
+PARSER = sorted(OBJECTIVE)[0]
+METRIC = Metric(function="mean", parts=[{"grader": PARSER}, {"grader": JUDGE, "criterion": "c"}])
+RIGHT: dict[str, Any] = {"value": 3, "correct": True, "gold": 3}
+UNREAD: dict[str, Any] = {"value": None, "correct": None, "why_none": "no number"}
+ITEMS = {  # by item: what the parser and what the judge says; None: nothing
+    "both": (RIGHT, RIGHT),
+    "unread": (UNREAD, RIGHT),
+    "open": (RIGHT, UNREAD),
+    "not judged": (RIGHT, None),
+    "nothing": (None, None),
+    "open alone": (None, UNREAD),
+    "unread alone": (UNREAD, None),
+    "unread and open": (UNREAD, UNREAD),
+}
+
+
+def given(scoring: Scoring) -> tuple[list[Item], Given]:
+    """The items with their grades under a scoring."""
+    items = [Item(id=name, task="t", cluster=name, vars={}, reference={}) for name in ITEMS]
+    grades: Given = {Reading(PARSER, scoring, None): {}, Reading(JUDGE, scoring, "c"): {}}
+    for name, pair in ITEMS.items():
+        for kind, criterion, said in zip((PARSER, JUDGE), (None, "c"), pair, strict=True):
+            if said is not None:
+                grades[Reading(kind, scoring, criterion)][name] = Grade(
+                    id=name, task="t", kind=kind, scoring=scoring, criterion=criterion, raw="", **said
+                )
+    return items, grades
+
+
+def test_robust_an_unread_part_is_wrong_and_an_open_verdict_is_missing() -> None:
+    found = joined(METRIC, "robust", *given("robust"))
+    assert found is not None
+    parts = {item.id: one.parts for item, one in found.known}
+    read, wrong = Graded(3, True, 3), Graded(0.0, False, None)
+    assert parts == {
+        "both": (read, read),
+        "unread": (wrong, read),
+        "open": (read, OPEN),
+        "not judged": (read, None),
+        "unread alone": (wrong, None),
+        "unread and open": (wrong, OPEN),
+    }
+    assert (found.counted, found.missing, found.unreadable) == (8, 4, 2)
+
+
+def test_by_the_released_rules_what_a_parser_leaves_open_is_missing() -> None:
+    found = joined(METRIC, "paper_compat", *given("paper_compat"))
+    assert found is not None
+    assert [item.id for item, _ in found.known] == ["both", "open", "not judged"]
+    assert (found.counted, found.missing, found.unreadable) == (8, 6, 0)
+
+
+def test_a_part_by_a_grader_that_said_nothing_at_all() -> None:
+    items, grades = given("robust")
+    del grades[Reading(JUDGE, "robust", "c")]
+    found = joined(METRIC, "robust", items, grades)
+    assert found is not None and [one.parts[1] for _, one in found.known] == [None] * 6
+    assert (found.missing, found.unreadable) == (2, 3)
+    assert joined(METRIC, "robust", items, {}) is None, "nobody said anything of this task"
+
+
+def test_metrics_are_made_of_their_counts() -> None:
+    items = [Graded(None, True, "a"), Graded(None, False, "a"), Graded(None, True, None), Graded(None, True, None)]
+    made = of_counts(detection_counts, detection_f1)
+    assert made.counts is detection_counts and made.of_sums is detection_f1
+    assert made.value(items) == pytest.approx(2 * 0.5 * 1.0 / 1.5)
+    labelled = [Graded(said, said == gold, gold) for said, gold in (("x", "x"), ("y", "x"), ("y", "y"), ("z", "x"))]
+    f1 = averaged_f1("weighted", weighted)
+    expected = f1_score(["x", "x", "y", "x"], ["x", "y", "y", "z"], average="weighted", zero_division=0)
+    assert f1.value(labelled) == pytest.approx(expected)
+    assert float(f1.of_sums(f1.counts(labelled).sum(axis=0))) == pytest.approx(expected)
+    np.testing.assert_array_equal(f1.counts(labelled).shape, (4, 9))
+
+
+def test_a_rating_is_clipped_to_shares() -> None:
+    assert [clipped(value) for value in (-0.5, 0.0, 0.4, 1.0, 1.5)] == [0.0, 0.0, 0.4, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("passed", [True, False])
+def test_what_speaks_for_a_reply_depends_on_the_reading_of_negative_weights(passed: bool) -> None:
+    positive, prohibition, fault = Weighed(1, False), Weighed(-1, True), Weighed(-1, False)
+    for reading in READINGS:
+        assert good(positive, passed, reading) == passed, "a positive weight is read one way"
+    assert good(prohibition, passed, "by_phrasing") == passed, "what must not be is not"
+    assert good(fault, passed, "by_phrasing") != passed, "a fault that is there speaks against the reply"
+    assert good(prohibition, passed, "violated") == good(fault, passed, "violated") == passed
+    assert good(prohibition, passed, "satisfied") == good(fault, passed, "satisfied") != passed
