@@ -22,9 +22,9 @@ from maieutic.benchmarks.mathtutorbench.mathdial_bridge import next_turn
 from maieutic.core.journal import Journal, Scored
 from maieutic.core.records import Item
 from maieutic.rewards.loading import load_classifier, load_tokenizer
+from maieutic.rewards.prefix_sharing import passes_for
 from maieutic.rewards.scorer import Ids, score_all
 from maieutic.rewards.scoring import before_reply
-from maieutic.rewards.sharing import passes_for
 from maieutic.serving.conversations import conversation, encode, instruction
 
 WARM = 4

@@ -64,7 +64,7 @@ def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 TOKENS = """
 import json, sys
 from transformers import AutoTokenizer
-from maieutic.judges.cases import Case, messages_of, questions_of
+from maieutic.judges.questions import Case, messages_of, questions_of
 from maieutic.judges.rubrics import read_rubric
 tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
 loaded = read_rubric("mrbench_taxonomy")

@@ -32,9 +32,9 @@ from maieutic.validation.graders import (
     on_release,
     validate_judge,
 )
-from maieutic.validation.lights import light_of
 from maieutic.validation.pairs import pair_scores
 from maieutic.validation.people import annotator_scores, corrected_rates, majority, prediction_powered, read_people
+from maieutic.validation.traffic_light import light_of
 from maieutic.validation.trust import (
     agreement_scores,
     correlations_by_tutor,

@@ -223,7 +223,7 @@ DEAR = {
     },
     "score-rewards": {
         "serving.conversations", "config.models", "core.paths", "core.records", "rewards.loading", "rewards.scorer",
-        "rewards.scoring", "rewards.sharing", "serving.weights",
+        "rewards.scoring", "rewards.prefix_sharing", "serving.weights",
     },
     "generate-replies": {
         "serving.backends", "replies.baselines", "benchmarks.kmpbench.baselines", "benchmarks.kmpbench.forms",

@@ -18,11 +18,11 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Verdict, read_records, write_records
 from maieutic.datasets.mrbench import DESIRED, LABELS
 from maieutic.judges.answers import objects_in, read_answer, schema_of
-from maieutic.judges.cases import Case, consistent, messages_of, questions_of
 from maieutic.judges.fencing import fenced, visible
 from maieutic.judges.grading import DESIRED_SHARE, grades_by_judge
 from maieutic.judges.judging import Panel, run_judge
 from maieutic.judges.kinds import KINDS
+from maieutic.judges.questions import Case, consistent, messages_of, questions_of
 from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric, check_rubric_variables, read_rubric, rubric_names
 from maieutic.serving.backends import JobFiles
 from maieutic.validation.graders import CheckJudges, check_judges

@@ -32,11 +32,11 @@ from maieutic.datasets.sources import read_source
 from maieutic.graders.answers import final_number
 from maieutic.graders.parsing import grades_of
 from maieutic.judges.answers import read_answer
-from maieutic.judges.cases import messages_of, questions_of
+from maieutic.judges.assignments import case_of, reply_cases, work_on_replies
 from maieutic.judges.grading import DESIRED_SHARE, SAME_IN_BOTH, grades_by_judge
 from maieutic.judges.judging import Panel, run_judge
+from maieutic.judges.questions import messages_of, questions_of
 from maieutic.judges.rubrics import read_rubric, rubric_names
-from maieutic.judges.work import case_of, reply_cases, work_on_replies
 from maieutic.replies.baselines import TUTORS, baseline_reply
 from maieutic.replies.generate import Limits, ask_tutor
 from maieutic.scores.metrics.common import Graded, mr_of

@@ -35,11 +35,11 @@ from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.rubric import ARR_W, READINGS, Weighed, arr_w, clipped, good, prohibits, unclear
 from maieutic.judges.answers import schema_of
-from maieutic.judges.cases import messages_of, questions_of
+from maieutic.judges.assignments import case_of
 from maieutic.judges.grading import GradeVerdicts, Weighing, grade_verdicts, grades_by_judge
 from maieutic.judges.judging import Panel, run_judge
+from maieutic.judges.questions import messages_of, questions_of
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.work import case_of
 from maieutic.plan.checks import check_config
 from maieutic.plan.entries import for_asking
 from maieutic.plan.plan import Plan

@@ -26,14 +26,14 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Labelling, Prompt, Reply, Score, Verdict, read_records, write_records
 from maieutic.datasets.mrbench import LABELS, SHARED_TASK, remediation
 from maieutic.datasets.sources import read_source
-from maieutic.judges.cases import messages_of, questions_of
+from maieutic.judges.assignments import rubric_for_labels, work_on_labels
 from maieutic.judges.labels import LABEL_SOURCES, read_labels, write_labels
+from maieutic.judges.questions import messages_of, questions_of
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.work import rubric_for_labels, work_on_labels
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
 from maieutic.replies.generate import Limits, ask_tutor, first_messages
-from maieutic.report.lights import kind_on, kinds_of, lights
+from maieutic.report.traffic_light import kind_on, kinds_of, lights
 from maieutic.report.trust import marked
 from maieutic.serving.backends import JobFiles
 from maieutic.validation.floors import FLOORS, KEYWORDS, MAJORITY, TFIDF, floor_verdicts

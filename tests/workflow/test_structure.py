@@ -202,9 +202,9 @@ def test_modules_that_the_serving_environment_runs_load_there() -> None:
         "rewards.training",
         "rewards.criteria",
         "rewards.scoring",
-        "rewards.sharing",
+        "rewards.prefix_sharing",
         "rewards.checkpoints",
-        "rewards.telling",
+        "rewards.progress_callback",
     ]
     code = "\n".join(f"import maieutic.{module}" for module in modules)
     done = subprocess.run([serve, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": "workflow"})

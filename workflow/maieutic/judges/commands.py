@@ -10,8 +10,8 @@ from pydantic import Field
 from maieutic.config.cards import Card, cards_of
 from maieutic.config.models import HostedModel, JudgeModel, VllmModel
 from maieutic.core.jobs import Job
+from maieutic.judges.assignments import work_on_labels, work_on_pairs, work_on_replies
 from maieutic.judges.judging import STOP_ABOVE, Panel, Work, run_judge
-from maieutic.judges.work import work_on_labels, work_on_pairs, work_on_replies
 from maieutic.serving.backends import JobFiles
 
 

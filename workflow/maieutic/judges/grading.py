@@ -22,7 +22,7 @@ from maieutic.core.records import (
 )
 from maieutic.graders.reading import KEPT
 from maieutic.graders.rubric import ARR_W, ARR_W_CLIPPED, ARR_W_READINGS, READINGS, Weighed, arr_w, clipped, good
-from maieutic.judges.cases import by_order, merged
+from maieutic.judges.questions import by_order, merged
 from maieutic.judges.rubrics import Rubric, desired_of, read_rubric
 
 DESIRED_SHARE = "desired_share"

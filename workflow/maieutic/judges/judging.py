@@ -16,7 +16,7 @@ from maieutic.core.journal import Entry, Journal
 from maieutic.core.progress import Progress
 from maieutic.core.records import Judgement, Verdict, write_records
 from maieutic.judges.answers import read_answer
-from maieutic.judges.cases import Case, Question, form_of, in_own_terms, merged, messages_of, questions_of
+from maieutic.judges.questions import Case, Question, form_of, in_own_terms, merged, messages_of, questions_of
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
 from maieutic.replies.generate import Asking, watched
 from maieutic.serving.backends import JobFiles, backend_of

@@ -25,6 +25,7 @@ from maieutic.config.settings import Config, read_config
 from maieutic.core.errors import UserError
 from maieutic.datasets.registry import LOADERS
 from maieutic.graders.registry import GRADERS
+from maieutic.judges.assignments import CONDITIONS, PAIR_VARIABLES, offered_by, rubric_for_labels, rubric_of
 from maieutic.judges.labels import DESIRED, LABEL_SOURCES
 from maieutic.judges.rubrics import (
     check_rubric_variables,
@@ -34,7 +35,6 @@ from maieutic.judges.rubrics import (
     rubric_names,
     rubric_path,
 )
-from maieutic.judges.work import CONDITIONS, PAIR_VARIABLES, offered_by, rubric_for_labels, rubric_of
 from maieutic.plan.plan import Plan, sources_of
 from maieutic.replies.baselines import TUTORS
 from maieutic.rewards.pairs import PAIR_SOURCES

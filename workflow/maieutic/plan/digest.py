@@ -40,7 +40,7 @@ NEUTRAL = {
     "core.logs": "where log lines go",
     "core.names": "spelling of names in messages",
     "core.progress": "progress lines",
-    "rewards.telling": "progress lines of training",
+    "rewards.progress_callback": "progress lines of training",
     "serving.server": "starts and ends a server; its arguments are parameters of the rule",
 }
 

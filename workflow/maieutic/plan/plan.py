@@ -6,10 +6,10 @@ from functools import cached_property
 
 from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
+from maieutic.judges.assignments import rubric_for_labels, rubric_of
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.releases import LabelSource
 from maieutic.judges.rubrics import chosen_rubrics
-from maieutic.judges.work import rubric_for_labels, rubric_of
 from maieutic.plan.selection import Selection, remembered
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 from maieutic.validation.people import COMPARISONS

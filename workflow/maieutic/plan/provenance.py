@@ -21,7 +21,7 @@ from maieutic.config.models import JudgeModel, RewardModel
 from maieutic.core.files import sha256_of, write_json
 from maieutic.core.paths import RESOURCES
 from maieutic.judges import rubrics
-from maieutic.judges.work import rubric_of
+from maieutic.judges.assignments import rubric_of
 from maieutic.plan.plan import Plan
 
 SHIPPED = RESOURCES / "shipped.json"

@@ -18,8 +18,8 @@ from maieutic.core.records import Item, Pair, PairReward, Quantity, Reply, Rewar
 from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan, sources_of
 from maieutic.report.figures import bar_chart, density_chart, line_chart
-from maieutic.report.lights import PAIRS
 from maieutic.report.tables import label_of, read_json, score_file
+from maieutic.report.traffic_light import PAIRS
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 from maieutic.scores.papers import PrintedRow, printed_rows
 from maieutic.scores.printed import PAPERS, paper_name

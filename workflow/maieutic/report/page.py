@@ -23,9 +23,9 @@ from maieutic.report.comparison import against_paper
 from maieutic.report.exports import Exported, tables_of, with_links
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
-from maieutic.report.lights import LightOf, kind_on, lights, title_of
 from maieutic.report.sections import Page, Parts, Problem, Run, Section
 from maieutic.report.tables import items_of_task, label_of
+from maieutic.report.traffic_light import LightOf, kind_on, lights, title_of
 from maieutic.report.trust import trust_section
 from maieutic.scores.printed import printed_values
 

@@ -17,7 +17,8 @@ from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import agreement_chart
-from maieutic.report.lights import (
+from maieutic.report.tables import label_of, score_file
+from maieutic.report.traffic_light import (
     PAIRS,
     LightOf,
     Measured,
@@ -28,10 +29,9 @@ from maieutic.report.lights import (
     release_of,
     title_of,
 )
-from maieutic.report.tables import label_of, score_file
 from maieutic.validation.floors import FLOORS
-from maieutic.validation.lights import AMBER, FEWEST, GREEN, mean_kappa
 from maieutic.validation.people import FEWEST as FEWEST_LABELS
+from maieutic.validation.traffic_light import AMBER, FEWEST, GREEN, mean_kappa
 from maieutic.validation.trust import BINARY
 
 CALLED = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}

@@ -182,7 +182,7 @@ def train_one(
 
     from maieutic.rewards.checkpoints import SaveByTime, callback, resume_from
     from maieutic.rewards.loading import load_classifier
-    from maieutic.rewards.telling import TellProgress
+    from maieutic.rewards.progress_callback import TellProgress
 
     checkpoint = resume_from(folder, identity)
     finished = folder / "model" / "history.json"

@@ -30,8 +30,8 @@ from maieutic.core.records import (
     write_records,
 )
 from maieutic.rewards.loading import Machine
+from maieutic.rewards.prefix_sharing import passes_for
 from maieutic.rewards.scorer import Ids, Passes, score_all
-from maieutic.rewards.sharing import passes_for
 from maieutic.serving.conversations import Message, conversation, dialogue, encode, instruction
 from maieutic.serving.weights import MANIFEST
 

@@ -191,7 +191,7 @@ def run_trainer(
     from trl import RewardConfig, RewardTrainer
 
     from maieutic.rewards.checkpoints import SaveByTime, callback, resume_from
-    from maieutic.rewards.telling import TellProgress
+    from maieutic.rewards.progress_callback import TellProgress
 
     arguments = RewardConfig(max_length=None, **shared_arguments(train, journal, device))
     trainer = RewardTrainer(

@@ -14,8 +14,8 @@ from maieutic.core.files import write_json
 from maieutic.core.jobs import Job, Sampled
 from maieutic.core.records import Judgement, Labelling, Pair, Reward, Score, read_records
 from maieutic.core.stats import Sampling, Statistic, estimate
+from maieutic.judges.assignments import PAIRS_TASK
 from maieutic.judges.labels import DESIRED, LABEL_SOURCES, Labels, read_labels
-from maieutic.judges.work import PAIRS_TASK
 from maieutic.rewards.criteria import binary
 from maieutic.scores.score import write_scores
 from maieutic.validation.agreement import Pairing

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from maieutic.core.records import Judgement, Pair, Score
 from maieutic.core.stats import MEAN, Estimate, Interval, Sampling, estimate
-from maieutic.judges.cases import consistent
 from maieutic.judges.kinds.base import Order
+from maieutic.judges.questions import consistent
 from maieutic.scores.score import score_of
 from maieutic.validation.rewards import TASK
 from maieutic.validation.trust import rank_correlation

@@ -15,12 +15,12 @@ from maieutic.benchmarks.kmpbench.items import PRINCIPLES
 from maieutic.config.models import BaselineModel
 from maieutic.core import paths
 from maieutic.core.records import Item, Judgement, Reply, Score, read_records
-from maieutic.judges.cases import merged
+from maieutic.judges.questions import merged
 from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
-from maieutic.report.lights import kinds_on
 from maieutic.report.sections import Run, Section
 from maieutic.report.tables import items_of_task, label_of, leads, score_file
+from maieutic.report.traffic_light import kinds_on
 from maieutic.scores.papers import PrintedRow, printed_rows
 from maieutic.validation.people import COMPARISONS
 from maieutic.validation.trust import PEOPLE

@@ -22,8 +22,8 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import safe_cell, whole_file, write_json
 from maieutic.core.paths import ITEMS, REPLIES, ROOT
 from maieutic.core.records import Item, Reply, read_records
+from maieutic.judges.assignments import criteria_of
 from maieutic.judges.rubrics import Criterion, read_rubric
-from maieutic.judges.work import criteria_of
 from maieutic.validation.people import COLUMNS, COMPARISONS
 
 log = logging.getLogger(__name__)

@@ -18,9 +18,9 @@ from maieutic.datasets.mrbench import DESIRED
 from maieutic.judges.labels import LABEL_SOURCES, SUBSETS
 from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
-from maieutic.report.lights import release_rubric
 from maieutic.report.sections import Run, Section
 from maieutic.report.tables import label_of, read_json, score_file
+from maieutic.report.traffic_light import release_rubric
 from maieutic.report.trust import called
 from maieutic.scores.papers import PrintedRow, printed_rows
 from maieutic.scores.printed import paper_name

@@ -29,9 +29,9 @@ from maieutic.graders.rubric import READINGS
 from maieutic.plan.plan import Plan
 from maieutic.report.browser import judge_grades, short, thumbnail
 from maieutic.report.figures import raters_chart
-from maieutic.report.lights import kinds_on
 from maieutic.report.sections import Run, Section
 from maieutic.report.tables import breakdown_scores, items_of_task, label_of, score_file
+from maieutic.report.traffic_light import kinds_on
 from maieutic.scores.papers import PrintedRow, printed_rows
 
 TABLE_1 = {  # as the printed table names its columns

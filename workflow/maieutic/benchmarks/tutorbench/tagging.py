@@ -17,9 +17,9 @@ from maieutic.config.cards import Card
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job
 from maieutic.core.records import Item, Judgement, read_items, read_records
-from maieutic.judges.cases import Case
 from maieutic.judges.commands import JudgeReplies
 from maieutic.judges.judging import Work
+from maieutic.judges.questions import Case
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
 from maieutic.serving.backends import JobFiles
 

@@ -12,9 +12,9 @@ from maieutic.core.errors import UserError
 from maieutic.core.plugins import merged
 from maieutic.core.records import Item, Pair, Reply, read_items, read_records
 from maieutic.datasets.sampling import ranked
-from maieutic.judges.cases import Case
 from maieutic.judges.judging import Work
 from maieutic.judges.labels import LABEL_SOURCES, read_labels, sampled
+from maieutic.judges.questions import Case
 from maieutic.judges.rubrics import Criterion, LoadedRubric, chosen_rubrics, read_rubric
 from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, problem_of
 

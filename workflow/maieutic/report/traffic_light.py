@@ -16,14 +16,14 @@ from maieutic.config.cards import Card
 from maieutic.config.models import CriteriaModel, JudgeModel, RewardModel
 from maieutic.core import paths
 from maieutic.core.records import Quantity, Score
+from maieutic.judges.assignments import rubric_for_labels, rubric_of
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.releases import LabelSource
 from maieutic.judges.rubrics import read_rubric
-from maieutic.judges.work import rubric_for_labels, rubric_of
 from maieutic.plan.plan import Plan
 from maieutic.report.tables import score_file
 from maieutic.scores.score import all_metrics
-from maieutic.validation.lights import NOT_VALIDATED, Light, light_of, light_of_people, mean_kappa
+from maieutic.validation.traffic_light import NOT_VALIDATED, Light, light_of, light_of_people, mean_kappa
 from maieutic.validation.trust import MEAN_KAPPA
 
 PAIRS, LABELS = "pairs", "labels"
