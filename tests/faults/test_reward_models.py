@@ -176,7 +176,7 @@ def score(trained: Path, preferences: Path, tmp_path: Path, name: str, **more: A
     )
     assert done.returncode == 0, done.stdout
     labelled = read_records(tmp_path / f"{name}.labelled.jsonl", Reward)
-    assert len(labelled) == 86 and "GPT4" in {one.model for one in labelled}
+    assert len(labelled) == 86 and "GPT4" in {one.tutor for one in labelled}
     return read_records(tmp_path / f"{name}.jsonl", PairReward)
 
 
@@ -203,7 +203,7 @@ def test_several_tutors_in_one_load_and_a_kill_between_batches(trained: Path, tm
 
     def reply(case: Item, model: str, text: str, error: str | None = None) -> Reply:
         turn = Turn(messages="none", text=text)
-        return Reply(id=case.id, task=case.task, model=model, key="k", turns=[turn], error=error)
+        return Reply(id=case.id, task=case.task, tutor=model, key="k", turns=[turn], error=error)
 
     files = []
     for model in ("one", "two", "same"):
@@ -225,8 +225,8 @@ def test_several_tutors_in_one_load_and_a_kill_between_batches(trained: Path, tm
     whole = read_records(run("whole"), Reward)
     assert len(whole) == 3 * len(items)
     refused = [one for one in whole if one.score is None]
-    assert [(one.model, one.why_none) for one in refused] == [("two", "refused: context too long")]
-    scores = {(one.model, one.id): one.score for one in whole}
+    assert [(one.tutor, one.why_none) for one in refused] == [("two", "refused: context too long")]
+    scores = {(one.tutor, one.id): one.score for one in whole}
     assert all(scores["one", case.id] == scores["same", case.id] for case in items), "equal replies are scored once"
     # What a kill leaves: the first batches, and half a line of the next.
     lines = (tmp_path / "whole.j.jsonl").read_text().splitlines(keepends=True)

@@ -157,12 +157,12 @@ def judgements_from(rows: list[dict], labels: Labels) -> list[Judgement]:
     """The predictions as a judge's answers. They stand in the order of the release."""
     told = []
     for row, reply in zip(rows, labels.replies, strict=True):
-        assert row["tutor"] == reply.model
+        assert row["tutor"] == reply.tutor
         verdicts = [
             Verdict(criterion=name, value=(row["pred"] or {}).get(short), why_none=None if row["pred"] else "unread")
             for short, name in SHORT.items()
         ]
-        common = {"id": reply.id, "task": "mrbench_v3", "model": reply.model, "rubric": "mrbench_taxonomy"}
+        common = {"id": reply.id, "task": "mrbench_v3", "tutor": reply.tutor, "rubric": "mrbench_taxonomy"}
         told.append(Judgement(**common, key=str(row["idx"]), verdicts=verdicts, raw=row["raw"]))
     return told
 
@@ -302,7 +302,7 @@ def pair(number: int, chosen: str = "Why?", rejected: str = "It is 4, as I said.
 
 
 def verdict(number: int, order: str, value: str | None) -> Judgement:
-    common = {"id": f"p{number}", "task": "bridge_pairs", "model": None, "rubric": "r", "order": order}
+    common = {"id": f"p{number}", "task": "bridge_pairs", "tutor": None, "rubric": "r", "order": order}
     return Judgement(**common, key=f"{number}{order}", verdicts=[Verdict(criterion=None, value=value)], raw="")
 
 
@@ -361,9 +361,9 @@ def test_what_is_lost_is_not_quietly_left_out() -> None:
 def test_a_perfect_judge_is_not_red_for_a_rare_label(raw: dict[str, list]) -> None:
     labels = labels_of(raw["mrbench"])
     for seed in range(6):
-        chosen = {(one.id, one.model) for one in sampled(labels.replies, 32, seed)}
-        mine = [one for one in labels.labels if (one.id, one.model) in chosen]
-        told = {(one.id, one.model, one.criterion): one.label for one in mine}
+        chosen = {(one.id, one.tutor) for one in sampled(labels.replies, 32, seed)}
+        mine = [one for one in labels.labels if (one.id, one.tutor) in chosen]
+        told = {(one.id, one.tutor, one.criterion): one.label for one in mine}
         scores = agreement_scores("j", pairings_of(mine, told, {}), FEW)
         scores = on_release(scores, "mrbench")
         found = {one.quantity: one for one in scores if one.scoring == "robust"}
@@ -429,7 +429,7 @@ def test_labels_of_several_people_are_compared_and_merged(tmp_path: Path) -> Non
 def test_rates_are_corrected_by_people_and_unknown_replies_refused(tmp_path: Path) -> None:
     told = [
         Judgement(
-            id=str(n), task="t", model="m", rubric="mrbench_taxonomy", key=str(n), raw="",
+            id=str(n), task="t", tutor="m", rubric="mrbench_taxonomy", key=str(n), raw="",
             verdicts=[Verdict(criterion="Actionability", value="Yes")],
         )
         for n in range(60)
@@ -490,7 +490,7 @@ def test_the_light_follows_its_thresholds(scores: dict[Quantity, Score], colour:
 
 def test_a_sample_of_labelled_replies_grows_without_changing(raw: dict[str, list]) -> None:
     replies = labelled_set(raw["mrbench"]).replies
-    some = {limit: {(one.id, one.model) for one in sampled(replies, limit, 1)} for limit in (20, 60)}
+    some = {limit: {(one.id, one.tutor) for one in sampled(replies, limit, 1)} for limit in (20, 60)}
     assert len(some[60]) == 60 and some[20] < some[60] and len(sampled(replies, None, 1)) == 1589
 
 
@@ -501,10 +501,10 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
     labels = read_labels(tmp_path / "mrbench")
     by_reply: dict[tuple[str, str], list[Label]] = {}
     for label in labels.labels:
-        by_reply.setdefault((label.id, label.model), []).append(label)
+        by_reply.setdefault((label.id, label.tutor), []).append(label)
     told = [
         Judgement(
-            id=item, task="mrbench", model=tutor, rubric="mrbench_taxonomy", key="k", raw="", prompt_tokens=10,
+            id=item, task="mrbench", tutor=tutor, rubric="mrbench_taxonomy", key="k", raw="", prompt_tokens=10,
             verdicts=[Verdict(criterion=one.criterion, value=one.label) for one in of],
         )
         for (item, tutor), of in by_reply.items()

@@ -439,7 +439,7 @@ def test_a_refused_question_has_no_verdict_and_a_grade_says_so(tmp_path: Path) -
 
 
 def test_a_judge_that_is_asked_again_has_its_later_answer(tmp_path: Path) -> None:
-    common = {"id": "1", "task": "t", "model": "m", "rubric": "mrbench_taxonomy", "key": "k", "raw": ""}
+    common = {"id": "1", "task": "t", "tutor": "m", "rubric": "mrbench_taxonomy", "key": "k", "raw": ""}
     said = [
         Judgement(**common, verdicts=[Verdict(criterion="Actionability", value="Yes")]),
         Judgement(**common, verdicts=[Verdict(criterion="Coherence", value=None, why_none="left out")]),

@@ -183,7 +183,7 @@ def ec_item(step: int = 2) -> Item:
 
 def reply(item: Item, *texts: str, model: str = "m", key: str = "k") -> Reply:
     turns = [Turn(messages="s", text=text, finish="stop") for text in texts]
-    return Reply(id=item.id, task=item.task, model=model, key=key, turns=turns)
+    return Reply(id=item.id, task=item.task, tutor=model, key=key, turns=turns)
 
 
 def test_what_cannot_be_read_is_missing_or_wrong_by_scoring() -> None:
@@ -503,7 +503,7 @@ def test_a_lost_reply_is_asked_about_again_in_the_same_job(tmp_path: Path) -> No
     with serving(handler) as address:
         said = judged(tmp_path, address, "kmp_dialogue", item, reply(item, "Well."))
     assert [one.rubric for one in said] == ["kmp_dialogue", "kmp_error_types"]
-    assert said[1].verdicts[0].value == "Factual Error" and said[1].model == "m"
+    assert said[1].verdicts[0].value == "Factual Error" and said[1].tutor == "m"
     grades = grades_by_judge("j", said, "m")
     assert any(one.criterion == "error_type" and one.value == "Factual Error" and one.correct is None for one in grades)
     assert sum(one.criterion == DESIRED_SHARE for one in grades) == 2, "a type is no share of desired verdicts"
@@ -613,7 +613,7 @@ def test_scores_join_parsers_and_judge() -> None:
         for grade in grades_of(name, item, one)
     ]
     reasons = [
-        Judgement(id=item.id, task="ec", model="m", rubric="kmp_error_reason", key="k", raw="", verdicts=[
+        Judgement(id=item.id, task="ec", tutor="m", rubric="kmp_error_reason", key="k", raw="", verdicts=[
             Verdict(criterion="error_reason", value="correct" if item.reference["step"] == 1 else "incorrect")])
         for item in items if item.reference["incorrect"]
     ]  # fmt: skip
@@ -686,7 +686,7 @@ def people(tmp_path: Path, *lines: str) -> Path:
 def judgement(item: str, tutor: str, **verdicts: str) -> Judgement:
     said = [Verdict(criterion=name, value=value) for name, value in verdicts.items()]
     return Judgement(
-        id=item, task="dialogue", model=tutor, rubric="kmp_dialogue", order="ab", key="k", verdicts=said, raw=""
+        id=item, task="dialogue", tutor=tutor, rubric="kmp_dialogue", order="ab", key="k", verdicts=said, raw=""
     )
 
 
@@ -741,7 +741,7 @@ def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> 
 def test_only_comparisons_of_a_tutors_reply_are_aligned() -> None:
     """A judge's verdicts on pairs have no tutor, and those by other rubrics are no Win, Tie or Lose of its reply."""
     compared = judgement("i", "m", Universal_1="win")
-    pair = compared.model_copy(update={"id": "p", "model": None})
+    pair = compared.model_copy(update={"id": "p", "tutor": None})
     labelled = compared.model_copy(update={"id": "l", "rubric": "mrbench_taxonomy"})
     found = judged_verdicts("judge", [pair, labelled, compared])
     assert found == {("dialogue", "i", "m"): {"Universal_1": "win"}}
@@ -808,7 +808,7 @@ def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path
     assert len(fill(study / "sheet-e.csv", "1")) == 3 * 8, "the resolver gets the rows on which a and b differ"
     read_study(study=study, resolver="e", out=out)
     labels = read_people(out)
-    chosen = {(one.id, one.model, one.criterion): label for one, label in majority(labels)}
+    chosen = {(one.id, one.tutor, one.criterion): label for one, label in majority(labels)}
     assert len(chosen) == 6 * 8 and None not in chosen.values()
     for (item, tutor, _), label in chosen.items():
         about = next(one for one in key.values() if (one["item"], one["tutor"]) == (item, tutor))

@@ -98,7 +98,7 @@ def scores_of(task: str, tutor: str, data: Path) -> dict[tuple[str, str], Score]
 
 
 def reply(item: Item, tutor: object) -> Reply:
-    return Reply(id=item.id, task=item.task, model="m", key="k", turns=[Turn(messages="", text=tutor(item))])
+    return Reply(id=item.id, task=item.task, tutor="m", key="k", turns=[Turn(messages="", text=tutor(item))])
 
 
 LATE = {
@@ -139,7 +139,7 @@ def test_a_refused_reply_is_wrong_as_an_unreadable_one_is_and_the_released_code_
     card = read_card(CARDS / "mathtutorbench" / "problem_solving.yaml").card
     items = [Item(id=str(i), task=card.task, cluster=str(i), vars={}, reference={"answer": "5"}) for i in range(4)]
     replies = [reply(items[0], lambda _: "5"), reply(items[1], lambda _: "6"), reply(items[2], lambda _: "none")]
-    replies.append(Reply(id="3", task=card.task, model="m", key="k", turns=[], error="400: too long"))
+    replies.append(Reply(id="3", task=card.task, tutor="m", key="k", turns=[], error="400: too long"))
     grades = [grade for item, one in zip(items, replies, strict=True) for grade in grades_of("answer", item, one)]
     found = {
         (one.metric, one.scoring): (one.value, one.n, one.missing, one.unreadable, one.readable)

@@ -47,7 +47,7 @@ def said(config: settings.Config, name: str, item: Item) -> Reply:
     if name != "hostile":
         return baseline_reply(name, model.tutor, item, 1)
     turn = Turn(messages="sha256:p", text=HOSTILE, finish="stop", prompt_tokens=3, completion_tokens=4, seconds=0.5)
-    return Reply(id=item.id, task=item.task, model=name, key="k", turns=[turn])
+    return Reply(id=item.id, task=item.task, tutor=name, key="k", turns=[turn])
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ def item(name: str) -> Item:
 
 def reward(name: str, model: str, score: float | None) -> Reward:
     why = None if score is not None else "too long"
-    return Reward(id=name, task=CARD.task, model=model, key=model, score=score, tokens=3, why_none=why)
+    return Reward(id=name, task=CARD.task, tutor=model, key=model, score=score, tokens=3, why_none=why)
 
 
 CASES = {
@@ -121,13 +121,13 @@ def test_paper_compat_compares_the_texts_that_the_released_scorer_takes() -> Non
 
 def test_a_text_is_scored_twice_only_where_the_released_scorer_takes_another() -> None:
     def of(**turn: object) -> list[str]:
-        return texts_of(Reply(id="i", task="t", model="m", key="k", turns=[Turn(messages="", **turn)]))
+        return texts_of(Reply(id="i", task="t", tutor="m", key="k", turns=[Turn(messages="", **turn)]))
 
     assert of(text="Why?", endpoint="completions") == ["Why?"]
     assert of(text=" Why?\n", endpoint="completions") == ["Why?"], "the released client strips completions"
     assert of(text=" Why?\n", endpoint="chat") == ["Why?", " Why?\n"], "and no chat answers"
     assert of(text="Why?", raw="<think>Hm.</think>Why?", endpoint="chat") == ["Why?", "<think>Hm.</think>Why?"]
-    assert texts_of(Reply(id="i", task="t", model="m", key="k", turns=[], error="400: too long")) == []
+    assert texts_of(Reply(id="i", task="t", tutor="m", key="k", turns=[], error="400: too long")) == []
 
 
 def test_without_reward_models_the_stand_in_is_the_headline() -> None:

@@ -51,7 +51,7 @@ def scores_of(card: Card, items: list[Item], silent: str, answered: int) -> dict
         said = item.reference.get("replies") or [item.reference["text"]]
         texts = said if number < answered else [silent] * len(said)
         turns = [Turn(messages="", text=text) for text in texts]
-        reply = Reply(id=item.id, task=item.task, model="m", key="k", turns=turns)
+        reply = Reply(id=item.id, task=item.task, tutor="m", key="k", turns=turns)
         grades += [grade for grader in card.graders for grade in grades_of(grader, item, reply)]
     return {(one.metric, one.scoring): one for one in score_task(card, "m", items, index_of(grades), Sampling(100, 1))}
 

@@ -324,7 +324,7 @@ def test_a_judge_that_takes_pictures_is_shown_the_items(sees: bool, tmp_path: Pa
     (tmp_path / name).write_bytes(PIXEL)
     item = item.model_copy(update={"images": [name]})
     reply = Reply(
-        id=item.id, task=item.task, model="m", key="k", turns=[Turn(messages="h", text="Look.", finish="stop")]
+        id=item.id, task=item.task, tutor="m", key="k", turns=[Turn(messages="h", text="Look.", finish="stop")]
     )
     loaded = read_rubric("tutorbench")
     work = [
@@ -474,7 +474,7 @@ def case(name: str, task: str = "text", **tags: str) -> Item:
 
 def judged(item: str, passed: Mapping[str, bool | None], task: str = "text", model: str = "m") -> Judgement:
     verdicts = [Verdict(criterion=name, value=value, reason=f"of {name}") for name, value in passed.items()]
-    return Judgement(id=item, task=task, model=model, rubric="tutorbench", key="k", verdicts=verdicts, raw="{}")
+    return Judgement(id=item, task=task, tutor=model, rubric="tutorbench", key="k", verdicts=verdicts, raw="{}")
 
 
 def all_of(first: bool | None, second: bool | None, third: bool | None) -> dict[str, bool | None]:
@@ -509,7 +509,7 @@ def test_the_grades_of_an_item_and_what_is_missing() -> None:
 def test_all_criteria_in_one_question_or_one_each(rubric: str, parts: list[int]) -> None:
     loaded = read_rubric(rubric)
     item = ITEMS[0].model_copy(update={"vars": dict.fromkeys(tutorbench.VARIABLES, "x")})
-    reply = Reply(id="a", task="text", model="m", key="k", turns=[Turn(messages="h", text="Hello.")])
+    reply = Reply(id="a", task="text", tutor="m", key="k", turns=[Turn(messages="h", text="Hello.")])
     case = case_of(loaded, item, reply)
     asked = questions_of(loaded.rubric, case)
     assert [len(question.criteria) for question in asked] == parts
@@ -528,7 +528,7 @@ def test_no_reply_gives_an_order_outside_its_fence(rubric: str) -> None:
 
         def prompts(text: str, item: Item = item) -> str:
             turns = [Turn(messages="h", text=text)]
-            case = case_of(loaded, item, Reply(id=item.id, task=item.task, model="m", key="k", turns=turns))
+            case = case_of(loaded, item, Reply(id=item.id, task=item.task, tutor="m", key="k", turns=turns))
             asked = [messages_of(loaded, case, question) for question in questions_of(loaded.rubric, case)]
             return "\n\n".join(message["content"] for messages in asked for message in messages)
 
@@ -595,7 +595,7 @@ def test_a_reply_that_was_refused_is_missing_from_every_score(tmp_path: Path) ->
 
 
 def test_a_tutor_whose_every_reply_was_refused_is_missing_everywhere(tmp_path: Path) -> None:
-    other = [one.model_copy(update={"model": "n"}) for one in SAID]
+    other = [one.model_copy(update={"tutor": "n"}) for one in SAID]
     found = broken_down(tmp_path, other, ["text", "multimodal"])
     assert (found[OVERALL].n, found[OVERALL].missing, found[OVERALL].value) == (0, 4, None)
     card = read_card(FOLDER / "text.yaml").card
@@ -649,7 +649,7 @@ def test_the_vote_of_three(levels: list[str], expected: str | None) -> None:
 def test_tags_by_models_against_each_other_and_the_release(tmp_path: Path) -> None:
     def tagged(name: str, **labels: str) -> Judgement:
         verdicts = [Verdict(criterion=key, value=value) for key, value in labels.items()]
-        return Judgement(id=name, task="text", model=None, rubric="r", key="k", verdicts=verdicts, raw="")
+        return Judgement(id=name, task="text", tutor=None, rubric="r", key="k", verdicts=verdicts, raw="")
 
     said = {
         "one": [tagged("a", bloom="Apply"), tagged("b", bloom="Create"), tagged("a/c01", skill="core_difficulty")],
@@ -695,7 +695,7 @@ def test_the_difficulty_filter(scores: list[float | None], below: int, hard: boo
 
 def test_the_difficulty_filter_writes_every_item(tmp_path: Path) -> None:
     said = tmp_path / "said.jsonl"
-    write_records(said, [*SAID, *(one.model_copy(update={"model": "n"}) for one in SAID[:1])])
+    write_records(said, [*SAID, *(one.model_copy(update={"tutor": "n"}) for one in SAID[:1])])
     for task in ("text", "multimodal"):
         write_records(tmp_path / f"{task}.jsonl", [item for item in ITEMS if item.task == task])
     job = FilterByDifficulty(tasks=["text", "multimodal"], tutors=["m", "n"], below=0.5, at_least=1)

@@ -72,7 +72,7 @@ def test_851_graded_reasons_are_read(reasons: Path) -> None:
     labels = read_labels(reasons)
     assert (len(labels.items), len(labels.replies), len(labels.labels)) == (590, 851, 851)
     assert Counter(one.label for one in labels.labels) == {"correct": 365, "incorrect": 486}
-    assert Counter(one.model for one in labels.replies) == {
+    assert Counter(one.tutor for one in labels.replies) == {
         "claude2": 326, "gpt3_5": 173, "llama2": 323, "mammoth_70B": 4, "metamath_70B": 22, "wizardmath_70B": 3,
     }  # fmt: skip
     counts = json.loads((reasons / "statistics.json").read_text())["all"]
@@ -90,7 +90,7 @@ def judged(labels: Path, say: Any) -> list[Judgement]:
     """What a judge of reasons says of every labelled reason."""
     return [
         Judgement(
-            id=one.id, task=REASONS, model=one.model, rubric="kmp_error_reason", key="k", raw="",
+            id=one.id, task=REASONS, tutor=one.tutor, rubric="kmp_error_reason", key="k", raw="",
             verdicts=[Verdict(criterion=ERROR_REASON, value=say(one.label))],
         )
         for one in read_labels(labels).labels
@@ -129,7 +129,7 @@ def test_floors_on_mrbench_are_far_above_chance_and_see_no_problem_of_their_own(
     write_labels("mrbench", [read_source(data / "mrbench/MRBench_V1.json", "json")], tmp_path / "mrbench")
     labels = read_labels(tmp_path / "mrbench")
     said = floor_verdicts(labels, 1)
-    gold = {(one.id, one.model, one.criterion): one.label for one in labels.labels}
+    gold = {(one.id, one.tutor, one.criterion): one.label for one in labels.labels}
     for floor in FLOORS:
         assert set(said[floor]) == set(gold), floor
     tone = {key: label for key, label in gold.items() if key[2] == "Tutor_Tone"}
@@ -153,7 +153,7 @@ def test_classifiers_have_their_floors_too(tmp_path: Path) -> None:
     write_labels("mrbench", [read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")], tmp_path / "mrbench")
     labels = read_labels(tmp_path / "mrbench")
     held = [
-        Labelling(id=f"{one.id}-{one.model}", dialogue=one.id, criterion=one.criterion, label=int(one.label != "No"),
+        Labelling(id=f"{one.id}-{one.tutor}", dialogue=one.id, criterion=one.criterion, label=int(one.label != "No"),
                   probability=0.9, tokens=5)
         for one in labels.labels
         if one.criterion == "Actionability"
@@ -274,7 +274,7 @@ def test_labels_of_this_runs_replies_speak_for_comparisons(tmp_path: Path) -> No
     rows = [f"dialogue,d{n},echo,overall,{verdicts[n % 3]},a" for n in range(45)]
     people.write_text("\n".join(["task,item,tutor,criterion,label,annotator", *rows]))
     judgements = [
-        Judgement(id=f"d{n}", task="dialogue", model="echo", rubric="kmp_dialogue_short", key="k", raw="",
+        Judgement(id=f"d{n}", task="dialogue", tutor="echo", rubric="kmp_dialogue_short", key="k", raw="",
                   verdicts=[Verdict(criterion="overall", value=None if n >= 42 else verdicts[n % 3])])
         for n in range(45)
     ]  # fmt: skip
@@ -300,7 +300,7 @@ def test_the_test_set_is_predicted_as_the_shared_task_takes_it(data: Path, tmp_p
     assert len(work) == 1547, "all of them: a sample is no submission"
     assert {tuple(case.criteria) for _, case in work} == {SHARED_TASK}
     told = [
-        Judgement(id=case.id, task=release, model=case.model, rubric="mrbench_taxonomy", key="k", raw="",
+        Judgement(id=case.id, task=release, tutor=case.model, rubric="mrbench_taxonomy", key="k", raw="",
                   verdicts=[Verdict(criterion=name, value=None if number == 0 else "Yes") for name in SHARED_TASK])
         for number, (_, case) in enumerate(work)
     ]  # fmt: skip

@@ -91,7 +91,7 @@ class Reply(Record):
 
     id: str
     task: str
-    model: str
+    tutor: str
     key: str
     turns: list[Turn]
     error: str | None = None
@@ -153,7 +153,7 @@ class Reward(Record):
 
     id: str
     task: str
-    model: str
+    tutor: str
     key: str
     score: float | None
     tokens: int
@@ -198,7 +198,7 @@ class Label(Record):
 
     id: str
     task: str
-    model: str
+    tutor: str
     criterion: str
     label: str
     problem: str
@@ -230,12 +230,12 @@ class Verdict(Record):
 class Judgement(Record):
     """One question put to a judge about one reply (or pair of replies), with the whole answer.
 
-    `model` is the tutor whose reply is judged, None for a pair; `order` says which reply stood first.
+    `tutor`: whose reply is judged, None for a pair; `order` says which reply stood first.
     """
 
     id: str
     task: str
-    model: str | None
+    tutor: str | None
     rubric: str
     order: Literal["ab", "ba"] | None = None
     key: str

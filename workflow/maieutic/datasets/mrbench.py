@@ -183,11 +183,11 @@ def labelled_set(records: list[Source]) -> LabelledSet:
     for item, record in zip(items, records, strict=True):
         for tutor, given in responses_of(record).items():
             turn = Turn(messages="none", text=given["response"].strip(), finish="stop")
-            replies.append(Reply(id=item.id, task=TASK, model=tutor, key="none", turns=[turn]))
+            replies.append(Reply(id=item.id, task=TASK, tutor=tutor, key="none", turns=[turn]))
             for criterion, label in given.get("annotation", {}).items():
                 if label not in LABELS.get(criterion, ()):
                     raise ValueError(f"{item.id}, {tutor}: no such label {criterion}: {label!r}")
-                common = {"id": item.id, "task": TASK, "model": tutor, "problem": item.cluster}
+                common = {"id": item.id, "task": TASK, "tutor": tutor, "problem": item.cluster}
                 labels.append(Label(criterion=criterion, label=label, **common))
     lengths = {item.id: len(record["conversation_history"]) for item, record in zip(items, records, strict=True)}
     return LabelledSet(items, replies, labels, lengths)

@@ -49,7 +49,7 @@ def case_of(loaded: LoadedRubric, item: Item, reply: Reply) -> Case:
     """One tutor's reply to one item: a conversation turn by turn, a comparison with the reference."""
     rubric, criteria = loaded.rubric, criteria_of(loaded, item)
     texts = rubric.rules.texts(item, reply, rubric.about_tutor)
-    return Case(item.id, item.task, reply.model, judged_variables(item), texts, criteria, tuple(item.images))
+    return Case(item.id, item.task, reply.tutor, judged_variables(item), texts, criteria, tuple(item.images))
 
 
 def judged_variables(item: Item) -> dict[str, str]:
@@ -102,14 +102,14 @@ def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, r
     for card in cards:
         items = {(item.task, item.id): item for item in read_items(items_dir, [card.task])}
         mine = [reply for reply in said if reply.task == card.task]
-        for tutor, number in Counter(reply.model for reply in mine).items():  # one that takes no pictures has none
+        for tutor, number in Counter(reply.tutor for reply in mine).items():  # one that takes no pictures has none
             if number != len(items):
                 raise UserError(
                     ", ".join(map(str, replies)),
                     f"{len(items)} replies of {tutor} to {card.task} expected, {number} found",
                     "delete these files and run again",
                 )
-        mine = [reply for reply in mine if not reply.trivial or reply.model in card.baselines.named]
+        mine = [reply for reply in mine if not reply.trivial or reply.tutor in card.baselines.named]
         work += reply_cases(rubric_of("judge", judge, card), items, mine)
     return work
 

@@ -74,7 +74,7 @@ def grades_by_judge(
     """The grades of one tutor by one judge. A verdict is read one way: both scorings show it."""
     by_reply: dict[tuple[str, str, str], list[Judgement]] = defaultdict(list)
     for one in judgements:
-        if one.model == tutor:
+        if one.tutor == tutor:
             by_reply[one.task, one.id, one.rubric].append(one)
     return [
         grade

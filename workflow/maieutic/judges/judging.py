@@ -148,7 +148,7 @@ def judgement(loaded: LoadedRubric, case: Case, question: Question, entry: Entry
     return Judgement(
         id=case.id,
         task=case.task,
-        model=case.model,
+        tutor=case.model,
         rubric=loaded.name,
         order=question.order,
         key=entry.key,
@@ -173,7 +173,7 @@ def follow_ups(work: Work, said: Sequence[Judgement]) -> Work:
     """The cases whose verdict has a further question."""
     by_case: dict[tuple[str, ...], list[Judgement]] = defaultdict(list)
     for one in said:
-        by_case[one.rubric, one.task, one.id, str(one.model)].append(one)
+        by_case[one.rubric, one.task, one.id, str(one.tutor)].append(one)
     found: Work = []
     for loaded, case in work:
         if (more := loaded.rubric.follow_up) is None:

@@ -85,8 +85,8 @@ def sampled(replies: Sequence[Reply], limit: int | None, seed: int) -> list[Repl
     """A random sample of replies in their order; a larger limit contains a smaller one's."""
     if limit is None or limit >= len(replies):
         return list(replies)
-    chosen = set(ranked((f"{reply.id}/{reply.model}" for reply in replies), seed)[:limit])
-    return [reply for reply in replies if f"{reply.id}/{reply.model}" in chosen]
+    chosen = set(ranked((f"{reply.id}/{reply.tutor}" for reply in replies), seed)[:limit])
+    return [reply for reply in replies if f"{reply.id}/{reply.tutor}" in chosen]
 
 
 def plain_counts(made: LabelledSet) -> dict[str, dict[str, Any]]:
@@ -104,7 +104,7 @@ def statistics(made: LabelledSet) -> dict[str, dict[str, Any]]:
         replies = [reply for reply in made.replies if subset in {"all", subsets[reply.id]}]
         lengths: dict[str, list[int]] = defaultdict(list)
         for reply in replies:
-            lengths[reply.model].append(len(reply.text))
+            lengths[reply.tutor].append(len(reply.text))
         humans = sum(len(of) for tutor, of in lengths.items() if tutor in HUMANS)
         found[subset] = {
             "dialogues": len(items),

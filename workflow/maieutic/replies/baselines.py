@@ -44,4 +44,4 @@ def baseline_reply(name: str, tutor: str, item: Item, turns: int) -> Reply:
         Turn(messages=NOBODY_ASKED, text=text, finish="stop", prompt_tokens=0, completion_tokens=0, seconds=0.0)
         for text in texts
     ]
-    return Reply(id=item.id, task=item.task, model=name, key=NOBODY_ASKED, turns=of_turns)
+    return Reply(id=item.id, task=item.task, tutor=name, key=NOBODY_ASKED, turns=of_turns)

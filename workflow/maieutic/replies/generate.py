@@ -180,7 +180,7 @@ async def converse(loaded: LoadedCard, item: Item, job: Asking, limits: Limits, 
             break
     job.rounds.leave(item)
     # A card has at least one turn, so the last one's entry is there: its key names the whole conversation.
-    return Reply(id=item.id, task=item.task, model=job.name, key=entry.key, turns=turns, error=entry.error)
+    return Reply(id=item.id, task=item.task, tutor=job.name, key=entry.key, turns=turns, error=entry.error)
 
 
 async def converse_all(work: Work, job: Asking, limits: Limits) -> tuple[list[Reply], list[Prompt]]:

@@ -299,7 +299,7 @@ def replies_by_item(plan: Plan, results: Path, benchmark: str) -> dict[tuple[str
     """What every tutor said, by tutor, task and item."""
     files = [replies_of(results, benchmark, model) for model in plan.tutors]
     return {
-        (reply.model, reply.task, reply.id): reply.text
+        (reply.tutor, reply.task, reply.id): reply.text
         for path in files
         if path.exists()
         for reply in read_records(path, Reply)
@@ -314,8 +314,8 @@ def examples(plan: Plan, results: Path, rewards: Rewards) -> dict[str, Any] | No
         said = replies_by_item(plan, results, benchmark)
         for one in rewards[plan.run.reward_models[0], benchmark]:
             # Scores may be of an earlier run with other items, or of a tutor whose job has failed since.
-            if one.score is not None and one.task in tasks and (one.model, one.task, one.id) in said:
-                by_item[one.task, one.id][one.model] = one.score
+            if one.score is not None and one.task in tasks and (one.tutor, one.task, one.id) in said:
+                by_item[one.task, one.id][one.tutor] = one.score
         most = max(map(len, by_item.values()), default=0)
         full = {key: scores for key, scores in by_item.items() if len(scores) == most}
         if most < 2:
@@ -350,7 +350,7 @@ def speeds(plan: Plan, rewards: Rewards) -> list[dict[str, Any]]:
             human = plan.human_reference(benchmark)
             for one in rewards[name, benchmark]:
                 if one.score is not None:
-                    pairs += one.model != human
+                    pairs += one.tutor != human
                     distinct[one.key] = one
         seconds = sum(one.seconds or 0.0 for one in distinct.values())
         if seconds:

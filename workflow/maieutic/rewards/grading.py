@@ -67,10 +67,10 @@ def grade_by_rewards(
     reply without a score.
     """
     scores = {
-        (one.model, one.task, one.id): one
+        (one.tutor, one.task, one.id): one
         for path in rewards
         for one in read_records(path, Reward)
-        if one.model in {job.tutor, job.ceiling}
+        if one.tutor in {job.tutor, job.ceiling}
     }
     texts = {(reply.task, reply.id): reply.text for reply in read_records(replies, Reply)}
     leaks = [json.loads(path.read_text(encoding="utf-8")) for path in overlaps]

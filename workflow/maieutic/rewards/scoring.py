@@ -184,7 +184,7 @@ def rewards_of(
             Reward(
                 id=reply.id,
                 task=reply.task,
-                model=reply.model,
+                tutor=reply.tutor,
                 key=first.key,
                 score=first.score,
                 tokens=first.tokens,

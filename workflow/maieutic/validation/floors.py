@@ -25,14 +25,14 @@ HEURISTICS: dict[str, Heuristic] = merged("heuristics", "HEURISTICS")
 
 def floor_verdicts(labels: Labels, seed: int) -> dict[str, Said]:
     """What each floor says of every labelled reply, by item, tutor and criterion."""
-    texts = {(reply.id, reply.model): " ".join(turn.text for turn in reply.turns) for reply in labels.replies}
+    texts = {(reply.id, reply.tutor): " ".join(turn.text for turn in reply.turns) for reply in labels.replies}
     by_criterion: dict[str, list[Label]] = defaultdict(list)
     for label in labels.labels:
         by_criterion[label.criterion].append(label)
     found: dict[str, Said] = {name: {} for name in FLOORS}
     for criterion, of in by_criterion.items():
-        keys = [(label.id, label.model, criterion) for label in of]
-        said = [texts[label.id, label.model] for label in of]
+        keys = [(label.id, label.tutor, criterion) for label in of]
+        said = [texts[label.id, label.tutor] for label in of]
         most = Counter(label.label for label in of).most_common(1)[0][0]
         found[MAJORITY] |= dict.fromkeys(keys, most)
         found[KEYWORDS] |= {

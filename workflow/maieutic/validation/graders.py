@@ -38,7 +38,7 @@ from maieutic.validation.trust import (
 
 def lengths_of(labels: Labels) -> dict[tuple[str, str], int]:
     """The length of every labelled reply in characters, by item and tutor."""
-    return {(reply.id, reply.model): len(reply.text) for reply in labels.replies}
+    return {(reply.id, reply.tutor): len(reply.text) for reply in labels.replies}
 
 
 def on_release(scores: list[Score], release: str) -> list[Score]:
@@ -73,7 +73,7 @@ def label_scores(judge: str, source: str, labels: Labels, said: Said, sampling: 
     found += match_rates(judge, labels, said, sampling)
     found += correlations_by_tutor(judge, labels, said)
     found += corrected_rates(judge, half_of(labels, said, sampling.seed), said, "ppi_half", sampling)
-    seen = labels._replace(labels=[one for one in labels.labels if (one.id, one.model, one.criterion) in said])
+    seen = labels._replace(labels=[one for one in labels.labels if (one.id, one.tutor, one.criterion) in said])
     truth = match_rates(judge, seen, None, Sampling(100, sampling.seed))
     found += [one.model_copy(update={"metric": "people_damr", "by": judge}) for one in truth]
     return on_release(found, source)
@@ -152,12 +152,12 @@ def validate_reward_on_labels(*, job: ValidateRewardOnLabels, labels: list[Path]
     labels: the files of the release, in its folder.
     """
     reward, given = job.reward_model, read_labels(labels[0].parent)
-    scores = {(one.id, one.model): one.score for one in read_records(rewards, Reward)}
+    scores = {(one.id, one.tutor): one.score for one in read_records(rewards, Reward)}
     sampling = Sampling(job.resamples, job.seed)
     desired: dict[tuple[str, str], list[bool]] = {}
     problems: dict[tuple[str, str], str] = {}
     for label in given.labels:
-        key = label.id, label.model
+        key = label.id, label.tutor
         desired.setdefault(key, []).append(label.label == DESIRED[label.criterion])
         problems[key] = label.problem
     read = [key for key in desired if scores.get(key) is not None]
@@ -174,7 +174,7 @@ def validate_reward_on_labels(*, job: ValidateRewardOnLabels, labels: list[Path]
 
     for criterion in DESIRED:
         marks = [
-            (scores.get((one.id, one.model)), one.label == DESIRED[criterion])
+            (scores.get((one.id, one.tutor)), one.label == DESIRED[criterion])
             for one in given.labels
             if one.criterion == criterion
         ]
@@ -257,13 +257,13 @@ def correct_by_people(*, job: CorrectByPeople, verdicts: list[Path], people: Pat
     """
     labels = read_people(people)
     read = [one for path in verdicts for one in read_records(path, Judgement)]
-    known = {(one.task, one.id, one.model) for one in read}
+    known = {(one.task, one.id, one.tutor) for one in read}
     judged = {task for task, _, _ in known}
     for number, label in enumerate(labels, 2):  # comparisons too: of which replies they are is checked here
-        if label.task in judged and (label.task, label.id, label.model) not in known:
+        if label.task in judged and (label.task, label.id, label.tutor) not in known:
             raise UserError(
                 f"{people}:{number}",
-                f"this run has no judged reply of {label.model} to {label.task}/{label.id}",
+                f"this run has no judged reply of {label.tutor} to {label.task}/{label.id}",
                 "item and tutor are named as in results/replies",
             )
     # Two tasks may have items of one name.

@@ -141,7 +141,7 @@ def half_of(labels: Labels, said: Said, seed: int) -> Known:
     """The labels of a random half of the dialogues that the judge has seen: the others' are hidden from it."""
     seen = sorted({item for item, _, _ in said})
     kept = set(ranked(seen, seed)[: len(seen) // 2])
-    return {(one.id, one.model, one.criterion): one.label for one in labels.labels if one.id in kept}
+    return {(one.id, one.tutor, one.criterion): one.label for one in labels.labels if one.id in kept}
 
 
 def read_people(path: Path) -> list[Label]:
@@ -159,7 +159,7 @@ def read_people(path: Path) -> list[Label]:
             for row in reader:
                 place = f"{path}:{reader.line_num}"
                 label = label_of(place, row, mend)
-                key = label.task, label.id, label.model, label.criterion, label.annotator
+                key = label.task, label.id, label.tutor, label.criterion, label.annotator
                 if key in given:
                     raise UserError(place, "this reply has such a label already", "name its annotators in a column")
                 given.add(key)
@@ -185,7 +185,7 @@ def label_of(place: str, row: Mapping[str, str | None], mend: str) -> Label:
     return Label(
         id=item,
         task=task,
-        model=tutor,
+        tutor=tutor,
         criterion=criterion,
         label=label,
         problem=item,
@@ -198,7 +198,7 @@ def majority(labels: Sequence[Label]) -> list[tuple[Label, str | None]]:
     """Each reply and criterion with the resolver's label, else the most frequent; None where annotators are divided."""
     by_key: dict[tuple[str, ...], list[Label]] = defaultdict(list)
     for label in labels:
-        by_key[label.task, label.id, label.model, label.criterion].append(label)
+        by_key[label.task, label.id, label.tutor, label.criterion].append(label)
     chosen: list[tuple[Label, str | None]] = []
     for of in by_key.values():
         counts = Counter(one.label for one in [one for one in of if one.resolves] or of)
@@ -211,7 +211,7 @@ def annotator_scores(model: str, labels: Sequence[Label]) -> list[Score]:
     """How far people agree with each other. Fleiss: of the replies with the usual number of labels."""
     by_criterion: dict[str, dict[tuple[str, str], dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
     for label in labels:
-        by_criterion[label.criterion][label.id, label.model][str(label.annotator)] = label.label
+        by_criterion[label.criterion][label.id, label.tutor][str(label.annotator)] = label.label
     found = []
     for criterion, replies in by_criterion.items():
         several = [of for of in replies.values() if len(of) > 1]
@@ -226,7 +226,7 @@ def annotator_scores(model: str, labels: Sequence[Label]) -> list[Score]:
 def people_scores(grader: str, labels: Sequence[Label], said: Said, sampling: Sampling) -> list[Score]:
     """A judge against the labels that people gave to this run's replies, and the rates corrected by them."""
     merged = majority(labels)
-    known = {(one.id, one.model, one.criterion): label for one, label in merged}
+    known = {(one.id, one.tutor, one.criterion): label for one, label in merged}
     agreed = [one.model_copy(update={"label": label}) for one, label in merged if label is not None]
     pairings = pairings_of(agreed, said, {})
     found = agreement_scores(grader, pairings, sampling) if pairings else []

@@ -35,10 +35,10 @@ def said_by(judgements: Iterable[Judgement], rubric: str | None = None) -> Said:
     """A judge's verdicts. Where a criterion was asked for again, the answer that can be read counts."""
     said: Said = {}
     for one in judgements:
-        if one.model is None or (rubric and one.rubric != rubric):
+        if one.tutor is None or (rubric and one.rubric != rubric):
             continue
         for verdict in one.verdicts:
-            key = one.id, one.model, str(verdict.criterion)
+            key = one.id, one.tutor, str(verdict.criterion)
             value = str(verdict.value) if verdict.value is not None else None
             said[key] = value if value is not None else said.get(key)
     return said
@@ -50,14 +50,14 @@ def pairings_of(
     """By criterion, what people and a grader say of each reply that the grader was asked about."""
     found: dict[str, list[Pairing]] = defaultdict(list)
     for label in labels:
-        key = label.id, label.model, label.criterion
+        key = label.id, label.tutor, label.criterion
         if key not in said:
             continue
         known = SCALES[label.criterion]
         value = said[key]
         place = known.index(value) if value in known else None
         found[label.criterion].append(
-            Pairing(known.index(label.label), place, label.problem, lengths.get((label.id, label.model), 0))
+            Pairing(known.index(label.label), place, label.problem, lengths.get((label.id, label.tutor), 0))
         )
     return {name: found[name] for name in SCALES if name in found}
 
@@ -195,11 +195,11 @@ def match_rates(
     found = []
     by_cell: dict[tuple[str, str], list[tuple[str, str, str | None]]] = defaultdict(list)
     for label in labels.labels:
-        key = label.id, label.model, label.criterion
+        key = label.id, label.tutor, label.criterion
         if said is not None and key not in said:
             continue
         value = label.label if said is None else said[key]
-        by_cell[label.model, label.criterion].append((label.id, label.problem, value))
+        by_cell[label.tutor, label.criterion].append((label.id, label.problem, value))
     for (tutor, criterion), cells in by_cell.items():
         if criterion not in criteria:
             continue
@@ -221,8 +221,8 @@ def correlations_by_tutor(grader: str, labels: Labels, said: Said) -> list[Score
     None with fewer than 20 replies; no interval: these are tables of 72 cells.
     """
     found = []
-    for tutor in dict.fromkeys(label.model for label in labels.labels):
-        mine = [label for label in labels.labels if label.model == tutor]
+    for tutor in dict.fromkeys(label.tutor for label in labels.labels):
+        mine = [label for label in labels.labels if label.tutor == tutor]
         for criterion, of in pairings_of(mine, said, {}).items():
             read = [one for one in of if one.said is not None]
             for name in BY_TUTOR:

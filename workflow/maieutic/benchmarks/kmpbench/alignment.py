@@ -42,8 +42,8 @@ def judged_verdicts(judge: str, judgements: Iterable[Judgement]) -> Verdicts:
     """What a judge says of every reply that it compared with the reference."""
     by_reply: dict[tuple[Reply, str], list[Judgement]] = defaultdict(list)
     for one in judgements:
-        if one.model is not None and read_rubric(one.rubric).rubric.about_tutor:
-            by_reply[(one.task, one.id, one.model), one.rubric].append(one)
+        if one.tutor is not None and read_rubric(one.rubric).rubric.about_tutor:
+            by_reply[(one.task, one.id, one.tutor), one.rubric].append(one)
     found: Verdicts = {}
     for (reply, _), of in by_reply.items():
         grades = [grade for grade in grades_of_reply(judge, of, "robust") if grade.value in VERDICTS]
@@ -56,7 +56,7 @@ def people_verdicts(labels: Sequence[Label]) -> Verdicts:
     found: Verdicts = defaultdict(dict)
     for label, chosen in majority(labels):
         if chosen is not None:
-            found[label.task, label.id, label.model][label.criterion] = chosen
+            found[label.task, label.id, label.tutor][label.criterion] = chosen
     return dict(found)
 
 
@@ -153,10 +153,10 @@ def align_judge(*, job: AlignJudge, verdicts: list[Path], people: Path, out: Pat
     compared = {task for task, _, _ in said}
     labels = [one for one in read_people(people) if one.label in VERDICTS and one.task in compared]
     for label in labels:
-        if (label.task, label.id, label.model) not in said:
+        if (label.task, label.id, label.tutor) not in said:
             raise UserError(
                 str(people),
-                f"this run has no compared reply of {label.model} to {label.task}/{label.id}",
+                f"this run has no compared reply of {label.tutor} to {label.task}/{label.id}",
                 "item and tutor are named as in results/replies",
             )
     scores = aligned(judge, said, people_verdicts(labels), Sampling(job.resamples, job.seed)) if labels else []

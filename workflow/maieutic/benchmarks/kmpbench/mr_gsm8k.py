@@ -84,7 +84,7 @@ def graded_reasons(*sources: list[Source]) -> LabelledSet:
         items.setdefault(name, item_with_reason(record))
         answer = record[output]["response"] if isinstance(record[output], dict) else str(record[output])
         turns = [Turn(messages="none", text=text, finish="stop") for text in (answer.strip(), "")]
-        common = {"id": name, "task": REASONS_TASK, "model": tutor}
+        common = {"id": name, "task": REASONS_TASK, "tutor": tutor}
         replies.append(Reply(**common, key="none", turns=turns))
         verdict = record["error_reason_correctness"]
         if verdict not in REASONS[ERROR_REASON]:

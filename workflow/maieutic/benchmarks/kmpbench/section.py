@@ -195,8 +195,8 @@ def error_judgements(plan: Plan, results: Path) -> dict[str, list[Judgement]]:
         for batch in plan.judge_batches(benchmark):
             path = paths.VERDICTS.within(results, judge=judge, benchmark=benchmark, batch=batch)
             for one in read_records(path, Judgement) if path.exists() else []:
-                if one.rubric == ERROR_TYPES and one.model is not None:
-                    found[one.model].append(one)
+                if one.rubric == ERROR_TYPES and one.tutor is not None:
+                    found[one.tutor].append(one)
     order = [name for name in plan.tutors if name in found]
     return {name: found[name] for name in order}
 

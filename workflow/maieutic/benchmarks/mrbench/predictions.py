@@ -87,7 +87,7 @@ def tracks_of(labels: Labels) -> dict[str, Sequence[str]]:
     labelled = {label.criterion for label in labels.labels}
     return {
         **{name: tuple(known) for name, known in LABELS.items() if name in labelled},
-        IDENTIFICATION: sorted({reply.model for reply in labels.replies}),
+        IDENTIFICATION: sorted({reply.tutor for reply in labels.replies}),
     }
 
 
@@ -144,7 +144,7 @@ def places_of(path: Path, rows: list[tuple[int, Row]], labels: Labels) -> dict[i
     by_conversation: dict[str, list[str]] = defaultdict(list)
     for item in labels.items.values():
         by_conversation[item.tags["conversation"]].append(item.id)
-    replies = {(reply.id, reply.model) for reply in labels.replies}
+    replies = {(reply.id, reply.tutor) for reply in labels.replies}
     tutors = sorted({tutor for _, tutor in replies})
     lines: dict[tuple[str, str], list[tuple[int, Row]]] = defaultdict(list)
     for number, row in rows:
@@ -221,7 +221,7 @@ def score_predictions(
     found: dict[str, dict[str, Any]] = {}
     for criterion in (name for name in predicted.tracks if name != IDENTIFICATION):
         labelled = [label for label in release.labels if label.criterion == criterion]
-        keys = [(label.id, label.model, criterion) for label in labelled]
+        keys = [(label.id, label.tutor, criterion) for label in labelled]
         covered = coverage_of(keys, predicted.said)
         check_missing(path, criterion, covered, missing)
         said: Said = {key: predicted.said.get(key) for key in keys}
@@ -244,7 +244,7 @@ def score_predictions(
 
 def identification(path: Path, labels: Labels, predicted: Predicted, missing: Missing) -> dict[str, Any]:
     """The track in which the tutor is identified: macro F1 over the release's tutors, and accuracy."""
-    keys = [(reply.id, reply.model) for reply in labels.replies]
+    keys = [(reply.id, reply.tutor) for reply in labels.replies]
     covered = coverage_of(keys, predicted.identified)
     check_missing(path, IDENTIFICATION, covered, missing)
     used = [key for key in keys if missing == "wrong" or predicted.identified.get(key)]

@@ -81,7 +81,7 @@ def verdicts_of(judgements: Iterable[Judgement]) -> dict[Key, bool | None]:
     found: dict[Key, bool | None] = {}
     for one in judgements:
         for verdict in one.verdicts:
-            key = one.task, one.id, str(one.model), str(verdict.criterion)
+            key = one.task, one.id, str(one.tutor), str(verdict.criterion)
             if isinstance(verdict.value, bool) or verdict.value is None:
                 found[key] = verdict.value if verdict.value is not None else found.get(key)
     return found
@@ -91,11 +91,11 @@ def check_known(path: Path, labels: Sequence[Label], said: Mapping[Key, bool | N
     """Every rating is of something that was judged; ratings of tasks that this judge does not judge are not its own."""
     tasks = {task for task, *_ in said}
     for label in labels:
-        key = label.task, label.id, label.model, label.criterion
+        key = label.task, label.id, label.tutor, label.criterion
         if label.task in tasks and key not in said:
             raise UserError(
                 str(path),
-                f"this run has judged no {label.criterion} of {label.model}'s reply to {label.task}/{label.id}",
+                f"this run has judged no {label.criterion} of {label.tutor}'s reply to {label.task}/{label.id}",
                 "item, tutor and criterion are named as in results/verdicts",
             )
 
@@ -107,7 +107,7 @@ def ratings_of(
     by_key: dict[Key, dict[str, bool]] = defaultdict(dict)
     resolved: dict[Key, bool] = {}
     for label in labels:
-        key = label.task, label.id, label.model, label.criterion
+        key = label.task, label.id, label.tutor, label.criterion
         if label.resolves:
             resolved[key] = label.label == PASSED
         elif key in said:
