@@ -1,11 +1,12 @@
-"""How much time does the driver itself cost? 2,000 requests against a scripted server that takes 50 ms for each.
+"""How much time does the driver itself cost? 2,000 requests (`--requests`) to a scripted server that takes 50 ms for each.
 
-Prints the ratio of one request at a time (2,000 x 50 ms, and a measured share of it) to the driver with its journal
-on, in one run on one machine.
+Prints the ratio of one request at a time (all of them x 50 ms, and a measured share of it) to the driver with its
+journal on, in one run on one machine.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import subprocess
@@ -23,16 +24,16 @@ from maieutic.replies.generate import Limits, ask_tutor
 from maieutic.serving.backends import JobFiles
 from maieutic.serving.client import Client, Server
 
-REQUESTS, SECONDS, CONCURRENCY, ONE_BY_ONE = 2000, 0.050, 256, 40
+SECONDS, CONCURRENCY, ONE_BY_ONE = 0.050, 256, 40
 HERE = Path(__file__).parent
 
 
-def work() -> list[tuple[LoadedCard, Item]]:
+def work(requests: int) -> list[tuple[LoadedCard, Item]]:
     """Items with prompts of the benchmark's own length, all different."""
     loaded = read_card(Path("resources/benchmarks/mathtutorbench/mistake_location.yaml"))
     return [
         (loaded, Item(id=str(n), task="mistake_location", cluster="c", vars={"question": f"Problem {n}", "student_solution": "Step 1 - 2+2 = 5"}, reference={}))
-        for n in range(REQUESTS)
+        for n in range(requests)
     ]  # fmt: skip
 
 
@@ -48,6 +49,9 @@ async def one_by_one(address: str) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=2000)
+    requests = parser.parse_args().requests
     server = subprocess.Popen(
         [sys.executable, str(HERE / "slow_server.py"), str(SECONDS)], stdout=subprocess.PIPE, text=True
     )
@@ -58,23 +62,23 @@ def main() -> None:
         model = HostedModel(engine="hosted", base_url=address, model="m", concurrency=CONCURRENCY)
         with tempfile.TemporaryDirectory() as folder:
             paths = [Path(folder) / name for name in ("journal.jsonl", "log", "out.jsonl", "prompts.jsonl")]
-            items = work()
+            items = work(requests)
             began = time.perf_counter()
             ask_tutor("m", model, items, Limits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
             seconds = time.perf_counter() - began
             kept = paths[0].read_text(encoding="utf-8").count("\n")
     finally:
         server.kill()
-    assert kept == REQUESTS
+    assert kept == requests
     print(
         json.dumps(
             {
-                "requests": REQUESTS,
+                "requests": requests,
                 "server_seconds_each": SECONDS,
                 "driver_seconds": round(seconds, 2),
-                "one_at_a_time_seconds": round(single * REQUESTS, 1),
-                "times_sooner": round(single * REQUESTS / seconds, 1),
-                "times_sooner_than_the_servers_time_alone": round(SECONDS * REQUESTS / seconds, 1),
+                "one_at_a_time_seconds": round(single * requests, 1),
+                "times_sooner": round(single * requests / seconds, 1),
+                "times_sooner_than_the_servers_time_alone": round(SECONDS * requests / seconds, 1),
             }
         )
     )

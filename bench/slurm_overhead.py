@@ -6,6 +6,7 @@ Snakemake to its end for one job and for eight at once, and how long each job he
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
@@ -54,14 +55,20 @@ def measure(jobs: int, interval: str) -> tuple[float, list[float]]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=8, help="of the larger of two runs")
+    parser.add_argument("--interval", choices=SETTINGS.values(), help="this one alone")
+    given = parser.parse_args()
     print(
-        "| `slurm-init-seconds-before-status-checks` | one job, s | eight jobs, s | in its allocation, median s (one job / eight jobs) |"
+        f"| `slurm-init-seconds-before-status-checks` | one job, s | {given.jobs} jobs, s "
+        f"| in its allocation, median s (one job / {given.jobs} jobs) |"
     )
     print("| --- | --- | --- | --- |")
     for name, interval in SETTINGS.items():
-        one, few = measure(1, interval)
-        eight, many = measure(8, interval)
-        print(f"| {name} | {one:.0f} | {eight:.0f} | {median(few):.0f} / {median(many):.0f} |", flush=True)
+        if given.interval in {None, interval}:
+            one, few = measure(1, interval)
+            several, many = measure(given.jobs, interval)
+            print(f"| {name} | {one:.0f} | {several:.0f} | {median(few):.0f} / {median(many):.0f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -239,6 +239,15 @@ def test_several_tutors_in_one_load_and_a_kill_between_batches(trained: Path, tm
     assert len(keys) == len(set(keys)) == 2 * len(items) - 1 and after[:6] == [line.strip() for line in lines[:6]]
 
 
+def test_the_bench_of_scoring_runs_in_small(trained: Path) -> None:
+    small = ["--tutors", "2", "--items", "4", "--budget", "512"]
+    line = [SERVE, "bench/reward_scoring.py", "--model", trained, *small]
+    done = subprocess.run([*map(str, line)], env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "ratio to the loop" in done.stdout
+    assert float(done.stdout.split("largest difference of a score:")[1]) < TOLERANCE
+
+
 def test_odd_models_are_refused_by_one_line(trained: Path, tiny: Path, preferences: Path, tmp_path: Path) -> None:
     two = tmp_path / "two"
     shutil.copytree(trained, two, symlinks=True)

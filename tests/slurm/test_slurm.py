@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import ROOT
 from nodes import cluster, running_cluster
 from running import environment, overlay, run, start
 from small import LOCK, NAME, PATIENCE, TABLES, alive, answered, children, graders_of, journal_keys, stub_of, until
@@ -171,6 +173,13 @@ def test_what_cannot_be_had_is_refused_before_anything_is_submitted(
     (line,) = [line for line in done.stdout.splitlines() if "Fix: " in line]
     assert expected in line
     assert not (checkout / "results/items").exists() and not SUBMITTED.findall(done.stdout)
+
+
+def test_the_bench_of_slurm_runs_in_small() -> None:
+    line = [sys.executable, "bench/slurm_overhead.py", "--jobs", "2", "--interval", "3"]
+    done = subprocess.run(line, cwd=ROOT, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"^\| 3 \| \d+ \| \d+ \| \d+ / \d+ \|$", done.stdout, re.MULTILINE)
 
 
 def test_recover_cancels_what_a_killed_snakemake_left_in_the_queue(checkout: Path) -> None:
