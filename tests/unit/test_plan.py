@@ -150,20 +150,29 @@ def test_a_hundred_tutors_read_no_card_more(monkeypatch: pytest.MonkeyPatch) -> 
     names = [f"echo-{number}" for number in range(100)]
     config = raw(tutors=names)
     config["models"] |= {name: {"engine": "baseline", "tutor": "echo"} for name in names}
-    count = 0
-    original = cards.read_card
+    count = files = 0
+    original, of_file = cards.read_card, cards.read_yaml
 
     def counted(path: Path, protocol: str = cards.RELEASED) -> cards.LoadedCard:
         nonlocal count
         count += 1
         return original(path, protocol)
 
+    def opened(path: Path) -> Any:
+        nonlocal files
+        files += 1
+        return of_file(path)
+
     monkeypatch.setattr(cards, "read_card", counted)
+    monkeypatch.setattr(cards, "read_yaml", opened)  # whoever calls it, by whatever name
     plan = plan_of(config)
+    few = files
     for benchmark in plan.benchmarks:
         for name in names:
             inputs.generate_replies(plan, benchmark, name)
+            jobs.score_replies(plan, benchmark, name)
     assert count == len(plan.cards)
+    assert files - few <= 4 * len(plan.cards), "a card, those that it is like, and rubrics: not once a tutor"
 
 
 def test_what_the_report_alone_shows_is_in_no_job() -> None:

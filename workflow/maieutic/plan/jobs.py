@@ -11,7 +11,7 @@ from maieutic.benchmarks.tutorbench.breakdown import BreakDown
 from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty
 from maieutic.benchmarks.tutorbench.raters import RateJudge
 from maieutic.benchmarks.tutorbench.tagging import TagItems, VoteTags
-from maieutic.config.cards import JUDGE, REWARD, Card, card_path, read_card
+from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import BaselineModel, CriteriaModel, HostedModel, RewardModel, VllmModel
 from maieutic.datasets.fetch import FetchDataset
 from maieutic.datasets.items import MakeItems
@@ -264,8 +264,8 @@ def check_judges(plan: Plan) -> CheckJudges:
 def absent(plan: Plan, benchmark: str) -> list[str]:
     """The kinds of model graders on a benchmark's cards by which no tutor is graded: no headline is missing."""
     judged = plan.judges_of_replies and benchmark in plan.judged_benchmarks()
-    tasks = [loaded.card.task for loaded in plan.benchmarks[benchmark]]
-    wanted = {kind for task in tasks for kind in read_card(card_path(benchmark, task)).card.graders}
+    here = [path for path, loaded in plan.cards.items() if loaded.card.benchmark == benchmark]
+    wanted = {kind for path in here for kind in plan.shipped_card(path, plan.run.protocol).card.graders}
     there = {REWARD: plan.run.reward_models, JUDGE: judged}
     return [kind for kind, graders in there.items() if kind in wanted and not graders]
 
