@@ -23,6 +23,7 @@ ITEMS = {  # by item: what the parser and what the judge says; None: nothing
     "unread": (UNREAD, RIGHT),
     "open": (RIGHT, UNREAD),
     "not judged": (RIGHT, None),
+    "not parsed": (None, RIGHT),
     "nothing": (None, None),
     "open alone": (None, UNREAD),
     "unread alone": (UNREAD, None),
@@ -53,17 +54,18 @@ def test_robust_an_unread_part_is_wrong_and_an_open_verdict_is_missing() -> None
         "unread": (wrong, read),
         "open": (read, OPEN),
         "not judged": (read, None),
+        "not parsed": (None, read),
         "unread alone": (wrong, None),
         "unread and open": (wrong, OPEN),
     }
-    assert (found.counted, found.missing, found.unreadable) == (8, 4, 2)
+    assert (found.counted, found.missing, found.unreadable) == (9, 4, 2)
 
 
 def test_by_the_released_rules_what_a_parser_leaves_open_is_missing() -> None:
     found = joined(METRIC, "paper_compat", *given("paper_compat"))
     assert found is not None
-    assert [item.id for item, _ in found.known] == ["both", "open", "not judged"]
-    assert (found.counted, found.missing, found.unreadable) == (8, 6, 0)
+    assert [item.id for item, _ in found.known] == ["both", "open", "not judged", "not parsed"]
+    assert (found.counted, found.missing, found.unreadable) == (9, 6, 0)
 
 
 def test_a_part_by_a_grader_that_said_nothing_at_all() -> None:
@@ -71,7 +73,7 @@ def test_a_part_by_a_grader_that_said_nothing_at_all() -> None:
     del grades[Reading(JUDGE, "robust", "c")]
     found = joined(METRIC, "robust", items, grades)
     assert found is not None and [one.parts[1] for _, one in found.known] == [None] * 6
-    assert (found.missing, found.unreadable) == (2, 3)
+    assert (found.missing, found.unreadable) == (3, 3)
     assert joined(METRIC, "robust", items, {}) is None, "nobody said anything of this task"
 
 
