@@ -74,10 +74,8 @@ def answer(request: dict[str, Any]) -> bytes:
     ).encode()  # fmt: skip
 
 
-class Connection(asyncio.Protocol):
-    """One kept-alive connection: requests one after the other, answered at once."""
-
-    served = 0
+class KeptAlive(asyncio.Protocol):
+    """One kept-alive connection, cut into its requests."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport, self.held = transport, b""
@@ -88,14 +86,32 @@ class Connection(asyncio.Protocol):
             head, found, rest = self.held.partition(b"\r\n\r\n")
             if not found:
                 return
-            lengths = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
+            lines = head.split(b"\r\n")
+            lengths = [line for line in lines if line.lower().startswith(b"content-length:")]
             length = int(lengths[0].split(b":")[1]) if lengths else 0
             if len(rest) < length:
                 return
-            body, self.held = rest[:length], rest[length:]
-            told = answer(json.loads(body)) if length else json.dumps({"served": Connection.served}).encode()
-            Connection.served += bool(length)
-            self.transport.write(HEAD.format(len(told)).encode() + told)  # type: ignore[attr-defined]
+            self.held = rest[length:]
+            self.requested(lines[0].decode(), rest[:length])
+
+    def requested(self, line: str, body: bytes) -> None:
+        """A whole request has come."""
+        raise NotImplementedError
+
+    def respond(self, told: bytes) -> None:
+        """Send a JSON body."""
+        self.transport.write(HEAD.format(len(told)).encode() + told)  # type: ignore[attr-defined]
+
+
+class Connection(KeptAlive):
+    """Requests one after the other, answered at once."""
+
+    served = 0
+
+    def requested(self, line: str, body: bytes) -> None:
+        told = answer(json.loads(body)) if body else json.dumps({"served": Connection.served}).encode()
+        Connection.served += bool(body)
+        self.respond(told)
 
 
 async def serve() -> None:

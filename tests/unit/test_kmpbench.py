@@ -588,7 +588,7 @@ def test_baselines_are_judged_where_their_card_names_them(tmp_path: Path) -> Non
     for name in ("reveal", "copy-seed"):
         write_records(tmp_path / f"{name}.jsonl", [baseline_reply(name, name, item, 1)])
         replies.append(tmp_path / f"{name}.jsonl")
-    assert [case.model for _, case in work_on_replies(judge, [card], tmp_path, replies)] == ["reveal"]
+    assert [case.tutor for _, case in work_on_replies(judge, [card], tmp_path, replies)] == ["reveal"]
 
 
 def test_every_trivial_tutor_says_something_to_every_item() -> None:

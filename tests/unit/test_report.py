@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pandas as pd
@@ -22,8 +23,11 @@ from maieutic.plan.saving import SaveConfig, save_config
 from maieutic.replies.baselines import baseline_reply
 from maieutic.report import build_report
 from maieutic.report.browser import embedded
+from maieutic.report.exports import exported_tables
+from maieutic.report.sections import Page
 from maieutic.report.tables import safe_cell
 from maieutic.scores.score import ScoreReplies, score_replies
+from markupsafe import Markup
 from running import NO_GRADERS
 
 HOSTILE = '</script><script>document.title="broken"</script><img src=x onerror=alert(1)> \u202eabc 1,000 {{ 7*7 }}'
@@ -124,6 +128,14 @@ def test_every_table_of_the_page_is_a_csv_file(results: Path) -> None:
     texts = [text for table in tables for text in [*table.columns, *table.stack().dropna()]]
     assert any(text.startswith("'=<b>hostile</b>") for text in texts), "as in the other tables"
     assert not any(text.startswith(("=", "@")) for text in texts)
+
+
+def test_no_two_tables_of_the_pages_share_a_file() -> None:
+    table = Markup("<h3>By tag</h3><table><thead><tr><th>a</th></tr></thead><tbody><tr><td>1</td></tr></tbody></table>")
+    named: Counter[str] = Counter()
+    pages = [Page("#/task/a/b", None, table + table), Page("#/task-a/b", None, table)]
+    names = [one.name for page in pages for one in exported_tables(page, named)]
+    assert names == ["task-a-b-by-tag", "task-a-b-by-tag-no-2", "task-a-b-by-tag-no-3"]
 
 
 def test_no_reply_becomes_markup(results: Path) -> None:

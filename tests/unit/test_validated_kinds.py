@@ -300,7 +300,7 @@ def test_the_test_set_is_predicted_as_the_shared_task_takes_it(data: Path, tmp_p
     assert len(work) == 1547, "all of them: a sample is no submission"
     assert {tuple(case.criteria) for _, case in work} == {SHARED_TASK}
     told = [
-        Judgement(id=case.id, task=release, tutor=case.model, rubric="mrbench_taxonomy", key="k", raw="",
+        Judgement(id=case.id, task=release, tutor=case.tutor, rubric="mrbench_taxonomy", key="k", raw="",
                   verdicts=[Verdict(criterion=name, value=None if number == 0 else "Yes") for name in SHARED_TASK])
         for number, (_, case) in enumerate(work)
     ]  # fmt: skip

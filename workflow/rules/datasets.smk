@@ -39,7 +39,7 @@ use rule fetch_dataset as fetch_dataset_from_hub with:
 
 
 rule fetch_pictures:
-    """Their files go to the store, named by their SHA-256."""
+    """The pictures of a dataset, fetched once into the store and named by their SHA-256."""
     input:
         unpack(plan.inputs_of("fetch_pictures")),
     output:

@@ -152,15 +152,11 @@ def schema_of(rubric: Rubric, criteria: Mapping[str, Criterion], reasons: bool =
     if not criteria:
         properties: dict[str, Any] = {"verdict": {"type": "string", "enum": values_of(rubric, None)}}
     else:
-        properties = {name: property_of(rubric, criterion, reasons) for name, criterion in criteria.items()}
+        labels = {name: {"type": "string", "enum": values_of(rubric, one)} for name, one in criteria.items()}
+        properties = {name: rubric.rules.property_of(label, reasons) for name, label in labels.items()}
     return {
         "type": "object",
         "properties": properties,
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-def property_of(rubric: Rubric, criterion: Criterion, reasons: bool) -> dict[str, Any]:
-    """What stands under one criterion: a label; where a verdict has to be argued, a reason first."""
-    return rubric.rules.property_of({"type": "string", "enum": values_of(rubric, criterion)}, reasons)

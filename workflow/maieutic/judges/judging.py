@@ -148,7 +148,7 @@ def judgement(loaded: LoadedRubric, case: Case, question: Question, entry: Entry
     return Judgement(
         id=case.id,
         task=case.task,
-        tutor=case.model,
+        tutor=case.tutor,
         rubric=loaded.name,
         order=question.order,
         key=entry.key,
@@ -178,7 +178,7 @@ def follow_ups(work: Work, said: Sequence[Judgement]) -> Work:
     for loaded, case in work:
         if (more := loaded.rubric.follow_up) is None:
             continue
-        verdicts = merged(by_case[loaded.name, case.task, case.id, str(case.model)], loaded.rubric.both_orders)
+        verdicts = merged(by_case[loaded.name, case.task, case.id, str(case.tutor)], loaded.rubric.both_orders)
         if more.criterion in verdicts and verdicts[more.criterion][0].value == more.value:
             found.append((read_rubric(more.rubric), case._replace(criteria={})))
     return found

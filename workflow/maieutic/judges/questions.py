@@ -24,7 +24,7 @@ class Case(NamedTuple):
 
     id: str
     task: str
-    model: str | None
+    tutor: str | None
     variables: Mapping[str, str]
     replies: Mapping[str, str]
     criteria: Mapping[str, Criterion] = {}
@@ -86,7 +86,7 @@ def form_of(rubric: Rubric, question: Question, reasons: bool) -> dict[str, Any]
 
 def in_own_terms(rubric: Rubric, question: Question, value: str | bool | None) -> str | bool | None:
     """A verdict about A and B as one about the first and the second reply, whatever stood where."""
-    if not isinstance(value, str):
+    if not isinstance(value, str) or question.order is None:
         return value
     return rubric.rules.in_own_terms(value, question.order, rubric.about_tutor)
 

@@ -39,7 +39,7 @@ class Plan(Selection):
 
     @property
     def trained_reward_models(self) -> list[str]:
-        """Those that this run trains."""
+        """The reward models that this run trains."""
         return [name for name in self.reward_models if getattr(self.models[name], "train", None)]
 
     @property

@@ -202,7 +202,7 @@ def differences(provenance: Provenance | None, plan: Plan, card: Card, grader: s
 
 
 def told(provenance: Provenance, names: Iterable[str]) -> list[str]:
-    """Those that differ, with how."""
+    """Of some names of files and data those that are not as shipped, each with what differs."""
     return [f"{name}, {provenance.differs[name]}" for name in dict.fromkeys(names) if name in provenance.differs]
 
 

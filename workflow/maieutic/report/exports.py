@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
@@ -35,8 +36,11 @@ class Exported(NamedTuple):
     rows: pd.DataFrame
 
 
-def tables_of(page: Page) -> list[Exported]:
-    """The tables of one page, in their order. A table is named by the page and the heading above it."""
+def exported_tables(page: Page, named: Counter[str]) -> list[Exported]:
+    """The tables of one page, in their order. A table is named by the page and the heading above it.
+
+    named: how often each name was given, on this and earlier pages; counted on.
+    """
     place = page.address.removeprefix("#/") or "leaderboard"
     exported: list[Exported] = []
     for table in html.fragment_fromstring(str(page.html), create_parent="div").iter("table"):
@@ -44,8 +48,9 @@ def tables_of(page: Page) -> list[Exported]:
         heading = shown(above[0]) if above else page.menu or place
         title = f"{heading}, {scoring}" if (scoring := table.get("data-scoring")) else heading
         name = slug(f"{place} {title}")
-        same = sum(one.name == name or one.name.startswith(f"{name}-no-") for one in exported)
-        exported.append(Exported(f"{name}-no-{same + 1}" if same else name, title, rows_of(table)))
+        named[name] += 1
+        numbered = f"{name}-no-{named[name]}" if named[name] > 1 else name
+        exported.append(Exported(numbered, title, rows_of(table)))
     return exported
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths, differences, told
 from maieutic.report.browser import GradePass, Readings, browse, embedded, pass_grades
 from maieutic.report.comparison import against_paper
-from maieutic.report.exports import Exported, tables_of, with_links
+from maieutic.report.exports import Exported, exported_tables, with_links
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.sections import Page, Parts, Problem, Run, Section
@@ -430,11 +431,6 @@ def about_section(run: Run) -> dict[str, Any]:
     }
 
 
-def exported_of(parts: Parts, page: Page) -> list[Exported]:
-    """The tables of a page; none where they cannot be read."""
-    return parts.data(f"the tables of {page.address}", lambda: {"tables": tables_of(page)}, {"tables": []})["tables"]
-
-
 def render_page(run: Run, runtime: pd.DataFrame) -> Made:
     """The whole page as one self-contained HTML document."""
     plan = run.plan
@@ -447,8 +443,14 @@ def render_page(run: Run, runtime: pd.DataFrame) -> Made:
         "all_differs": run.provenance.differs if run.provenance else {},
     }
     parts = Parts(environment, shared)
-    exported = [(page, exported_of(parts, page)) for page in pages_of(run, parts, runtime, light, grades)]
-    pages = [with_links(page, tables) for page, tables in exported]
+    named: Counter[str] = Counter()
+    pages: list[Page] = []
+    tables: dict[str, pd.DataFrame] = {}
+    for page in pages_of(run, parts, runtime, light, grades):
+        read = partial(exported_tables, page, named)
+        exported: list[Exported] = parts.data(f"the tables of {page.address}", read, [])
+        pages.append(with_links(page, exported))
+        tables |= {one.name: one.rows for one in exported}
     models = {name: plan.models[name] for name in plan.tutors}
     there = {score.model for of in run.scores.values() for score in of}
     tasks = {
@@ -474,4 +476,4 @@ def render_page(run: Run, runtime: pd.DataFrame) -> Made:
         script=(HERE / "page.js").read_text(encoding="utf-8"),
         data=embedded(data),
     )
-    return Made(html, parts.problems, {one.name: one.rows for _, tables in exported for one in tables})
+    return Made(html, parts.problems, tables)

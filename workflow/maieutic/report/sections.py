@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from jinja2 import Environment
 from markupsafe import Markup
@@ -16,6 +16,7 @@ from maieutic.plan.provenance import Provenance
 
 log = logging.getLogger(__name__)
 Variables = Mapping[str, Any]
+T = TypeVar("T")
 LONGEST = 300  # characters of an error on the page
 
 
@@ -87,7 +88,7 @@ class Parts:
         html = self.part(title, template, produce)
         return [Page(address, menu, html)] if html else []
 
-    def data(self, title: str, produce: Callable[[], dict[str, Any]], instead: dict[str, Any]) -> dict[str, Any]:
+    def data(self, title: str, produce: Callable[[], T], instead: T) -> T:
         """Data of the page; `instead` where they cannot be made."""
         try:
             return produce()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,10 +35,12 @@ def printed_file(benchmark: str) -> Path:
     return CARDS / benchmark / "printed.csv"
 
 
-def printed_rows(benchmark: str) -> list[PrintedRow]:
-    """Every number that a benchmark's paper prints."""
+@cache
+def printed_rows(benchmark: str) -> tuple[PrintedRow, ...]:
+    """Every number that a benchmark's paper prints. Read once: a page shows many tables of one file."""
     with open(printed_file(benchmark), encoding="utf-8", newline="") as handle:
-        return [PrintedRow(**{**row, "value": float(row["value"] or "nan")}) for row in csv.DictReader(handle)]  # type: ignore[arg-type]
+        rows = [{**row, "value": float(row["value"] or "nan")} for row in csv.DictReader(handle)]
+    return tuple(PrintedRow(**row) for row in rows)  # type: ignore[arg-type]
 
 
 class Printed(NamedTuple):

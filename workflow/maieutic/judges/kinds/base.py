@@ -8,11 +8,10 @@ from typing import Any, ClassVar, Literal
 from maieutic.core.records import Item, Reply
 
 Order = Literal["ab", "ba"]
-PASS_FAIL = ("pass", "fail")
 
 
 class Kind:
-    """By default one reply, which passes or fails by each criterion, with a reason.
+    """By default one reply, to which each criterion gives one of its own labels, with a reason.
 
     name: as cards say it; answers: the forms of an answer that it may be given in; own_labels: its criteria name their
     labels; needs_criteria: there is something to judge by; paired: two replies, each called A or B by its place, which
@@ -34,17 +33,17 @@ class Kind:
 
     def values(self, labels: Sequence[str], about_tutor: bool) -> list[str]:
         """What may be answered under one criterion. labels: its own."""
-        return [*PASS_FAIL]
+        return [*labels]
 
     def desired(self, label: str | None) -> str | bool | None:
-        """The verdict of a good reply, in the terms of the grades. label: the criterion's desired one."""
-        return True
+        """The verdict of a good reply, in the terms of the grades; None: none is better. label: the criterion's own."""
+        return label
 
     def verdict(self, value: str) -> str | bool:
         """An answer's value as a verdict."""
-        return value == "pass"
+        return value
 
-    def in_own_terms(self, value: str, order: Order | None, about_tutor: bool) -> str:
+    def in_own_terms(self, value: str, order: Order, about_tutor: bool) -> str:
         """A verdict about A and B as one about the first and the second reply, whatever stood where."""
         return value
 
@@ -68,3 +67,19 @@ class Kind:
     def variables(self, turns: int, about_tutor: bool) -> set[str]:
         """The names of the texts that a prompt may use. turns: of the task's conversation."""
         return {"response"} if turns == 1 else {f"response_{number}" for number in range(1, turns + 1)}
+
+
+class PassFail(Kind):
+    """One reply, which passes or fails by each criterion."""
+
+    def values(self, labels: Sequence[str], about_tutor: bool) -> list[str]:
+        """Pass or fail."""
+        return ["pass", "fail"]
+
+    def desired(self, label: str | None) -> str | bool | None:
+        """To pass."""
+        return True
+
+    def verdict(self, value: str) -> str | bool:
+        """Whether it passes."""
+        return value == "pass"

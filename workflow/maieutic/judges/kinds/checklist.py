@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from maieutic.judges.kinds.base import Kind
+from maieutic.judges.kinds.base import PassFail
 
 
-class Checklist(Kind):
+class Checklist(PassFail):
     """One reply by the rubric's own rule, which the judge is told: what is not shown to hold, fails."""
 
     name = "checklist"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from maieutic.judges.kinds.base import Kind, Order
 
-PLACES = {"ab": {"A": "first", "B": "second"}, "ba": {"A": "second", "B": "first"}}
+PLACES: dict[Order, dict[str, str]] = {"ab": {"A": "first", "B": "second"}, "ba": {"A": "second", "B": "first"}}
 
 
 class Pairwise(Kind):
@@ -22,14 +22,6 @@ class Pairwise(Kind):
         """The places."""
         return ["A", "B"]
 
-    def desired(self, label: str | None) -> str | bool | None:
-        """The criterion's desired label, if it has any."""
-        return label
-
-    def verdict(self, value: str) -> str | bool:
-        """The place itself."""
-        return value
-
-    def in_own_terms(self, value: str, order: Order | None, about_tutor: bool) -> str:
+    def in_own_terms(self, value: str, order: Order, about_tutor: bool) -> str:
         """`first` or `second`."""
-        return PLACES[order or "ba"].get(value, value)
+        return PLACES[order].get(value, value)

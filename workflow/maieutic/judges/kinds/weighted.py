@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from maieutic.judges.kinds.base import Kind
+from maieutic.judges.kinds.base import PassFail
 
 
-class Weighted(Kind):
+class Weighted(PassFail):
     """One reply by the criteria that its item brings; what passes adds its weight."""
 
     name = "weighted"

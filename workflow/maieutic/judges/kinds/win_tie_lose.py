@@ -26,15 +26,11 @@ class WinTieLose(Kind):
         """The tutor's reply wins."""
         return "win"
 
-    def verdict(self, value: str) -> str | bool:
-        """What was said."""
-        return value
-
-    def in_own_terms(self, value: str, order: Order | None, about_tutor: bool) -> str:
+    def in_own_terms(self, value: str, order: Order, about_tutor: bool) -> str:
         """`win`, `tie` or `lose` of the tutor's reply, which is the first."""
         if about_tutor:
             return value.lower()
-        named = PLACES[order or "ba"].get(value, value)
+        named = PLACES[order].get(value, value)
         return {"first": "win", "second": "lose"}.get(named, named)
 
     def texts(self, item: Item, reply: Reply, about_tutor: bool) -> dict[str, str]:

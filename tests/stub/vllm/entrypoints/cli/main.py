@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from scripted_server import HEAD, answer
+from scripted_server import KeptAlive, answer
 
 
 def work(requests: Connection, pace: float) -> None:
@@ -26,34 +26,22 @@ def work(requests: Connection, pace: float) -> None:
         requests.send_bytes(answer(request))
 
 
-class Exchange(asyncio.Protocol):
+class Exchange(KeptAlive):
     """One kept-alive connection of a client."""
 
     def __init__(self, worker: Connection, turn: ThreadPoolExecutor) -> None:
-        self.worker, self.turn, self.held = worker, turn, b""
+        self.worker, self.turn = worker, turn
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+    def requested(self, line: str, body: bytes) -> None:
+        asyncio.get_running_loop().create_task(self.answered(line, body))
 
-    def data_received(self, data: bytes) -> None:
-        self.held += data
-        head, found, rest = self.held.partition(b"\r\n\r\n")
-        if not found:
-            return
-        lengths = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
-        length = int(lengths[0].split(b":")[1]) if lengths else 0
-        if len(rest) >= length:
-            self.held = rest[length:]
-            asyncio.get_running_loop().create_task(self.respond(head.split(b"\r\n")[0].decode(), rest[:length]))
-
-    async def respond(self, line: str, body: bytes) -> None:
+    async def answered(self, line: str, body: bytes) -> None:
         """Answer one request; a health check at once."""
         told = b"{}"
         if body:
             told = await asyncio.get_running_loop().run_in_executor(self.turn, self.asked, body)
             print(f'INFO: - "{line}" 200 OK', flush=True)
-        self.transport.write(HEAD.format(len(told)).encode() + told)
+        self.respond(told)
 
     def asked(self, body: bytes) -> bytes:
         """What the worker says."""
