@@ -21,10 +21,10 @@ test-fast: driver  ## the unit tests but for the slow ones, within a minute
 	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "not slow" tests/unit
 
 test: env  ## set up, then run the unit tests and those of the whole workflow (minutes)
-	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile tests/unit tests/workflow
+	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/workflow tests/unit
 
 drills: env  ## kills, torn trainings, lost networks and devices; four of them with vLLM itself (minutes)
-	$(PYTHON) -m pytest -n $(CORES) --dist loadfile tests/faults
+	$(PYTHON) -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder tests/faults
 
 test-scale: env  ## the published files and eight scripted tutors to the page, some 200,000 requests (minutes)
 	$(PYTHON) -m pytest tests/scale -s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from maieutic.core.errors import UserError
-from maieutic.core.journal import Entry, Journal, request_key
+from maieutic.core.journal import Entry, Journal, digest, request_key, take_lock
 from maieutic.serving.recover import held_by, recover
 
 REQUEST = {"endpoint": "chat", "messages": [{"role": "user", "content": "2+2?"}], "temperature": 0.0, "max_tokens": 8}
@@ -174,3 +175,76 @@ def end_orphans_by(folder: Path, scancel: str, monkeypatch: pytest.MonkeyPatch) 
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     recover(folder / "results")
+
+
+# what old journals rest on: a change of any of these would ask everything again ---------------------------------------
+
+
+def test_keys_are_what_they_have_always_been() -> None:
+    """Of journals that users have: the values are frozen, not computed."""
+    assert digest({"b": 1, "a": ["\u00e9", None, 0.5]}) == (
+        "sha256:" + hashlib.sha256(b'{"a":["\\u00e9",null,0.5],"b":1}').hexdigest()
+    )
+    assert digest([]) == "sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945"
+    key = request_key(REQUEST, MODEL)
+    assert key == digest({"model": MODEL, "request": REQUEST})
+    assert key == "sha256:8c3b849e522641b3286fcb286aafd099161b4eae7947504815022af2df449eda"
+
+
+def test_a_lock_says_who_holds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "folder/j.lock"
+    mine = f"host {socket.gethostname()} pid {os.getpid()}"
+    for job, expected in ((None, mine), ("4711", f"{mine} slurm job 4711")):
+        if job:
+            monkeypatch.setenv("SLURM_JOB_ID", job)
+        else:
+            monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("host some-machine-with-a-long-name pid 999999999 slurm job 888888888888\n", encoding="utf-8")
+        with take_lock(path):
+            assert path.read_text(encoding="utf-8") == f"{expected}\n", "nothing of an earlier holder is left"
+            with pytest.raises(UserError) as fault:
+                take_lock(path)
+            assert (fault.value.place, fault.value.problem, fault.value.mend) == (
+                str(path), f"its journal is being written by {expected}", "wait for it, or end it with `make recover`",
+            )  # fmt: skip
+    with take_lock(path):
+        path.write_text("", encoding="utf-8")
+        with pytest.raises(UserError, match="is being written by another process"):
+            take_lock(path)
+
+
+def test_a_journal_locks_beside_its_file_and_its_lines_end_alike_everywhere(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    with Journal(path, Entry) as journal:
+        assert (tmp_path / "answers.lock").exists()
+        journal.append(entry("k", "caf\u00e9"), entry("l"))
+    lines = path.read_bytes().decode("utf-8").split("\n")
+    assert len(lines) == 3 and lines[2] == "" and "\r" not in lines[0] and "caf\u00e9" in lines[0]
+    assert Entry.model_validate_json(lines[1]).key == "l"
+    with pytest.raises(RuntimeError, match=r"^the journal is not open$"):
+        Journal(path, Entry).append(entry("m"))
+
+
+def test_the_disk_is_asked_to_keep_answers_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, synced = [100.0], [0]
+    monkeypatch.setattr("maieutic.core.journal.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("maieutic.core.journal.os.fsync", lambda number: synced.__setitem__(0, synced[0] + 1))
+    with Journal(tmp_path / "j.jsonl", Entry) as journal:
+        counts = []
+        for step, seconds in enumerate((0.0, 0.5, 0.5, 0.01, 0.5, 2.0)):
+            now[0] += seconds
+            journal.append(entry(f"k{step}"))
+            counts.append(synced[0])
+        journal.append(entry("k0"))  # known: nothing to write
+        assert counts == [1, 1, 1, 2, 2, 3] and synced[0] == 3
+    assert synced[0] == 4, "and at the end"
+
+
+def test_damaged_lines_are_told_with_their_journal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = filled(tmp_path / "j.jsonl", 2)
+    with open(path, "a") as handle:
+        handle.write("{\n\n[]\n")
+    with Journal(path, Entry) as journal:
+        assert (journal.broken, len(journal.answers)) == (2, 2)
+    assert caplog.messages == [f"{path}: 2 unreadable line(s) left out; those requests are asked again"]

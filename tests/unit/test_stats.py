@@ -116,3 +116,11 @@ def test_a_statistic_without_a_value_in_some_draws_warns_nobody() -> None:
 def test_a_normal_interval_needs_two_values() -> None:
     assert normal_half_width([]) is None and normal_half_width([1.0]) is None
     assert normal_half_width([0.0, 1.0]) == pytest.approx(1.959963984540054 * 0.5)
+
+
+def test_a_normal_half_width_is_1_96_standard_errors() -> None:
+    from scipy.stats import norm
+
+    values = [0.0, 1.0, 0.5, 0.25]
+    expected = norm.ppf(0.975) * np.std(values, ddof=1) / 2
+    assert stats.normal_half_width(values) == pytest.approx(expected, rel=1e-15)

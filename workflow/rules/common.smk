@@ -35,7 +35,7 @@ from maieutic.plan.rules import plan_of
 try:
     plan = plan_of(config)
 except UserError as error:
-    raise WorkflowError(str(error)) from None
+    raise WorkflowError(error.lines) from None
 
 IMAGES = plan.config.containers
 MODEL_JOB = start.model_resources(plan, workflow)

@@ -105,7 +105,7 @@ onstart:
     try:
         start.start_run(plan, workflow)
     except UserError as error:
-        raise WorkflowError(str(error)) from None
+        raise WorkflowError(error.lines) from None
 
 
 onerror:

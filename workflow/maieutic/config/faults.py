@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
@@ -101,19 +102,25 @@ def near(word: str, known: Sequence[str]) -> str:
 
 
 def fault_of(error: ValidationError, model: type[BaseModel], within: str, documented: str) -> UserError:
-    """The first fault as one line; unknown keys all at once, each with the known one that is nearest.
+    """All faults, a line each; unknown keys in one, each with the known one that is nearest.
 
     within: the file, or "" for the configuration, whose keys name it; documented: where every key is described.
     """
     faults = error.errors(include_url=False)
     unknown = [place_of(model, one["loc"], True) for one in faults if one["type"] == "extra_forbidden"]
-    if faults[0]["type"] == "extra_forbidden":
-        first, *others = unknown
-        more = f" (so is {', '.join(map(str, others))})" if others else ""
-        hints = [near(str(place.keys[-1]), place.known) for place in unknown]
-        return user_error(within, str(first), f"is not a known key{more}", f"{' '.join(hints)} See {documented}")
-    place = place_of(model, faults[0]["loc"], False)
-    return user_error(within, str(place), *told(faults[0], place, documented))
+    found: dict[str, UserError] = {}  # by place: every alternative of a union has its own complaint of one value
+    for fault in faults:
+        if fault["type"] != "extra_forbidden":
+            place = place_of(model, fault["loc"], False)
+            found.setdefault(str(place), user_error(within, str(place), *told(fault, place, documented)))
+        elif unknown:
+            first, *others = unknown
+            more = f" (so is {', '.join(map(str, others))})" if others else ""
+            hints = [near(str(place.keys[-1]), place.known) for place in unknown]
+            mend = f"{' '.join(dict.fromkeys(hints))} See {documented}"
+            found.setdefault(f"{first}\n", user_error(within, str(first), f"is not a known key{more}", mend))
+            unknown = []
+    return UserError.of(list(found.values()))
 
 
 def user_error(within: str, key: str, problem: str, mend: str) -> UserError:
@@ -129,13 +136,21 @@ def told(fault: ErrorDetails, place: Place, documented: str) -> tuple[str, str]:
     given = fault["input"]
     if fault["type"] == "missing":
         return "is missing", mend
-    if fault["type"] == "union_tag_not_found":
-        name = str((fault.get("ctx") or {}).get("discriminator", "")).strip("'")
+    context = fault.get("ctx") or {}
+    if fault["type"].startswith("union_tag"):
+        name = str(context.get("discriminator", "")).strip("'")
         tags = sorted({tag for one in place.there for tag in literals_of(one, name)})
+        if fault["type"] == "union_tag_invalid" and tags:
+            tag = str(context["tag"])[:SHOWN]
+            return f"{tag!r} is no {name}, one of {context['expected_tags']}", near(tag, tags)
         written = map(str, given) if isinstance(given, dict) else ()
         close = next((key for key in written if difflib.get_close_matches(key, [name], 1)), None)
         meant = f"did you mean {name!r} by {close!r}? " if close else ""
         return f"does not say its {name}", f"{meant}Set {name} to one of {', '.join(tags)}" if tags else mend
+    if fault["type"] == "literal_error" and isinstance(given, str):
+        known = re.findall(r"'([^']*)'", str(context.get("expected")))
+        if difflib.get_close_matches(given, known, 1):
+            mend = near(given, known)
     found = "" if place.keys and place.keys[-1] in SECRET else f", found {str(given)[:SHOWN]!r}"
     if fault["type"] == "string_type" and isinstance(given, bool):
         mend = f"put it in quotes: unquoted, YAML reads {YAML_WORDS[given]} as {str(given).lower()}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -95,9 +95,7 @@ def normal_half_width(values: Sequence[float]) -> float | None:
     """
     if len(values) < 2:
         return None
-    from scipy.stats import norm
-
-    return float(norm.ppf(0.5 + LEVEL / 2) * np.std(values, ddof=1) / np.sqrt(len(values)))
+    return float(NormalDist().inv_cdf(0.5 + LEVEL / 2) * np.std(values, ddof=1) / np.sqrt(len(values)))
 
 
 def sums_by_cluster(counts: Array, clusters: Sequence[str]) -> Array:
@@ -137,32 +135,22 @@ def clustered_draws(
     The same problems are drawn whatever is counted of them, so that two tutors' draws on the same problems are pairs.
     """
     sums = sums_by_cluster(counts, clusters)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # scipy warns of the NaN that a statistic may have
-        return drawn_again(sums, of_sums, sampling) if len(sums) > 1 else np.array([])
+    return drawn_again(sums, of_sums, sampling) if len(sums) > 1 else np.array([])
 
 
 def drawn_again(sums: Array, of_sums: Callable[[Array], Array], sampling: Sampling) -> Array:
-    """scipy's bootstrap over problems. sums: problems x k, two problems or more."""
-    problems = len(sums)
+    """Problems drawn with replacement, number for number as scipy.stats.bootstrap draws them (a test compares).
 
-    def statistic(drawn: npt.NDArray[np.int64], axis: int = -1) -> Array:
+    Without scipy, whose import takes longer than most of these intervals. sums: problems x k, two problems or more.
+    """
+    problems, rng = len(sums), np.random.default_rng(sampling.seed)
+    found = []
+    for start in range(0, sampling.resamples, BATCH):
+        count = min(BATCH, sampling.resamples - start)
+        drawn = rng.integers(0, problems, (count, problems))
         # How often each problem was drawn, times its sums: the same as adding up the drawn rows, and much less memory.
-        flat = drawn.reshape(-1, drawn.shape[-1])
-        places = flat + problems * np.arange(len(flat))[:, None]
-        times = np.bincount(places.ravel(), minlength=problems * len(flat)).reshape(len(flat), problems)
-        return of_sums((times @ sums).reshape(*drawn.shape[:-1], sums.shape[-1]))
-
-    from scipy.stats import bootstrap
-
-    found = bootstrap(
-        (np.arange(len(sums)),),
-        statistic,
-        n_resamples=sampling.resamples,
-        batch=BATCH,
-        confidence_level=LEVEL,
-        method="percentile",
-        vectorized=True,
-        rng=np.random.default_rng(sampling.seed),
-    )
-    return np.asarray(found.bootstrap_distribution)
+        places = drawn + problems * np.arange(count)[:, None]
+        times = np.bincount(places.ravel(), minlength=problems * count).reshape(count, problems)
+        with np.errstate(divide="ignore", invalid="ignore"):  # a resample may leave a statistic open
+            found.append(of_sums(times @ sums))
+    return np.concatenate(found)

@@ -1,10 +1,11 @@
 """What a configuration asks for can be had: names, cards, pins, graders, labels, before any work starts.
 
-Every fault is one line with the key's path and the fix.
+Every fault is one line with the key's path and the fix; those of one kind are said together: names, cards, entries.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from maieutic.config.models import (
 )
 from maieutic.config.registry import check_entry, unknown
 from maieutic.config.settings import Config, read_config
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, check_all
 from maieutic.datasets.registry import LOADERS
 from maieutic.graders.registry import GRADERS
 from maieutic.judges.assignments import CONDITIONS, PAIR_VARIABLES, offered_by, rubric_for_labels, rubric_of
@@ -44,44 +45,61 @@ from maieutic.validation.people import read_people
 
 
 def check_config(raw: dict[str, Any]) -> Config:
-    """Validate a configuration. Raises UserError for its first fault."""
+    """Validate a configuration. Raises UserError with all faults of one kind."""
     config = read_config(raw)
     check_selection(Plan(config))
     return config
 
 
 def check_selection(plan: Plan) -> None:
-    """Everything that a run selects exists, fits together and can be had. Raises UserError for the first fault."""
-    config = plan.config
-    check_names_of_tutors(plan)
-    check_papers(config.models)
+    """Everything that a run selects exists, fits together and can be had. Raises UserError with all that is not so."""
+    run = plan.run
+    tutors = enumerate(run.tutors)
+    check_all(
+        (
+            *(partial(check_name_of_tutor, plan, number, name) for number, name in tutors),
+            partial(check_papers, plan.models),
+            partial(check_data_folder, plan.config),
+            lambda: plan.cards,
+            partial(check_names_of_graders, plan),
+            partial(check_names_of_judges, plan),
+        )
+    )
+    check_all(
+        (
+            partial(check_protocol, plan),
+            *(partial(check_card, plan, path, loaded) for path, loaded in plan.cards.items()),
+        )
+    )
+    check_all(
+        (
+            *(partial(check, plan, name) for name in plan.tutors for check in CHECKS_OF_TUTORS),
+            *(partial(check_grader, plan, name) for name in listed_graders(plan)),
+            *(partial(check_judge, plan, name) for name in (*run.judges, *run.taggers)),
+        )
+    )
+    check_all(partial(check, plan) for check in (check_coverage, check_taggers, check_labels))
+
+
+def check_data_folder(config: Config) -> None:
+    """The folder of published files is there, if one is named."""
     if config.data_dir is not None and config.edition == "published" and not Path(config.data_dir).is_dir():
         raise UserError(
             "data_dir", f"{config.data_dir} is not a folder", "name the folder with the published files, or null"
         )
-    check_protocol(plan)
-    for path, loaded in plan.cards.items():
-        check_card(plan, path, loaded)
-    for name in plan.tutors:
-        check_tutor(name, config.models[name])
-        check_own_protocol(plan, name)
-        check_endpoint(plan, name)
-        check_pictures(plan, name)
-    check_graders(plan)
-    check_judges(plan)
 
 
-def check_names_of_tutors(plan: Plan) -> None:
-    """Every tutor of the run exists and is named once."""
-    for number, name in enumerate(plan.run.tutors):
-        key = f"run.tutors[{number}]"
-        check_entry(plan.models, key, name, (VllmModel, HostedModel, BaselineModel), "a tutor")
-        if name in plan.run.tutors[:number]:
-            raise UserError(key, f"{name!r} is listed twice", "list it once")
+def check_name_of_tutor(plan: Plan, number: int, name: str) -> None:
+    """A tutor of the run exists and is named once."""
+    key = f"run.tutors[{number}]"
+    check_entry(plan.models, key, name, (VllmModel, HostedModel, BaselineModel), "a tutor")
+    if name in plan.run.tutors[:number]:
+        raise UserError(key, f"{name!r} is listed twice", "list it once")
 
 
-def check_tutor(name: str, model: Model) -> None:
+def check_tutor(plan: Plan, name: str) -> None:
     """A tutor of the run can run: its baseline exists, its weights are pinned."""
+    model = plan.models[name]
     if isinstance(model, BaselineModel) and model.tutor not in TUTORS:
         raise unknown(f"models.{name}.tutor", model.tutor, list(TUTORS), "the trivial tutors")
     if isinstance(model, VllmModel):
@@ -123,6 +141,9 @@ def check_endpoint(plan: Plan, name: str) -> None:
                 f"{loaded.card.benchmark}/{loaded.card.task} is a conversation, and completions hold one prompt",
                 "set it to chat, drop it (the card says chat), or take the task out of run.tasks",
             )
+
+
+CHECKS_OF_TUTORS = (check_tutor, check_own_protocol, check_endpoint, check_pictures)
 
 
 def check_protocol(plan: Plan) -> None:
@@ -167,20 +188,31 @@ def check_card(plan: Plan, path: Path, loaded: LoadedCard) -> None:
 # reward models and classifiers
 
 
-def check_graders(plan: Plan) -> None:
-    """Every reward model and classifier exists, once, with a pinned origin and data that this edition has."""
+def listed_graders(plan: Plan) -> list[str]:
+    """The run's reward models and classifiers."""
+    return [*plan.run.reward_models, *plan.run.reward_comparisons, *plan.run.classifiers]
+
+
+def check_names_of_graders(plan: Plan) -> None:
+    """Every reward model and classifier exists, and is listed once."""
     run = plan.run
-    listed = [*run.reward_models, *run.reward_comparisons, *run.classifiers]
-    for key, names, kind, what in (
+    listed = listed_graders(plan)
+
+    def check(key: str, name: str, kind: type[Model], what: str) -> None:
+        check_entry(plan.models, key, name, (kind,), what)
+        if listed.count(name) > 1:
+            raise UserError(key, f"{name!r} is listed twice", "list it once")
+
+    kinds = (
         ("reward_models", run.reward_models, RewardModel, "a reward model"),
         ("reward_comparisons", run.reward_comparisons, RewardModel, "a reward model"),
         ("classifiers", run.classifiers, CriteriaModel, "a criteria classifier"),
-    ):
-        for number, name in enumerate(names):
-            check_entry(plan.models, f"run.{key}[{number}]", name, (kind,), what)
-            if listed.count(name) > 1:
-                raise UserError(f"run.{key}[{number}]", f"{name!r} is listed twice", "list it once")
-            check_grader(plan, name)
+    )
+    check_all(
+        partial(check, f"run.{key}[{number}]", name, kind, what)
+        for key, names, kind, what in kinds
+        for number, name in enumerate(names)
+    )
 
 
 def check_grader(plan: Plan, name: str) -> None:
@@ -223,20 +255,25 @@ def check_source(plan: Plan, name: str, source: str) -> None:
 # judges
 
 
-def check_judges(plan: Plan) -> None:
-    """Every judge exists, once, answers by a pinned model, and has a rubric for whatever it is to judge."""
-    for number, name in enumerate(plan.run.judges):
-        key = f"run.judges[{number}]"
+def check_names_of_judges(plan: Plan) -> None:
+    """Every judge and tagger exists, and is listed once."""
+
+    def check(key: str, name: str, names: list[str]) -> None:
         check_entry(plan.models, key, name, (JudgeModel,), "a judge")
-        if plan.run.judges.count(name) > 1:
+        if names.count(name) > 1:
             raise UserError(key, f"{name!r} is listed twice", "list it once")
-        check_judge(plan, name)
         judge = plan.models[name]
-        if isinstance(judge, JudgeModel) and not judge.rubrics and not judge.pairs:
+        assert isinstance(judge, JudgeModel)
+        if names is plan.run.judges and not judge.rubrics and not judge.pairs:
             raise UserError(key, f"{name!r} only tags", "list it in run.taggers, or give it rubrics")
-    check_coverage(plan)
-    check_taggers(plan)
-    check_labels(plan)
+        if names is plan.run.taggers and not judge.tags:
+            raise UserError(key, f"{name!r} has no rubrics to tag by", f"set models.{name}.tags")
+
+    check_all(
+        partial(check, f"run.{key}[{number}]", name, names)
+        for key, names in (("judges", plan.run.judges), ("taggers", plan.run.taggers))
+        for number, name in enumerate(names)
+    )
 
 
 def check_coverage(plan: Plan) -> None:
@@ -255,15 +292,7 @@ def check_coverage(plan: Plan) -> None:
 
 
 def check_taggers(plan: Plan) -> None:
-    """Every tagger exists, and has rubrics about items or criteria; tutors of the difficulty filter are of the run."""
-    for number, name in enumerate(plan.run.taggers):
-        key = f"run.taggers[{number}]"
-        check_entry(plan.models, key, name, (JudgeModel,), "a judge")
-        judge = plan.models[name]
-        assert isinstance(judge, JudgeModel)
-        if not judge.tags or plan.run.taggers.count(name) > 1:
-            raise UserError(key, f"{name!r} has no rubrics to tag by, or is listed twice", f"set models.{name}.tags")
-        check_judge(plan, name)
+    """What is tagged is in the run; tutors of the difficulty filter are of the run."""
     wanted = plan.run.difficulty
     if wanted.tutors and wanted.at_least > len(wanted.tutors):
         raise UserError(
@@ -305,8 +334,7 @@ def check_people(plan: Plan) -> None:
 
 def check_judge(plan: Plan, name: str) -> None:
     """One judge: the model that answers, and the cards that it judges by."""
-    judge = plan.models[name]
-    assert isinstance(judge, JudgeModel)
+    judge = plan.judge_entry(name)
     key = f"models.{name}"
     check_entry(plan.models, f"{key}.model", judge.model, (VllmModel, HostedModel), "a model that answers")
     model = plan.models[judge.model]
