@@ -142,7 +142,7 @@ def test_every_rule_depends_on_the_code_of_its_command() -> None:
     for path in sorted(Path("workflow/rules").glob("*.smk")):
         text = path.read_text(encoding="utf-8")
         for rule, body in re.findall(r"^rule (\w+):\n((?:    .*\n|\n)+)", text, re.MULTILINE):
-            if rule == "fetch":
+            if rule in {"fetch", "curate"}:
                 continue
             assert f'code=plan.code_of("{rule}")' in body, rule
             used.add(rule.replace("_", "-"))
@@ -230,6 +230,16 @@ DEAR = {
         "benchmarks.tutorbench.baselines", "config.cards", "serving.client", "replies.generate", "config.models", "serving.pictures", "config.prompts", "core.paths", "core.records",
         "replies.sentences", "core.thinking",
     },
+    "tune-tutor": {
+        "config.curation", "config.models", "curation.sets", "curation.tuning", "rewards.checkpoints", "rewards.loading",
+        "rewards.training", "serving.weights",
+    },
+    "make-components": {
+        "config.curation", "config.models", "config.prompts", "core.paths", "core.records", "core.thinking",
+        "curation.components", "curation.crew", "curation.parsers", "curation.pipeline", "curation.records", "curation.rules",
+        "curation.standards", "curation.weaving", "graders.answers", "graders.numerals", "graders.reading",
+        "replies.generate", "serving.backends", "serving.client", "serving.pictures",
+    },
 }  # fmt: skip
 
 
@@ -237,7 +247,8 @@ DEAR = {
 def test_dear_steps_depend_on_little(command: str) -> None:
     assert {one.module for one in closure_of(command)} == DEAR[command]
     # Of the paths only where templates and cards lie: a new output of another rule trains and asks nothing again.
-    assert {one.name for one in closure_of(command) if one.module == "core.paths"} == {"HOME", "RESOURCES"}
+    of_paths = {one.name for one in closure_of(command) if one.module == "core.paths"}
+    assert of_paths == ({"HOME", "RESOURCES"} if "core.paths" in DEAR[command] else set())
 
 
 def test_a_new_field_of_a_card_or_of_a_judge_trains_nothing_again(now: dict[str, str]) -> None:

@@ -14,6 +14,7 @@ from maieutic.plan.checks import check_config
 from maieutic.plan.entries import for_asking
 from maieutic.plan.plan import Plan
 from maieutic.plan.preflight import headers_of
+from maieutic.plan.rules import plan_of
 
 VLLM = {"engine": "vllm", "weights": {"repo": "org/name", "revision": "a" * 40}}
 HOSTED = {"engine": "hosted", "model": "m", "base_url": "https://example.org/v1"}
@@ -65,6 +66,8 @@ BAD = [
     ("unknown protocol", "run/protocol", "papers", r"^run\.protocol: 'papers' is not in .*did you mean 'paper'"),
     ("unpinned model", "run/tutors", ["llama-3.1-8b"], r"^models\.llama-3\.1-8b\.weights\.revision: .* no pinned commit\. Fix: look up"),
     ("unknown engine", "models/m", {"engine": "vlm"}, r"^models\.m: .*'vllm', 'hosted', 'baseline'"),
+    ("misspelt name of an engine", "models/m", {"engine": "hostd"}, r"^models\.m: 'hostd' is no engine, .* Fix: did you mean 'hosted'\?$"),
+    ("misspelt choice", "run/negative_weights", "violatd", r"^run\.negative_weights: .*found 'violatd'\. Fix: did you mean 'violated'\?$"),
     ("unknown model key", "models/m", {**VLLM, "gpu": 1}, r"^models\.m\.gpu: is not a known key"),
     ("unknown key of needs", "models/m", {**VLLM, "needs": {"gpu": 1}}, r"^models\.m\.needs\.gpu: is not a known key\. Fix: did you mean 'gpus'\?"),
     ("unknown key of weights", "models/m", {**VLLM, "weights": {"repo": "o/n", "revison": "c" * 40}}, r"^models\.m\.weights\.revison: .*did you mean 'revision'\?"),
@@ -144,6 +147,36 @@ def test_a_fault_is_one_clear_line(path: str, value: Any, expected: str) -> None
     assert "\n" not in str(fault.value) and ". Fix: " in str(fault.value)
 
 
+def lines_of(config: dict[str, Any]) -> list[str]:
+    """The faults of a configuration."""
+    with pytest.raises(UserError) as fault:
+        check_config(config)
+    return fault.value.lines.split("\n")
+
+
+def test_all_faults_of_one_kind_are_said_at_once() -> None:
+    config = shipped()
+    config["run"] |= {"limit": "many", "seed": "x", "protcol": "paper", "max_unreadable": 5}
+    assert [line.split(": ")[0] for line in lines_of(config)] == [
+        "run.limit", "run.seed", "run.max_unreadable", "run.protcol",
+    ]  # fmt: skip
+    config = shipped()
+    config["run"] |= {"tutors": ["ech", "smollm"], "tasks": ["mrbnch"], "judges": ["me"], "reward_models": ["it"]}
+    assert [line.split(": ")[0] for line in lines_of(config)] == [
+        "run.tutors[0]", "run.tutors[1]", "run.tasks[0]", "run.reward_models[0]", "run.judges[0]",
+    ]  # fmt: skip
+
+
+def test_every_unpinned_model_is_named_at_once() -> None:
+    config = shipped()
+    config["run"] |= {"tutors": ["llama-3.1-8b", "llama-3.2-3b"], "judges": ["prometheus-critic"]}
+    assert [line.split(": ")[0] for line in lines_of(config)] == [
+        "models.llama-3.1-8b.weights.revision",
+        "models.llama-3.2-3b.weights.revision",
+        "models.prometheus-7b-v2.0.weights.revision",
+    ]
+
+
 def test_a_tutor_that_sees_nothing_is_in_no_batch_of_tasks_with_pictures() -> None:
     config = shipped()
     config["run"]["tasks"] = ["mrbench", "tutorbench/multimodal"]
@@ -210,10 +243,12 @@ def test_a_secret_in_the_wrong_place_is_not_repeated() -> None:
         assert "SECRET" not in str(fault.value)
 
 
-@pytest.mark.parametrize("overlay", ["demo", "sample"])
+@pytest.mark.parametrize("overlay", ["demo", "sample", "curation"])
 def test_shipped_run_files_stand_alone(overlay: str) -> None:
     config = {name: shipped()[name] for name in ("models", "datasets")}
-    check_config(config | yaml.safe_load(Path(f"config/{overlay}.yaml").read_text(encoding="utf-8")))
+    raw = config | yaml.safe_load(Path(f"config/{overlay}.yaml").read_text(encoding="utf-8"))
+    check_config(raw)
+    plan_of(raw)
 
 
 def test_the_papers_overlay_names_what_exists_and_waits_for_its_pins() -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 from maieutic.core import paths
+from maieutic.curation import paths as curation_paths
 from maieutic.plan import inputs
 from running import SNAKEMAKE, environment, overlay, planned, run
 from small import stub_of
@@ -27,6 +28,7 @@ ORDER = [
     "items",
     "labels",
     "preferences",
+    "curation",
     "replies",
     "rewards",
     "verdicts",
@@ -90,7 +92,14 @@ def test_the_folders_that_the_documents_name_are_those_that_rules_write() -> Non
         for row in table.split("\n")
         for name in re.findall(r"`([a-z]+)[`/{]", row.partition("| ")[2].split(" |")[0])
     }
-    known = folders("\n".join(str(value) for value in vars(paths).values() if isinstance(value, paths.Pattern)))
+    known = folders(
+        "\n".join(
+            str(value)
+            for module in (paths, curation_paths)
+            for value in vars(module).values()
+            if isinstance(value, paths.Pattern)
+        )
+    )
     assert named == (known | {"journal"}) - {"report"} and len(named) > 10
 
 
@@ -101,7 +110,8 @@ def test_each_pattern_of_a_path_is_used() -> None:
         for path in [Path("workflow/Snakefile"), *RULES.glob("*.smk"), *Path("workflow/maieutic").rglob("*.py")]
         if path.name != "paths.py"
     )
-    named = {name for name, value in vars(paths).items() if isinstance(value, paths.Pattern)}
+    every = {**vars(paths), **vars(curation_paths)}
+    named = {name for name, value in every.items() if isinstance(value, paths.Pattern)}
     assert {name for name in named if not re.search(rf"\b{name}\b", text)} == set()
 
 
@@ -116,7 +126,7 @@ def test_every_rule_has_a_log_and_a_container_and_one_name() -> None:
         for rule, body in re.findall(
             r"^rule (\w+):\n((?:    .*\n|\n)+)", path.read_text(encoding="utf-8"), re.MULTILINE
         ):
-            if rule == "fetch":
+            if rule in {"fetch", "curate"}:
                 continue
             assert f'paths.log_of("{rule}"' in sections(body, "log"), rule
             assert "IMAGES." in sections(body, "container"), rule

@@ -67,7 +67,8 @@ def end_of(error: BaseException, command: str) -> int:
         fix = "make room or mend the permissions, then run again: what was finished is kept"
         error = UserError(str(error.filename or "results"), str(error.strerror), fix)
     if isinstance(error, UserError):
-        log.error("%s", error)
+        for fault in error.all:
+            log.error("%s", fault.line)
         return 2
     log.error("%s failed", command, exc_info=error)
     return 1

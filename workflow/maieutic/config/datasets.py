@@ -44,6 +44,9 @@ class Copy(Entry):
     hub: Hub | None = Field(None, description="Instead of url: Parquet files at a commit, which stands for a checksum")
     sha256: str | None = Field(None, pattern=SHA256, description="null: unknown, and the entry refuses to run")
     records: int | None = Field(None, ge=1, description="Exact number of records")
+    curated: str | None = Field(
+        None, description="Instead of all these: a set that this run makes, `NAME/skills` or `NAME/dialogues`"
+    )
     pictures: str | None = Field(
         None, pattern=SHA256, description="SHA-256 of the list of pictures; needed where some come from addresses"
     )
@@ -51,7 +54,7 @@ class Copy(Entry):
     @property
     def pinned(self) -> bool:
         """Whether a checksum, or a commit of the hub, says which bytes these are."""
-        return self.sha256 is not None or (self.hub is not None and self.hub.revision is not None)
+        return bool(self.sha256 or self.curated) or (self.hub is not None and self.hub.revision is not None)
 
 
 class Dataset(Entry):
@@ -82,7 +85,7 @@ class Dataset(Entry):
         copy = self.demo if edition == "demo" else self.published
         if copy is None:
             raise UserError(place, "this dataset has no demo edition", "set edition: published")
-        if not copy.pinned or copy.records is None:
+        if not copy.pinned or (copy.records is None and not copy.curated):
             if copy.hub:
                 mend = "look up the commit on the dataset's hub page, and set hub.revision and records"
                 raise UserError(place, f"{copy.hub.repo} has no pinned commit, or no number of records", mend)

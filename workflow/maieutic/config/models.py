@@ -54,14 +54,29 @@ class Weights(Entry):
             )
 
 
+class TunedWeights(Entry):
+    """Weights that this run makes, by fine-tuning."""
+
+    tuned: str = Field(description="Name in `tunings`")
+
+    def refuse_unpinned(self, place: str) -> None:
+        """What is made here is pinned by what it is made of."""
+
+
 def kind_of_weights(value: object) -> str:
-    """Which of the two an entry means, so that its faults are told in its own terms."""
-    packaged = isinstance(value, PackagedWeights) or (isinstance(value, dict) and "package" in value)
-    return "from-package" if packaged else "from-source"
+    """Which of the kinds an entry means, so that its faults are told in its own terms."""
+    keys = set(value) if isinstance(value, dict) else set(type(value).model_fields) if isinstance(value, Entry) else ()
+    return "from-package" if "package" in keys else "from-tuning" if "tuned" in keys else "from-source"
 
 
 AnyWeights = Annotated[
     Annotated[PackagedWeights, Tag("from-package")] | Annotated[Weights, Tag("from-source")],
+    Discriminator(kind_of_weights),
+]
+TutorWeights = Annotated[
+    Annotated[PackagedWeights, Tag("from-package")]
+    | Annotated[Weights, Tag("from-source")]
+    | Annotated[TunedWeights, Tag("from-tuning")],
     Discriminator(kind_of_weights),
 ]
 
@@ -155,8 +170,11 @@ class VllmModel(ServedModel):
     """Weights that a vLLM server of our own serves."""
 
     engine: Literal["vllm"]
-    weights: AnyWeights = Field(
-        description=("`repo` and `revision`, a 40-digit commit; or `path`; or `package`, `version`, `file`, `sha256`")
+    weights: TutorWeights = Field(
+        description=(
+            "`repo` and `revision`, a 40-digit commit; or `path`; or `package`, `version`, `file`, `sha256`; or "
+            "`tuned`, a name in `tunings`"
+        )
     )
     structured: bool = Field(True, description="Whether the server decodes by a JSON schema (response_format)")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field("auto", description="of the served weights")

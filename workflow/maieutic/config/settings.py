@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from maieutic.config.curation import Curation, FineTuning
 from maieutic.config.datasets import Dataset, Edition
 from maieutic.config.faults import fault_of
 from maieutic.config.models import Entry, ModelEntry
@@ -184,6 +185,8 @@ class Config(Entry):
         None, description="folder with the published files (their paths are in `datasets.yaml`); `null`: download them"
     )
     run: Run
+    curations: dict[str, Curation] = Field({}, description="Data that this run makes, by name: see docs/curation.md")
+    tunings: dict[str, FineTuning] = Field({}, description="Tutors that this run fine-tunes, by name: `weights.tuned`")
     report: Report = Report()
     interpreters: Interpreters = Interpreters()
     containers: Containers = Containers()
@@ -193,7 +196,7 @@ class Config(Entry):
 
 def read_config(raw: dict[str, Any]) -> Config:
     """A configuration in its schema. Raises UserError for its first fault."""
-    for registry in ("models", "datasets"):
+    for registry in ("models", "datasets", "curations", "tunings"):
         if isinstance(raw.get(registry), dict):
             check_names(registry, raw[registry])
     run = raw.get("run")

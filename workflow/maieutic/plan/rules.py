@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache
+from types import ModuleType
 from typing import Any, Protocol
 
 from maieutic.config.models import Needs
 from maieutic.config.settings import read_config
-from maieutic.plan import digest, inputs, jobs
+from maieutic.plan import curation_inputs, curation_jobs, digest, inputs, jobs
 from maieutic.plan.checks import check_people, check_selection
+from maieutic.plan.curation import CurationPlan, base_of, check_curations
 from maieutic.plan.digest import Name
 from maieutic.plan.plan import Plan
 from maieutic.rewards.pairs import PAIR_SOURCES
@@ -24,23 +26,34 @@ UNUSED_BY_SERVED: Instead = {Name("replies.baselines", "baseline_reply"): ()}
 UNUSED_BY_BASELINES: Instead = {Name("serving.backends", "backend_of"): (), Name("replies.generate", "run_job"): ()}
 
 
+# Where the function of a rule's name is.
+INPUTS, JOBS = (inputs, curation_inputs), (jobs, curation_jobs)
+
+
+def part_of(modules: Iterable[ModuleType], rule: str) -> Callable[..., Any]:
+    """The function of a rule's name. Raises StopIteration where no module has one."""
+    found: Callable[..., Any] = next(getattr(module, rule) for module in modules if hasattr(module, rule))
+    return found
+
+
 class Wildcards(Protocol):
     """A job's wildcards, as Snakemake gives them."""
 
     def items(self) -> Iterable[tuple[str, str]]: ...
 
 
-class RulePlan(Plan):
+class RulePlan(CurationPlan):
     """A plan with the parts of each rule, by the rule's name."""
 
     def inputs_of(self, rule: str) -> Callable[[Wildcards], inputs.Files]:
         """The function of a rule's input files, from its wildcards."""
-        find = getattr(inputs, rule)
-        return lambda wildcards: find(self, **dict(wildcards.items()))
+        find = part_of(INPUTS, rule)
+        more = curation_inputs.report_files(self) if rule == "build_report" else {}
+        return lambda wildcards: {**find(self, **dict(wildcards.items())), **more}
 
     def job_of(self, rule: str) -> Callable[[Wildcards], str]:
         """The function of what a rule hands to its command, from its wildcards, as JSON."""
-        make = getattr(jobs, rule)
+        make = part_of(JOBS, rule)
         return lambda wildcards: make(self, **dict(wildcards.items())).to_json()
 
     def code_of(self, rule: str) -> Callable[[Wildcards], str]:
@@ -55,11 +68,14 @@ class RulePlan(Plan):
 
     # machines ---------------------------------------------------------------------------------------------------------
 
-    def model_of(self, wildcards: Wildcards) -> str:
-        """The registry entry whose `needs` a job has: that of its wildcards, of a judge the one that answers."""
+    def models_of(self, wildcards: Wildcards) -> list[str]:
+        """The registry entries that a job asks or trains: of its wildcards, of a judge the one that answers."""
         names = dict(wildcards.items())
-        [model] = [names[kind] for kind in MODEL_WILDCARDS if kind in names]
-        return self.answering(model)
+        if "curation" in names and "judge" not in names:
+            return self.curation(names["curation"]).roles.models
+        if "tuning" in names:
+            return [base_of(self, names["tuning"])]
+        return [self.answering(names[kind]) for kind in MODEL_WILDCARDS if kind in names]
 
     def threads(self, wildcards: Wildcards) -> int:
         """The cores of one job of a model."""
@@ -71,7 +87,11 @@ class RulePlan(Plan):
 
     def needs(self, wildcards: Wildcards) -> Needs:
         """What one job of a model asks of a machine."""
-        return self.models[self.model_of(wildcards)].needs
+        names = dict(wildcards.items())
+        if "curation" in names and "judge" not in names:
+            return self.role_needs(names["curation"])
+        [model] = self.models_of(wildcards)
+        return self.models[model].needs
 
 
 @cache
@@ -116,5 +136,6 @@ def plan_of(raw: dict[str, Any]) -> RulePlan:
     """The plan of a configuration, and of the labels that people gave. Raises UserError for its first fault."""
     plan = RulePlan(read_config(raw))
     check_selection(plan)
+    check_curations(plan)
     check_people(plan)
     return plan

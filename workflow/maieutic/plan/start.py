@@ -58,7 +58,8 @@ def model_resources(plan: RulePlan, workflow: Workflow) -> dict[str, Any]:
 
 def asked_models(plan: RulePlan, jobs: Iterable[Job]) -> list[str]:
     """The models that some planned job will ask."""
-    return sorted({plan.model_of(job.wildcards) for job in jobs if job.resources.get("server_gpus") is not None})
+    asking = [job for job in jobs if job.resources.get("server_gpus") is not None]
+    return sorted({model for job in asking for model in plan.models_of(job.wildcards)})
 
 
 def used_images(plan: RulePlan, jobs: Iterable[Job]) -> dict[str, tuple[str, str]]:
@@ -73,7 +74,7 @@ def asked_of_slurm(plan: RulePlan, job: Job) -> cluster.Asked:
     elsewhere = any(job.resources.get(name) for name in ("cluster", "clusters", "slurm_cluster"))
     partition = None if elsewhere else job.resources.get("slurm_partition")
     return cluster.Asked(
-        model=plan.model_of(job.wildcards),
+        model=", ".join(plan.models_of(job.wildcards)),
         step=job.rule.name,
         gpus=plan.needs(job.wildcards).gpus,
         minutes=job.resources.get("runtime") or 0,

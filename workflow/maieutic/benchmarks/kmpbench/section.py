@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maieutic.benchmarks.kmpbench.figures import curated
 from maieutic.benchmarks.kmpbench.items import PRINCIPLES
 from maieutic.config.models import BaselineModel
 from maieutic.core import paths
@@ -271,4 +272,7 @@ def variables(run: Run) -> dict[str, Any] | None:
     return {"kmpbench": made} if made else None
 
 
-PAGES = (Section("#/kmpbench", "KMP-Bench's tables", "kmpbench", variables),)
+PAGES = (
+    Section("#/kmpbench", "KMP-Bench's tables", "kmpbench", variables),
+    Section("#/curation", "Curation", "curation", curated),
+)

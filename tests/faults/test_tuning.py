@@ -1,0 +1,165 @@
+"""Fine-tuning for real, tiny: which tokens are learned, adapters, packing, a kill, and what is refused before it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, SERVE
+from maieutic.core.files import sha256_of
+
+TRAIN: dict[str, Any] = {
+    "base": "tiny", "mix": {"x": 1.0}, "learning_rate": 1e-3, "batch_size": 8, "micro_batch": 2, "epochs": 2,
+    "max_length": 512,
+}  # fmt: skip
+PATIENCE = 180.0
+LAID_OUT = """
+import json, sys
+from pathlib import Path
+from maieutic.rewards.loading import load_tokenizer
+from maieutic.curation.tuning import IGNORED, encode_chat
+tokenizer = load_tokenizer(Path(sys.argv[1]))
+found = []
+for line in open(sys.argv[2]):
+    ids, labels = encode_chat(tokenizer, json.loads(line)["messages"], "tiny")
+    assert all(label in (token, IGNORED) for token, label in zip(ids, labels, strict=True))
+    learned = [token for token, label in zip(ids, labels, strict=True) if label != IGNORED]
+    found.append([tokenizer.decode(ids), tokenizer.decode(learned), len(learned)])
+print("RESULT" + json.dumps(found))
+"""
+
+
+def chat(number: int) -> list[dict[str, str]]:
+    return [
+        {"role": "system", "content": "You are a tutor."},
+        {"role": "user", "content": f"What is {number} and {number}?"},
+        {"role": "assistant", "content": f"Let us count: {number} and {number} is {2 * number}."},
+        {"role": "user", "content": "Why?"},
+        {"role": "assistant", "content": "Since adding goes so."},
+    ]
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT / "workflow"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("examples")
+    rows = [{"id": str(number), "messages": chat(number)} for number in range(60)]
+    (folder / "examples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "examples.json").write_text(json.dumps({"examples": 60}))
+    return folder / "examples.jsonl"
+
+
+def command(tiny: Path, examples: Path, out: Path, **train: Any) -> list[str]:
+    job = {"tuning": "t", "train": {**TRAIN, **train}}
+    given = {
+        "job": json.dumps(job), "base": tiny / "manifest.json", "examples": examples,
+        "sheet": examples.with_suffix(".json"), "journal": out.with_name(f"{out.name}.journal"),
+        "out": out / "manifest.json", "gpus": 0, "threads": 1,
+    }  # fmt: skip
+    flags = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    return [str(SERVE), "-m", "maieutic", "tune-tutor", *flags]
+
+
+def tune(*given: Any, **train: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*given, **train), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment()
+    )
+
+
+@pytest.fixture(scope="module")
+def tuned(tiny: Path, examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The training that nothing happens to."""
+    out = tmp_path_factory.mktemp("tuned") / "t"
+    done = tune(tiny, examples, out)
+    assert done.returncode == 0, done.stdout
+    return out
+
+
+def told(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "training.json").read_text())
+    return found
+
+
+def test_the_loss_counts_the_tutors_words_and_nothing_else(tiny: Path, examples: Path, tuned: Path) -> None:
+    line = [str(SERVE), "-c", LAID_OUT, str(tiny), str(examples)]
+    done = subprocess.run(line, capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.split("RESULT")[1])
+    for number, (whole, learned, _) in enumerate(found):
+        said = [message["content"] for message in chat(number) if message["role"] == "assistant"]
+        assert learned == "".join(f"{text}<|end|>" for text in said)
+        assert whole.count("<|assistant|>") == 2 and "<|assistant|>" not in learned
+    counts = told(tuned)["counts"]
+    assert counts["learned_tokens"] == sum(count for *_, count in found) and counts["examples"] == 60
+
+
+def test_it_learns_and_says_what_it_did(tuned: Path) -> None:
+    losses = [step["loss"] for step in told(tuned)["history"]]
+    assert len(losses) == 16 and losses[-1] < losses[0] - 0.5
+    rates = [step["learning_rate"] for step in told(tuned)["history"]]
+    assert rates[0] == 1e-3 and all(later < earlier for earlier, later in pairwise(rates))
+    assert {path.suffix for path in tuned.glob("model*")} == {".safetensors"}
+    card = (tuned / "README.md").read_text()
+    assert "from the registry's `tiny`" in card and f"{losses[-1]:.3f} at the last of 16" in card
+    assert not tuned.with_name("t.journal").exists(), "a finished training leaves no checkpoint"
+
+
+def test_a_killed_training_goes_on_and_ends_the_same(tiny: Path, examples: Path, tuned: Path, tmp_path: Path) -> None:
+    out = tmp_path / "t"
+    with open(tmp_path / "log", "w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            command(tiny, examples, out, checkpoint_seconds=0.2), stdout=log, stderr=log, env=environment()
+        )
+    wait_for(process, tmp_path / "log", lambda: bool(list((tmp_path / "t.journal").glob("checkpoint-*/whole"))))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not out.exists(), "no half output"
+    done = tune(tiny, examples, out, checkpoint_seconds=0.2)
+    assert done.returncode == 0, done.stdout
+    assert "t goes on from checkpoint-" in done.stdout
+    assert sha256_of(out / "model.safetensors") == sha256_of(tuned / "model.safetensors")
+    assert told(out)["history"][-1] == told(tuned)["history"][-1]
+
+
+def wait_for(process: subprocess.Popen, log: Path, ready: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not ready() and time.monotonic() < until:
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.02)
+
+
+def test_adapters_are_merged_into_whole_weights(tiny: Path, examples: Path, tuned: Path, tmp_path: Path) -> None:
+    done = tune(tiny, examples, tmp_path / "t", lora={"rank": 4, "alpha": 8}, epochs=1, packing=True)
+    assert done.returncode == 0, done.stdout
+    shapes = (tuned / "model.safetensors").stat().st_size
+    assert (tmp_path / "t/model.safetensors").stat().st_size == shapes, "the base's tensors and no others"
+    assert not list((tmp_path / "t").glob("adapter*"))
+    losses = [step["loss"] for step in told(tmp_path / "t")["history"]]
+    assert 0 < len(losses) < 8 and sha256_of(tmp_path / "t/model.safetensors") != sha256_of(tiny / "model.safetensors")
+
+
+def test_what_cannot_be_learned_is_refused_by_one_line(tiny: Path, examples: Path, tmp_path: Path) -> None:
+    done = tune(tiny, examples, tmp_path / "t", max_length=50)
+    assert done.returncode == 2
+    assert "tunings.t.max_length: " in done.stdout and "examples exceed the context of 50 tokens" in done.stdout
+    done = tune(tiny, examples, tmp_path / "t", max_length=58, overlong="drop", steps=1)
+    assert done.returncode == 0, done.stdout
+    assert told(tmp_path / "t")["counts"]["overlong"] > 0 and len(told(tmp_path / "t")["history"]) == 1
+    bare = tmp_path / "bare"
+    shutil.copytree(tiny, bare)
+    (bare / "chat_template.jinja").unlink()
+    done = tune(bare, examples, tmp_path / "t2")
+    assert done.returncode == 2 and "tunings.t.base: tiny has no chat template. Fix: name a base" in done.stdout
+    assert "Traceback" not in done.stdout

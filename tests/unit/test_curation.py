@@ -1,0 +1,626 @@
+"""Curation: every stage's answers read, every branch walked by scripted models and counted by hand."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from curator import SEED, Curator, entries, problem, roles, steps
+from httpserver import serving
+from maieutic.benchmarks.kmpbench import items as kmp
+from maieutic.config.curation import Roles, read_stage, stage_names
+from maieutic.core.errors import UserError
+from maieutic.core.records import Item, read_records, write_records
+from maieutic.curation import leakage, parsers, quality, rules, sets, standards, weaving
+from maieutic.curation.parsers import Unread
+from maieutic.curation.pipeline import (
+    STAGES,
+    MakeComponents,
+    WriteDialogues,
+    WriteFlows,
+    make_components,
+    write_dialogues,
+    write_flows,
+)
+from maieutic.curation.records import Components, Dialogue, Flow, Outcome, Seed
+from maieutic.curation.rules import Answered, Rejected
+from maieutic.curation.seeds import SeedSource, for_evaluation, make_seeds, seeds_of
+from maieutic.datasets.text import cluster_of
+
+# parsers --------------------------------------------------------------------------------------------------------------
+
+OPTIONS: dict[str, Any] = {"id": "x", "options": [{"code": "3.OA.A"}, {"code": "OA"}, {"code": "2"}]}
+BOX = r"So \boxed{12}."
+CORRECTION = (
+    "<correctness>no</correctness><error_step>Bad sum.</error_step><error_step_num>2</error_step_num>"
+    "<corrected_solution>Step 1: a\nStep 2: b</corrected_solution><answer>12</answer>"
+)
+TURNS = "".join(f"<type{n}>{kind}</type{n}><query{n}>q</query{n}><answer{n}>a</answer{n}>" for n, kind in enumerate(("What", "how", "WHY."), 1))  # fmt: skip
+FLOW = (
+    "<tutor_persona>P</tutor_persona><student_profile>S</student_profile><objectives>- one\n* two\n\n</objectives>"
+    "<storyline>T</storyline><Sflow1><action>a</action><source_material>&lt;seed&gt;</source_material></Sflow1>"
+    "<Tflow1><action>b</action><source_material><seed>, <seed_solution></source_material>"
+    "<principles>Modeling, Feedback,feedback</principles></Tflow1>"
+)
+
+READ: list[tuple[str, str, dict[str, Any], Any]] = [
+    ("choice", "<choice>oa, 3.OA.A. , XY</choice>", OPTIONS, ["OA", "3.OA.A"]),
+    ("choice", "<choice>2; 2\nOA,3.OA.A</choice>", OPTIONS, ["2", "OA"]),
+    ("choice", "<choice>none</choice>", OPTIONS, []),
+    ("choice", "<choice>OA</choice> no: <Choice>\n2 </CHOICE>", OPTIONS, ["2"]),
+    ("validation", f"<judge> y </judge><solution>{BOX}</solution>", {}, (True, BOX, "12")),
+    ("validation", f"<judge>N.</judge><solution>{BOX} {BOX}</solution>", {}, (False, f"{BOX} {BOX}", None)),
+    ("validation", "<judge>Y</judge>", {}, (True, "", None)),
+    ("boxed", r"2 + 2 = 4, \boxed{1,204}", {}, "1204"),
+    ("boxed", "The answer is 3.50", {}, "3.5"),
+    ("final_answer", " It is 7. ", {}, ("It is 7.", "7")),
+    ("steps", "<steps>Step 1: a\n**Step 2:** b\nmore</steps><answer>$7</answer>", {}, (["a", "b\nmore"], "7")),
+    ("judgement", "<judge>**Y**</judge>", {}, True),
+    ("judgement", "<judge>N</judge>", {}, False),
+    ("feedback", "<correctness>Yes.</correctness>", {}, (0, "", None, [])),
+    ("feedback", CORRECTION, {}, (2, "Bad sum.", "12", ["a", "b"])),
+    ("clarification", f"<result>yes</result>{TURNS}", {}, (["What", "How", "Why"], True)),
+    ("flow", FLOW, {"id": "x"}, (["one", "two"], [["seed", "seed_solution"]], [["modelling", "feedback"]])),
+    ("decision", "<decision>Keep.</decision><last>none</last>", {}, ("keep", None)),
+    ("decision", "<decision>truncate</decision><last>exchange 8</last>", {}, ("truncate", 8)),
+    ("decision", "<decision>discard</decision><last>3</last>", {}, ("discard", None)),
+    ("dialogue", "<S1>a</S1><T1>b</T1><S2>c</S2><T2>d</T2>", {}, [("a", "b"), ("c", "d")]),
+    ("instruction", "<instruction> Be kind. </instruction>", {}, "Be kind."),
+    ("posed", f"<question>Q</question><solution>{BOX}</solution><answer>12 apples</answer>", {}, ("Q", BOX, "12", False)),
+    ("posed", f"<question2>Q</question2><solution2>{BOX}</solution2><answer>12</answer><result>YES</result>", {"problems": [1]}, ("Q", BOX, "12", True)),
+]  # fmt: skip
+LIMITS = {"most": 2.0}
+
+
+def flat(name: str, value: Any) -> Any:
+    """A parsed value as the table has it."""
+    if name == "feedback":
+        return value.feedback.step, value.feedback.reason, value.answer, value.corrected
+    if name == "clarification":
+        return [turn.kind for turn in value.product], value.refined
+    if name == "flow":
+        return (
+            value.objectives,
+            [one.tutor_materials for one in value.exchanges],
+            [one.principles for one in value.exchanges],
+        )
+    if name == "dialogue":
+        return value.product
+    if name == "posed":
+        return value.product.problem, value.product.solution, value.product.answer, value.refined
+    return tuple(value) if isinstance(value, tuple) else value
+
+
+@pytest.mark.parametrize(("name", "text", "about", "expected"), READ)
+def test_an_answer_is_read(name: str, text: str, about: dict[str, Any], expected: Any) -> None:
+    limits = {"most": 3.0} if name == "steps" else LIMITS
+    assert flat(name, parsers.PARSERS[name](text, about, limits)) == expected
+
+
+UNREAD = [
+    ("choice", "OA", "no <choice>"),
+    ("choice", "<choice></choice>", "no <choice>"),
+    ("choice", "<choice>OA", "no <choice>"),
+    ("validation", "<judge>maybe</judge>", "<judge> is neither y nor n"),
+    ("boxed", "I do not know.", "no final answer"),
+    ("boxed", r"\boxed{1e400}", "plain number|final answer"),
+    ("boxed", r"\boxed{\frac{1}{3}}", None),
+    ("steps", "<steps>Step 1: a</steps><answer>1</answer>", "too few or too many steps"),
+    ("steps", "<steps>a\nb</steps><answer>1</answer>", "no numbered steps"),
+    ("steps", "<steps>well: Step 1: a Step 2: b</steps><answer>1</answer>", "no numbered steps"),
+    ("steps", "<steps>Step 1:\nStep 2: b</steps><answer>1</answer>", "an empty step"),
+    ("steps", "<steps>Step 1: a\nStep 2: b\nStep 3: c</steps><answer>1</answer>", "too few or too many"),
+    ("steps", "<steps>Step 1: a\nStep 2: b</steps>", "no <answer>"),
+    ("judgement", "Y", "no <judge>"),
+    ("feedback", "<correctness>no</correctness>", "no <error_step_num>"),
+    ("feedback", CORRECTION.replace(">2<", ">the last<"), "is no number"),
+    ("feedback", CORRECTION.replace("Bad sum.", " "), "no <error_step>"),
+    ("feedback", CORRECTION.replace("Step 2: b", "Step 2: b\nStep 3: c"), "too many steps"),
+    ("clarification", TURNS.replace("type2", "type4"), "<type> are not numbered from 1 on"),
+    ("clarification", TURNS.replace("<query2>q</query2>", ""), "not numbered|not as many"),
+    ("clarification", TURNS.replace("How", "Who").replace("how", "Who"), "a type that is not"),
+    ("clarification", "", "not as many"),
+    ("flow", FLOW.replace("Tflow1", "Tflow2"), "not numbered"),
+    ("flow", FLOW.replace("<principles>", "<principle>"), "no <principles>"),
+    ("flow", FLOW.replace("<storyline>T</storyline>", ""), "no <storyline>"),
+    ("decision", "<decision>perhaps</decision>", "is not keep"),
+    ("decision", "<decision>truncate</decision><last>none</last>", "no number in <last>"),
+    ("dialogue", "<S1>a</S1>", "do not take turns"),
+    ("dialogue", "<S1>a</S1><T1></T1>", "an empty <T>"),
+    ("posed", f"<question>Q</question><solution>{BOX}</solution><answer>13</answer>", "answer and box differ"),
+    ("posed", f"<question>Q</question><solution>{BOX} {BOX}</solution><answer>12</answer>", "several boxes"),
+    ("posed", "<question>Q</question><solution>12</solution><answer>12</answer>", "no box"),
+    ("posed", r"<question>Q</question><solution>\boxed{x}</solution><answer>12</answer>", "no number in the box"),
+    ("posed", f"<question>Q</question><solution>{BOX}</solution><answer>none</answer>", "no final answer"),
+    ("instruction", "Be kind.", "no <instruction>"),
+    ("choice", "<choice>" * 20_000, "no <choice>"),
+    ("clarification", "<type1>" * 20_000 + "</type1>" * 5, "an empty <type>"),
+    ("clarification", "".join(f"<type{number % 900}>" for number in range(40_000)), "not as many"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "why"), UNREAD)
+def test_an_answer_that_is_not_as_asked_says_why(name: str, text: str, why: str | None) -> None:
+    if why is None:  # read or not, it is no error of the program
+        return
+    with pytest.raises(Unread, match=why):
+        parsers.PARSERS[name](text, OPTIONS, LIMITS)
+
+
+# the script, stage by stage -------------------------------------------------------------------------------------------
+
+
+def replaced(pattern: str, by: str, attempts: int = 9) -> Any:
+    """A fault: a good answer with something else in it, for so many attempts."""
+
+    def fault(said: str, attempt: int) -> str:
+        return re.sub(pattern, by, said, flags=re.DOTALL) if attempt < attempts else said
+
+    return fault
+
+
+NOTHING = replaced(".*", "I would rather not.")
+ONCE = replaced(".*", "Pardon?", 1)
+BRANCHES: list[tuple[str, str, Any, str, str | None]] = [
+    ("tag-none", "tag", replaced(r"<choice>.*</choice>", "<choice>none</choice>"), "tag_domain", "none chosen"),
+    ("tag-odd", "tag", NOTHING, "tag_domain", "unreadable: no <choice>"),
+    ("judge-n", "validate_seed", replaced("<judge>Y", "<judge>N"), "validate_seed", "a validator says N"),
+    ("judge-odd", "validate_seed", NOTHING, "validate_seed", "unreadable: no <judge>"),
+    ("no-box", "validate_seed", replaced(r"\\boxed", "box"), "validate_seed", "no validator's solution gives the answer in one box"),
+    ("wrong-box", "validate_seed", replaced(r"\\boxed\{", r"\\boxed{9"), "validate_seed", "no validator's solution gives the answer in one box"),
+    ("f-again", "follow_up", ONCE, "follow_up", None),
+    ("f-odd", "follow_up", NOTHING, "follow_up", "unreadable: no <question2>"),
+    ("f-same", "follow_up", replaced(r"(<question\d>).*?(\[f-same )\d+", r"\1Ann counts. \g<2>5"), "follow_up", "a question that was there before"),
+    ("f-differ", "follow_up", replaced(r"<answer>\d+", "<answer>1"), "follow_up", "unreadable: answer and box differ"),
+    ("f-refined", "follow_up", replaced("<result>no", "<result>yes"), "follow_up", None),
+    ("solve-no", "solve", replaced(r"\\boxed\{", r"\\boxed{8"), "solve_follow_up", "no majority for the answer"),
+    ("w-right", "wrong_solution", lambda said, attempt: r"It is \boxed{5}.", "wrong_solution", "no wrong solution"),
+    ("w-one", "wrong_solution", lambda said, attempt: r"It is \boxed{6}.", "wrong_solution", "one wrong solution only"),
+    ("w-odd", "wrong_solution", NOTHING, "wrong_solution", "no wrong solution"),
+    ("r-odd", "rephrase", NOTHING, "rephrase", "unreadable: no <steps>"),
+    ("r-answer", "rephrase", replaced(r"<answer>\d+", "<answer>77"), "rephrase", "the answer changed"),
+    ("v-n", "verify_rephrasing", replaced("Y", "N"), "verify_rephrasing", "a judge says N"),
+    ("c-odd", "correct", NOTHING, "correct", "unreadable: no <correctness>"),
+    ("c-right", "correct", lambda said, attempt: "<correctness>yes</correctness>", "correct", "a wrong solution is called right"),
+    ("c-step", "correct", replaced("<error_step_num>.", "<error_step_num>3"), "correct", "a step that the solution does not have"),
+    ("c-zero", "correct", replaced("<error_step_num>.", "<error_step_num>0"), "correct", "a wrong solution is called right"),
+    ("c-answer", "correct", replaced(r"<answer>\d+", "<answer>1"), "correct", "the corrected answer is wrong"),
+    ("c-rewrite", "correct", replaced("Step 1: There", "Step 1: Here"), "correct", "steps before the mistake were rewritten"),
+    ("s-odd", "similar", NOTHING, "similar", "unreadable: no <question1>"),
+    ("s-copy", "similar", lambda said, attempt: re.sub("<question>.*</question>", f"<question>{text_of('s-copy', 6)}</question>", said), "similar", "more than 90% of the seed"),
+    ("k-odd", "clarify", NOTHING, "clarify", "unreadable: types, queries and answers are not as many"),
+    ("k-two", "clarify", replaced("<type3>.*", ""), "clarify", "too few or too many turns"),
+    ("k-why", "clarify", replaced("<type3>Why", "<type3>What"), "clarify", "no Why"),
+    ("k-again", "clarify", ONCE, "clarify", None),
+    ("p-odd", "flow", NOTHING, "flow", "unreadable: no <objectives>"),
+    ("p-strange", "flow", replaced("<source_material>seed<", "<source_material>seed_song<"), "flow", "a material that is not there"),
+    ("p-three", "flow", replaced("Feedback,", "Feedback,Practice,"), "flow", "not one or two principles"),
+    ("p-other", "flow", replaced("Feedback,", "Praise,"), "flow", "a principle that is none of the six"),
+    ("p-short", "flow", replaced("<Sflow2>.*", ""), "flow", "too few or too many exchanges"),
+    ("p-again", "flow", ONCE, "flow", None),
+    ("d-discard", "verify_flow", replaced("truncate", "discard"), "verify_flow", "discarded"),
+    ("d-keep", "verify_flow", replaced("truncate", "keep"), "verify_flow", None),
+    ("d-beyond", "verify_flow", replaced("<last>2", "<last>9"), "verify_flow", "truncated after an exchange that it does not have"),
+    ("d-odd", "verify_flow", NOTHING, "verify_flow", "unreadable: no <decision>"),
+    ("e-odd", "expand", NOTHING, "expand", "not as many exchanges as planned"),
+    ("e-more", "expand", lambda said, attempt: said + "<S3>a</S3><T3>b</T3>", "expand", "not as many exchanges as planned"),
+    ("e-turns", "expand", replaced("<T2>.*?</T2>", ""), "expand", "unreadable: student and tutor do not take turns"),
+    ("e-refined", "expand", replaced("<result>no", "<result>yes"), "expand", None),
+    ("t-none", "choose_turns", replaced(r"\d+", "none"), "choose_turns", "none chosen"),
+    ("i-odd", "write_instruction", NOTHING, "write_instruction", "unreadable: no <instruction>"),
+]  # fmt: skip
+
+
+def text_of(case: str, answer: int) -> str:
+    """A seed's problem."""
+    return f"Ann counts. [{case} {answer}]"
+
+
+def seed_of(case: str, answer: int = 5) -> Seed:
+    """A seed."""
+    text = text_of(case, answer)
+    return Seed(
+        id=case, source="own", licence="CC0", cluster=cluster_of(text), problem=text, solution="", answer=str(answer)
+    )
+
+
+class Curated:
+    """Files of a scripted curation."""
+
+    address = ""
+
+    def __init__(self, folder: Path, seeds: list[Seed], script: Curator, people: Path | None = None) -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder, self.script, self.people = folder, script, people
+        self.seeds = folder / "seeds.jsonl"
+        write_records(self.seeds, seeds)
+
+    def at(self, name: str) -> Path:
+        return self.folder / name
+
+    def run(self, address: str, share: float = 1.0) -> None:
+        """All three jobs."""
+        told: dict[str, Any] = {
+            "curation": "c",
+            "roles": Roles(**roles()),
+            "models": entries(address),
+            "seed": SEED,
+        }
+        logs = self.at("logs")
+        make_components(
+            job=MakeComponents(**told), seeds=self.seeds, weights=[], journal=self.at("1.journal"), server_logs=logs,
+            out=self.at("components.jsonl"),
+        )  # fmt: skip
+        write_flows(
+            job=WriteFlows(**told), components=self.at("components.jsonl"),
+            people=[self.people] if self.people else [], weights=[], journal=self.at("2.journal"), server_logs=logs,
+            out=self.at("flows.jsonl"), sheet=self.at("flows.csv"),
+        )  # fmt: skip
+        write_dialogues(
+            job=WriteDialogues(**told, evaluation_share=share), seeds=self.seeds,
+            components=self.at("components.jsonl"), flows=self.at("flows.jsonl"), weights=[],
+            journal=self.at("3.journal"), server_logs=logs, out=self.at("dialogues.jsonl"),
+        )  # fmt: skip
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        return [one for step in STAGES for one in read_records(self.at(f"outcomes/{step}.jsonl"), Outcome)]
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Curated]:
+    """One good seed, and one for each branch."""
+    faults = {case: (stage, fault) for case, stage, fault, *_ in BRANCHES}
+    script = Curator(faults)
+    seeds = [seed_of("good"), *(seed_of(case, 6 if case == "s-copy" else 5) for case in faults)]
+    made = Curated(tmp_path_factory.mktemp("walked"), seeds, script)
+    with serving(script.handler()) as made.address:
+        made.run(made.address)
+        yield made
+
+
+def test_a_good_seed_comes_to_the_end_with_all_that_the_paper_asks_for(walked: Curated) -> None:
+    [made] = [one for one in read_records(walked.at("components.jsonl"), Components) if one.id == "good"]
+    assert [one.answer for one in made.followups] == ["15", "25"]
+    assert {level: one.answer for level, one in made.similar.items()} == {"easy": "105", "medium": "205", "hard": "305"}
+    assert [one.feedback.step for one in made.solutions] == [1, 2, 0] and made.domain.startswith("Operations")
+    assert len({one.answer for one in made.solutions}) == 3
+    assert [one.kind for one in made.clarifications] == ["What", "How", "Why"]
+    assert made.solution == f"{steps(5)} \\boxed{{5}}"
+    [flow] = [one for one in read_records(walked.at("flows.jsonl"), Flow) if one.id == "good"]
+    assert len(flow.exchanges) == 2 and flow.exchanges[1].principles == ["feedback", "explanation"]
+    [said] = [one for one in read_records(walked.at("dialogues.jsonl"), Dialogue) if one.id == "good"]
+    assert [turn.speaker for turn in said.turns] == ["student", "tutor"] * 2
+    assert said.turns[3].evaluate and said.turns[3].instruction and not said.turns[1].evaluate
+
+
+@pytest.mark.parametrize(("case", "stage", "reason"), [(case, stage, why) for case, _, _, stage, why in BRANCHES])
+def test_every_branch_is_walked(walked: Curated, case: str, stage: str, reason: str | None) -> None:
+    mine = [one for one in walked.outcomes if one.seed == case]
+    here = [one for one in mine if one.stage == stage]
+    assert reason in [one.reason for one in here]
+    ended = "complete" if stage in STAGES["make_components"][4:] else stage
+    finished = case in {one.id for one in read_records(walked.at("dialogues.jsonl"), Dialogue)}
+    # Where one wrong solution is lost, the next candidate takes its place.
+    assert finished == (reason is None or case == "c-rewrite")
+    if reason is None:
+        assert not [one for one in mine if one.reason]
+        assert any(one.refined for one in here) == case.endswith("refined")
+        assert any(one.attempts == 2 for one in here) == case.endswith("again")
+        assert any(one.truncated for one in mine) == (case != "d-keep")
+    else:
+        told = next(one for one in here if one.reason == reason)
+        assert told.product and all(part["text"] for part in told.product) and told.by
+        assert told.attempts == read_stage(stage).card.attempts
+        last = [one for one in mine if one.stage == ended]
+        assert last and bool(last[-1].reason) == (not finished)
+
+
+def test_counts_of_every_stage_add_up(walked: Curated) -> None:
+    told = walked.outcomes
+    order = [*STAGES["make_components"], "complete", *STAGES["write_flows"], *STAGES["write_dialogues"]]
+    table = {row["stage"]: row for row in quality.yields(told, order)}
+    assert list(table) == order
+    for stage, row in table.items():
+        assert row["came_in"] == row["accepted"] + sum(row["rejected"].values()), stage
+        assert row["came_in"] == sum(one.stage == stage for one in told)
+    of = {stage: Counter(part for _, _, _, stage_, part in BRANCHES if stage_ == stage) for stage in order}
+    assert table["tag_domain"]["came_in"] == len(BRANCHES) + 1
+    assert table["tag_domain"]["accepted"] == table["tag_cluster"]["came_in"] == len(BRANCHES) - 1
+    assert table["validate_seed"]["came_in"] == len(BRANCHES) + 1
+    assert table["validate_seed"]["rejected"] == dict(of["validate_seed"].most_common())
+    # What is complete has a flow; a flow that is kept is expanded; of a dialogue a turn is chosen.
+    assert table["complete"]["accepted"] == table["flow"]["came_in"]
+    assert table["flow"]["accepted"] == table["verify_flow"]["came_in"]
+    assert table["verify_flow"]["accepted"] == table["expand"]["came_in"]
+    assert table["expand"]["accepted"] == table["choose_turns"]["came_in"]
+    dialogues = read_records(walked.at("dialogues.jsonl"), Dialogue)
+    assert table["write_instruction"]["accepted"] == len(dialogues)
+    assert quality.recomputed(told)["validate_seed"] == {"of": len(BRANCHES) + 1, "confirmed": len(BRANCHES) - 3}
+
+
+def test_nothing_is_asked_twice_and_a_second_run_asks_nothing(walked: Curated) -> None:
+    assert max(walked.script.requests.values()) == 1
+    asked = sum(walked.script.asked.values())
+    journals = [walked.at(f"{number}.journal") for number in (1, 2, 3)]
+    assert asked == sum(len(path.read_text(encoding="utf-8").splitlines()) for path in journals)
+    paths = [path for path in walked.folder.rglob("*") if path.suffix in {".jsonl", ".csv"} and path != walked.seeds]
+    before = {path: path.read_bytes() for path in paths}
+    assert len(before) == 7
+    for path in before:
+        path.unlink()
+    walked.run(walked.address)
+    assert sum(walked.script.asked.values()) == asked
+    assert {path: path.read_bytes() for path in before} == before
+
+
+# people ---------------------------------------------------------------------------------------------------------------
+
+
+def sheet_of(path: Path, rows: list[tuple[str, str, str]]) -> Path:
+    """A sheet as people fill it in."""
+    with open(path, "w", newline="", encoding="utf-8") as handle:
+        writer = csv.writer(handle)
+        writer.writerow(("flow", "problem", "plan", "decision", "last"))
+        writer.writerows((flow, "p", "q", decision, last) for flow, decision, last in rows)
+    return path
+
+
+def test_people_decide_instead_of_the_verifier(tmp_path: Path) -> None:
+    seeds = [seed_of(name) for name in ("a-1", "a-2", "a-3", "a-4")]
+    script = Curator()
+    people = sheet_of(
+        tmp_path / "people.csv",
+        [("a-1", "Keep", ""), ("a-2", "truncate", "1"), ("a-3", "discard", ""), ("a-4", "truncate", "7")],
+    )
+    made = Curated(tmp_path / "c", seeds, script, people)
+    with serving(script.handler()) as address:
+        made.run(address)
+    assert script.asked["verify_flow"] == 0
+    flows = {one.id: len(one.exchanges) for one in read_records(made.at("flows.jsonl"), Flow)}
+    assert flows == {"a-1": 3, "a-2": 1}
+    told = {one.seed: (one.reason, one.truncated, one.by) for one in made.outcomes if one.stage == "verify_flow"}
+    assert told == {
+        "a-1": (None, False, ["people"]),
+        "a-2": (None, True, ["people"]),
+        "a-3": ("discarded", False, ["people"]),
+        "a-4": ("truncated after an exchange that it does not have", False, ["people"]),
+    }
+    with open(made.at("flows.csv"), encoding="utf-8", newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    assert [row["flow"] for row in rows] == ["a-1", "a-2", "a-3", "a-4"]
+    assert "T2 [seed_student1_correction] (feedback, explanation) Says where it is wrong" in rows[0]["plan"]
+    # The sheet that is written is the one that is read.
+    for row in rows:
+        row["decision"] = "keep"
+    with open(tmp_path / "again.csv", "w", encoding="utf-8-sig", newline="") as handle:
+        writer = csv.DictWriter(handle, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    assert {name: one.decision for name, one in weaving.read_sheet(tmp_path / "again.csv").items()} == dict.fromkeys(
+        ("a-1", "a-2", "a-3", "a-4"), "keep"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([("a", "", ""), ("b", "perhaps", "")], "row 2: the decision on a is ''.*\n.*row 3: the decision on b is 'perhaps'"),
+        ([("a", "truncate", "")], "last is ''"),
+        ([("a", "keep", "3")], "last is '3'"),
+        ([("a", "truncate", "soon")], "last is 'soon'"),
+        ([("a", "keep", ""), ("a", "keep", "")], "a is there twice"),
+    ],
+)  # fmt: skip
+def test_a_sheet_with_faults_names_every_row(tmp_path: Path, rows: list[tuple[str, str, str]], expected: str) -> None:
+    with pytest.raises(UserError) as fault:
+        weaving.read_sheet(sheet_of(tmp_path / "s.csv", rows))
+    assert re.search(expected, fault.value.lines)
+
+
+def test_a_sheet_of_other_flows_is_refused(tmp_path: Path) -> None:
+    script = Curator()
+    for rows, expected in (
+        ([("a-1", "keep", "")], "no decision on 1 of 2 flows: a-2"),
+        ([("a-1", "keep", ""), ("a-2", "keep", ""), ("b", "keep", "")], "no such flow: b"),
+    ):
+        people = sheet_of(tmp_path / "people.csv", rows)
+        made = Curated(tmp_path / "c", [seed_of("a-1"), seed_of("a-2")], script, people)
+        with serving(script.handler()) as address, pytest.raises(UserError, match=expected):
+            made.run(address)
+    (tmp_path / "people.csv").write_text("flow,verdict\na,keep\n")
+    with pytest.raises(UserError, match="no column decision, last"):
+        weaving.read_sheet(tmp_path / "people.csv")
+
+
+# the sets -------------------------------------------------------------------------------------------------------------
+
+
+def assembled(tmp_path: Path, share: float, count: int = 6) -> tuple[Curated, Path]:
+    """A scripted curation and its sets."""
+    script = Curator()
+    made = Curated(tmp_path / "c", [seed_of(f"case-{number}", 5 + number) for number in range(count)], script)
+    with serving(script.handler()) as address:
+        made.run(address, share)
+    out = tmp_path / "sets"
+    sets.assemble_sets(
+        job=sets.AssembleSets(curation="c", roles=Roles(**roles()), answering={"maker": "m"}, evaluation_share=share, seed=SEED),
+        seeds=made.seeds, components=made.at("components.jsonl"), dialogues=made.at("dialogues.jsonl"),
+        out=out / "skills.jsonl", tests=out / "dialogues.jsonl", raw=out / "raw.jsonl", sheet=out / "evaluation.json",
+    )  # fmt: skip
+    return made, out
+
+
+def test_the_sets_are_in_the_formats_that_the_benchmark_reads(tmp_path: Path) -> None:
+    made, out = assembled(tmp_path, 0.5)
+    skills, tests = sets.read_lines(out / "skills.jsonl"), sets.read_lines(out / "dialogues.jsonl")
+    assert len(skills) == len(tests) == 3 and len(sets.read_lines(out / "raw.jsonl")) == 3
+    assert len(kmp.follow_up(skills, "fqa")) == 3
+    assert len(kmp.error_correction(skills, "ec")) == 9
+    assert len(kmp.gen_similar(skills, "gen_similar")) == len(kmp.gen_follow_up(skills, "gen_followup")) == 3
+    cases = kmp.dialogue(tests, "dialogue")
+    assert len(cases) == 3 and all(item.vars["instruction"].startswith("You are a patient") for item in cases)
+    seeds = read_records(made.seeds, Seed)
+    tested = for_evaluation(seeds, 0.5, SEED)
+    assert {one["id"] for one in skills} == tested
+    assert {one["id"] for one in sets.read_lines(out / "raw.jsonl")} == {seed.id for seed in seeds} - tested
+    sheet = json.loads((out / "evaluation.json").read_text())
+    assert sheet["licences"] == ["CC0"] and sheet["models"] == {"maker": "m"}
+    assert sheet["skills"]["records"] == 3 and sheet["skills"]["wrong_solutions"] == 6
+    assert sheet["dialogues"]["test_cases"] == 3
+    assert sheet["dialogues"]["principles"] == {"questioning": 3, "feedback": 3, "explanation": 3}
+    assert sheet["dialogues"]["exchanges"] == {"mean": 2, "least": 2, "most": 2}
+    target = tmp_path / "results/kmp.source"
+    sets.fetch_curated(made=out / "skills.jsonl", sheet=out / "evaluation.json", out=target)
+    assert target.read_bytes() == (out / "skills.jsonl").read_bytes()
+    with open(out / "skills.jsonl", "a") as handle:
+        handle.write("{}\n")
+    with pytest.raises(UserError, match=r"skills\.jsonl: expected sha256 .* Fix: delete it"):
+        sets.fetch_curated(made=out / "skills.jsonl", sheet=out / "evaluation.json", out=target)
+
+
+def test_an_empty_set_is_refused_in_one_line(tmp_path: Path) -> None:
+    _, out = assembled(tmp_path, 0.0, 2)
+    assert sets.read_lines(out / "skills.jsonl") == [] and len(sets.read_lines(out / "raw.jsonl")) == 2
+    with pytest.raises(UserError, match=r"no seed got so far: the set is empty\. Fix: see the yields"):
+        sets.fetch_curated(made=out / "skills.jsonl", sheet=out / "evaluation.json", out=tmp_path / "x")
+
+
+def cleaned(tmp_path: Path, out: Path, made: Curated, items: list[Item]) -> dict[str, Any]:
+    """The sheet of a training set that was compared with some items."""
+    write_records(tmp_path / "items.jsonl", items)
+    sets.clean_training_set(
+        job=sets.CleanTrainingSet(curation="c", near_duplicate=0.7, roles=Roles(**roles()), answering={}),
+        raw=out / "raw.jsonl", items=[tmp_path / "items.jsonl"], seeds=made.seeds,
+        out=out / "training.jsonl", parquet=out / "training.parquet", sheet=out / "training.json",
+    )  # fmt: skip
+    found: dict[str, Any] = json.loads((out / "training.json").read_text())
+    return found
+
+
+def item_of(name: str, text: str) -> Item:
+    """An evaluation item."""
+    return Item(id=name, task="t", cluster="c", vars={"question": text}, reference={})
+
+
+def test_no_problem_of_an_evaluation_item_is_in_the_training_set(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    made, out = assembled(tmp_path, 0.0, 4)
+    components = {one.id: one for one in read_records(made.at("components.jsonl"), Components)}
+    same = components["case-1"].followups[0].problem
+    near = components["case-2"].similar["hard"].problem.replace("case-2 307", "case-2 999").upper()
+    other = "A train leaves the station at nine and comes back at noon, how long was it away?"
+    items = [item_of("exact", same), item_of("near", near), item_of("other", other), item_of("short", "Ann counts.")]
+    sheet = cleaned(tmp_path, out, made, items)
+    left = {leak["training"]: leak for leak in sheet["leakage"]["left_out"]}
+    assert set(left) == {"case-1", "case-2"}
+    assert left["case-1"]["evaluation"] == "t exact" and left["case-1"]["similarity"] == 1.0
+    assert left["case-2"]["evaluation"] == "t near" and 0.5 < left["case-2"]["similarity"] < 1.0
+    kept = sets.read_lines(out / "training.jsonl")
+    assert (
+        [one["id"] for one in kept] == ["case-0", "case-3"] == pq.read_table(out / "training.parquet")["id"].to_pylist()
+    )
+    assert sheet["training"]["records"] == 2
+    roles_in = [message["role"] for message in kept[0]["messages"]]
+    assert roles_in == ["system", "user", "assistant", "user", "assistant"]
+
+
+# pieces ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_longest_common_subsequence_is_as_appendix_d3_says() -> None:
+    assert rules.overlap("abcdef", "abcdef") == 1.0
+    assert rules.overlap("abcd", "axcx") == 0.5
+    assert rules.overlap("ABCD", "abcd") == 1.0
+    assert rules.overlap("abc", "abcdefghij") == pytest.approx(0.3)
+
+
+def answered(*values: Any) -> list[Answered]:
+    return [Answered(f"m{place}", "", value) for place, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "kept"),
+    [(["5", "5.0", "6"], True), (["5", "6"], False), (["5", None, "5"], True), (["5", None], False), (["6", "6", "6"], False)],
+)  # fmt: skip
+def test_more_than_half_is_a_majority(answers: list[str | None], kept: bool) -> None:
+    if kept:
+        assert rules.majority(answered(*answers), {"answer": "5"}, {}).value
+    else:
+        with pytest.raises(Rejected):
+            rules.majority(answered(*answers), {"answer": "5"}, {})
+
+
+def test_near_duplicates_are_found_by_minhash_and_compared_exactly() -> None:
+    words = [f"w{number}" for number in range(40)]
+    text = " ".join(words)
+    one_changed = " ".join([*words[:-1], "other"])
+    half = " ".join([*words[:20], *(f"v{number}" for number in range(20))])
+    assert leakage.duplicates([("a", text), ("b", one_changed), ("c", half), ("d", text.upper())], 0.7) == ["b", "d"]
+    index = leakage.Index([("a", text)], 0.7)
+    found = index.nearest(one_changed)
+    assert found and found[0] == "a" and found[1] == pytest.approx(35 / 37)
+    assert index.nearest(half) is None and index.nearest("w0 w1") is None
+
+
+def test_diversity_is_distinct_runs_and_self_bleu() -> None:
+    same = quality.diversity(["one two three four five"] * 3)
+    assert same["self_bleu"] == pytest.approx(100.0) and same["distinct_1"] == pytest.approx(5 / 15, abs=1e-4)
+    apart = quality.diversity(["one two three four five", "six seven eight nine ten"])
+    assert apart["distinct_2"] == 1.0 and apart["self_bleu"] < 10
+    assert quality.diversity([]) == {"distinct_1": None, "distinct_2": None, "distinct_3": None, "self_bleu": None, "texts": 0}  # fmt: skip
+    assert quality.balance([1, 1, 1, 1, 1, 1]) == 1.0 and quality.balance([6, 0, 0, 0, 0, 0]) == 0.0
+    assert quality.balance([0] * 6) is None and quality.balance([3, 3, 0, 0, 0, 0]) == pytest.approx(0.3869, abs=1e-4)
+
+
+def test_the_hierarchy_has_eleven_domains_and_every_standard_once() -> None:
+    domains = standards.domains()
+    codes = [code for domain in domains for cluster in domain.clusters for code in cluster.standards]
+    assert len(domains) == 11 and len(codes) == len(set(codes)) == 229
+    assert {cluster.grade for domain in domains for cluster in domain.clusters} == {"K", *"12345678"}
+    for domain in domains:
+        for cluster in domain.clusters:
+            assert cluster.code.split(".")[:2] == [cluster.grade, domain.code]
+            assert all(code.startswith(f"{cluster.code}.") for code in cluster.standards)
+    texts = [text for domain in domains for cluster in domain.clusters for text in cluster.standards.values()]
+    assert len(set(texts)) == len(texts)
+
+
+def test_every_stage_card_is_used_and_every_used_stage_has_a_card() -> None:
+    assert sorted(name for stages in STAGES.values() for name in stages) == stage_names()
+    for name in stage_names():
+        card = read_stage(name).card
+        assert card.parser in parsers.PARSERS and card.accept in rules.RULES and card.source
+
+
+def test_seeds_are_problems_with_plain_answers_and_each_is_there_once(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    rows = [("One and one?", 2), ("one and ONE", "2"), ("Half of one?", "1/2"), ("Two and two?", "1,004.50")]
+    path.write_text("".join(json.dumps({"question": question, "answer": answer}) + "\n" for question, answer in rows))
+    source = SeedSource(dataset="mine", loader="word_problems", form="jsonl", licence="CC0")
+    from maieutic.curation.seeds import MakeSeeds
+
+    make_seeds(job=MakeSeeds(curation="c", sources=[source], seed=1), sources=[path], out=tmp_path / "seeds.jsonl")
+    found = read_records(tmp_path / "seeds.jsonl", Seed)
+    assert [(one.problem, one.answer) for one in found] == [("One and one?", "2"), ("Two and two?", "1004.5")]
+    with pytest.raises(UserError, match=r"^curations\.c\.seeds\.mine: no seed in it: no question or no answer"):
+        seeds_of([item_of("x", "No answer?")], source, "curations.c.seeds.mine")
+
+
+def test_a_split_is_random_and_stays(tmp_path: Path) -> None:
+    seeds = [seed_of(f"s-{number}", number) for number in range(20)]
+    tested = for_evaluation(seeds, 0.25, 3)
+    assert len(tested) == 5 and tested == for_evaluation(list(reversed(seeds)), 0.25, 3)
+    assert tested != for_evaluation(seeds, 0.25, 4) and tested < for_evaluation(seeds, 0.5, 3)
+    assert for_evaluation(seeds, 0.0, 3) == set() and len(for_evaluation(seeds, 1.0, 3)) == 20
+
+
+def test_the_script_itself_makes_problems_apart() -> None:
+    assert problem("similar", "x", 1, "easy") != problem("similar", "x", 2, "easy")

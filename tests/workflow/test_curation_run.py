@@ -1,0 +1,197 @@
+"""The whole DAG from seeds to a tuned tutor: scripted roles, a real fine-tuning, the drills' engine to serve it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import pytest
+import yaml
+from conftest import SERVE
+from curator import SEED, Curator, counting, curation, entries, roles, seeded
+from httpserver import serving
+from maieutic.core.errors import UserError
+from maieutic.core.records import Judgement, read_records
+from maieutic.curation import sets
+from maieutic.curation.records import Seed
+from maieutic.plan.rules import plan_of
+from running import overlay, planned, run
+from small import stub_of
+
+SEEDS = 12
+ASKING = ("make_components", "write_flows", "write_dialogues")
+
+
+class Place(NamedTuple):
+    """A checkout, its run file, the scripted server."""
+
+    folder: Path
+    config: Path
+    script: Curator
+    address: str
+
+
+def configure(folder: Path, address: str, tiny: Path) -> Path:
+    """A run file: a curation of twelve seeds, a tuning on its training set, the base and the tuned tutor."""
+    served = stub_of(folder, pace=0.005)
+    sets_of = {f"kmp_{name}": {"demo": {"curated": f"c/{name}"}} for name in ("skills", "dialogues")}
+    models = {
+        **entries(address),
+        "tiny": {**served, "weights": {"path": str(tiny)}},
+        "tuned": {**served, "weights": {"tuned": "t"}},
+        "rater": {"engine": "judge", "model": "one", "rubrics": ["mrbench_taxonomy"]},
+    }
+    tunings = {
+        "t": {
+            "base": "tiny", "mix": {"c": 0.5, "demo_chats": 0.5}, "epochs": 4, "batch_size": 4, "micro_batch": 2,
+            "max_length": 1024, "learning_rate": 1e-3,
+        }
+    }  # fmt: skip
+    config = {
+        "models": models,
+        "datasets": seeded(folder, counting(SEEDS), **sets_of),
+        "curations": curation(),
+        "tunings": tunings,
+        "run": {
+            "tutors": ["tiny", "tuned"],
+            "tasks": ["kmpbench/fqa", "mathtutorbench/problem_solving"],
+            "judges": ["rater"],
+            "label_limit": 4,
+            "seed": SEED,
+        },
+    }
+    return overlay(folder, config)
+
+
+@pytest.fixture(scope="module")
+def finished(checkouts: Callable[[], Path], tiny: Path) -> Iterator[Place]:
+    folder, script = checkouts(), Curator()
+    with serving(script.handler()) as address:
+        config = configure(folder, address, tiny)
+        done = run(folder, config)
+        assert done.returncode == 0, done.stdout
+        yield Place(folder, config, script, address)
+
+
+def made(place: Path, name: str) -> Path:
+    return place / "results/curation/c" / name
+
+
+def test_seeds_become_sets_a_tuned_tutor_and_its_column_in_one_call(finished: Place) -> None:
+    folder = finished.folder
+    seeds = {one.id for one in read_records(made(folder, "seeds.jsonl"), Seed)}
+    skills = {one["id"] for one in sets.read_lines(made(folder, "sets/skills.jsonl"))}
+    chats = {one["id"] for one in sets.read_lines(made(folder, "sets/training.jsonl"))}
+    assert len(seeds) == SEEDS and len(skills) == len(chats) == SEEDS // 2 and skills | chats == seeds
+    assert len((folder / "results/items/kmpbench/fqa.jsonl").read_text().splitlines()) == SEEDS // 2
+    sheet = json.loads(made(folder, "sets/training.json").read_text())
+    assert sheet["licences"] == ["CC0-1.0"] and sheet["leakage"]["left_out"] == []
+    assert len(sheet["leakage"]["compared_with"]) == 2
+    training = json.loads((folder / "results/tuning/t/model/training.json").read_text())
+    losses = [step["loss"] for step in training["history"]]
+    assert training["counts"]["examples"] == 12 and losses[-1] < losses[0]
+    examples = json.loads((folder / "results/tuning/t/examples.json").read_text())
+    assert examples["sources"] == {"c": 6, "demo_chats": 6}
+    manifests = [
+        folder / f"results/{name}/manifest.json" for name in ("weights/tuned", "tuning/t/model", "weights/tiny")
+    ]
+    tuned, source, base = (json.loads(path.read_text())["files"]["model.safetensors"] for path in manifests)
+    assert tuned == source != base
+    table = pd.read_csv(folder / "results/report/scores.csv")
+    assert {"tiny", "tuned"} <= set(table["model"])
+    page = (folder / "results/report/index.html").read_text()
+    assert 'data-page="#/curation"' in page and "451 of 5,910 flows were discarded" in page
+    assert "Rated by judges" in page
+    ratings = read_records(made(folder, "ratings/rater.jsonl"), Judgement)
+    assert len(ratings) == SEEDS and all(one.verdicts[0].value is not None for one in ratings)
+    assert "What the training gains" in page and "12 seeds, 12 with all four components" in page
+    tables = {path.name for path in (folder / "results/report/tables").iterdir()}
+    assert any("curation" in name for name in tables)
+
+
+def test_the_training_set_loads_with_datasets(finished: Place) -> None:
+    words = (
+        "import datasets, sys; d = datasets.load_dataset(sys.argv[1], data_files=sys.argv[2], split='train');"
+        "print(len(d), d[0]['messages'][0]['role'])"
+    )
+    for kind, name in (("parquet", "training.parquet"), ("json", "training.jsonl")):
+        line = [str(SERVE), "-c", words, kind, str(made(finished.folder, f"sets/{name}"))]
+        env = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(finished.folder / "hf")}
+        done = subprocess.run(line, capture_output=True, text=True, env=env)
+        assert done.stdout.strip() == "6 system", done.stderr
+
+
+def test_what_re_runs_is_what_changed(finished: Place, copied: Callable[[Path], Path]) -> None:
+    folder = copied(finished.folder)
+    assert planned(folder, finished.config) == set()
+    template = folder / "resources/curation/stages/expand.jinja"
+    template.write_text(template.read_text() + "\nBe brief.\n")
+    told = rules_of(planned(folder, finished.config))
+    assert {"write_dialogues", "tune_tutor"} <= told
+    assert not {"make_components", "write_flows", "make_seeds"} & told
+    config = json.loads(finished.config.read_text())
+    config["tunings"]["t"]["epochs"] = 5
+    other = copied(finished.folder)
+    path = overlay(other, config, "longer.yaml")
+    told = rules_of(planned(other, path))
+    assert "tune_tutor" in told and not set(ASKING) & told
+
+
+def rules_of(jobs: set[str]) -> set[str]:
+    """The rules of planned jobs."""
+    return {job.split()[0] for job in jobs}
+
+
+BAD: list[tuple[str, dict[str, Any], str]] = [
+    ("role without a model", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "verifier": "nobody"}}}}, r"curations\.c\.roles\.verifier: 'nobody' is not in config/models\.yaml"),
+    ("no generator", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {key: value for key, value in roles().items() if key != "generator"}}}}, r"curations\.c\.roles\.generator: is missing"),
+    ("ensemble of one", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "solvers": ["maker"]}}}}, r"curations\.c\.roles: .*solvers is an ensemble: name two models or more"),
+    ("baseline as a role", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": {**roles(), "weak_solvers": ["echo"]}}}}, r"curations\.c\.roles\.weak_solvers\[0\]: 'echo' is no model that answers"),
+    ("seeds of nothing", {"curations": {"c": {"seeds": {"gms8k": "gsm8k_solving"}, "roles": roles()}}}, r"curations\.c\.seeds\.gms8k: 'gms8k' is not in .*did you mean 'gsm8k'"),
+    ("loader without questions", {"curations": {"c": {"seeds": {"gsm8k": "kmp_ex"}, "roles": roles()}}}, r"curations\.c\.seeds\.gsm8k: 'kmp_ex' is not in the loaders of problems\. Fix: did you mean 'kmp_ec'"),
+    ("no sheet", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": roles(), "people": "p.csv"}}}, r"curations\.c\.people: p\.csv is not there\. Fix: copy results/curation/c/flows\.csv"),
+    ("mix that does not add up", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 0.6, "gsm8k": 0.6}}}}, r"tunings\.t: .*the shares add up to 1\.2, not to 1"),
+    ("mix of nothing", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chat": 1.0}}}}, r"tunings\.t\.mix: 'demo_chat' is not in curations and config/datasets\.yaml\. Fix: did you mean 'demo_chats'"),
+    ("hosted base", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 1.0}}}}, r"tunings\.t\.base: 'maker' is no base"),
+    ("tuning that is not there", {"models": {"tuned": {"engine": "vllm", "weights": {"tuned": "tt"}}}, "run": {"tutors": ["tuned"]}}, r"models\.tuned\.weights\.tuned: 'tt' is not in tunings"),
+    ("set that is not there", {"datasets": {"gsm8k": {"demo": {"path": "x", "curated": "c/skill"}}}, "curations": {"c": {"seeds": {"mathdial_test": "word_problems"}, "roles": roles()}}}, r"datasets\.gsm8k\.demo\.curated: 'skill' is not in the sets"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "expected"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])
+def test_bad_input_is_one_line_before_any_work(config: dict[str, Any], expected: str) -> None:
+    raw: dict[str, Any] = {}
+    for name in ("models", "datasets"):
+        raw |= yaml.safe_load(Path(f"config/{name}.yaml").read_text())
+    raw["models"] |= entries("http://127.0.0.1:9") | config.get("models", {})
+    for name, entry in config.get("datasets", {}).items():
+        raw["datasets"][name] = {**raw["datasets"][name], **entry}
+    keys = {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"], **config.get("run", {})}
+    raw |= {"edition": "demo", "run": keys, **{key: config[key] for key in ("curations", "tunings") if key in config}}
+    with pytest.raises(UserError, match=expected) as fault:
+        plan_of(raw)
+    assert "\n" not in fault.value.line
+
+
+def test_a_stage_card_with_an_unknown_parser_is_one_line(checkout: Path) -> None:
+    card = checkout / "resources/curation/stages/flow.yaml"
+    card.write_text(card.read_text().replace("parser: flow", "parser: flaw"))
+    config = overlay(
+        checkout,
+        {
+            "models": entries("http://127.0.0.1:9"),
+            "curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": roles()}},
+            "run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]},
+        },
+    )
+    done = run(checkout, config, "-n")
+    assert done.returncode != 0
+    assert (
+        "resources/curation/stages/flow.yaml: parser: 'flaw' is not in the parsers of stages. Fix: did you mean 'flow'?"
+        in done.stdout
+    )

@@ -1,0 +1,62 @@
+"""A judge's rating of curated dialogues: a sample of the tutor's turns by the dimensions that people have labelled."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from maieutic.core.errors import UserError
+from maieutic.core.records import read_records
+from maieutic.curation.records import Dialogue
+from maieutic.datasets.sampling import ranked
+from maieutic.judges.assignments import rubric_for_labels
+from maieutic.judges.commands import AskJudge
+from maieutic.judges.judging import Work
+from maieutic.judges.questions import Case
+from maieutic.judges.rubrics import LoadedRubric
+from maieutic.serving.backends import JobFiles
+
+log = logging.getLogger(__name__)
+TASK, TUTOR = "curation", "curated"
+
+
+class RateDialogues(AskJudge):
+    """A judge, the labelled release whose labels its rubric has, and how many dialogues it rates."""
+
+    curation: str
+    release: str
+    sample: int
+
+
+def rate_dialogues(
+    *, job: RateDialogues, dialogues: Path, weights: list[Path], journal: Path, server_log: Path, out: Path
+) -> None:
+    """Ask a judge about one tutor's turn of each dialogue of a sample.
+
+    weights: the manifest of a judge that we serve. Raises UserError for a judge without a rubric of the release.
+    """
+    loaded = rubric_for_labels(job.entry, job.release)
+    if loaded is None:
+        raise UserError(f"models.{job.judge}.rubrics", f"none has the labels of {job.release}", "name one that has")
+    said = read_records(dialogues, Dialogue)
+    chosen = set(ranked((one.id for one in said), job.seed)[: job.sample])
+    work: Work = [(loaded, case_of(loaded, one, job.seed)) for one in said if one.id in chosen]
+    job.ask(work, JobFiles(next(iter(weights), None), journal, server_log), out)
+    log.info("%d of %d dialogues rated", len(work), len(said))
+
+
+def case_of(loaded: LoadedRubric, dialogue: Dialogue, seed: int) -> Case:
+    """One of the tutor's turns, drawn at random, with what stands before it, in the variables of MRBench's items."""
+    places = [place for place, turn in enumerate(dialogue.turns) if turn.speaker == "tutor"]
+    place = int(ranked(map(str, places), seed)[0])
+    lines = [f"{turn.speaker.capitalize()}: {turn.text}" for turn in dialogue.turns[:place]]
+    variables = {
+        "question": dialogue.problem,
+        "history": "\n".join(lines),
+        "dialog_history": "\n".join(lines),
+        "topic": "",
+        "level": "elementary or middle",
+        "reference_solution": dialogue.solution,
+    }
+    replies = {"response": dialogue.turns[place].text}
+    return Case(f"{dialogue.id}-{place}", TASK, TUTOR, variables, replies, loaded.rubric.criteria)

@@ -1,0 +1,237 @@
+"""What a curation's stages accept of what was answered: each rule gives the product, or says why there is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from maieutic.curation.parsers import KNOWN_PRINCIPLES, About, Attempt, Decision, Limits, Made, Steps, Validation
+from maieutic.curation.records import Feedback, Flow
+
+MOST_PRINCIPLES = 2  # of one turn (section 2.3)
+
+
+class Answered(NamedTuple):
+    """One model's answer to a stage, as it was read; value None: it could not be, why_none says why."""
+
+    by: str
+    text: str
+    value: Any
+    why_none: str | None = None
+
+
+class Rejected(Exception):
+    """Nothing is kept; the message says why, in words that are counted."""
+
+
+class Kept(NamedTuple):
+    """What is kept."""
+
+    value: Any
+    refined: bool = False
+    truncated: bool = False
+
+
+Rule = Callable[[Sequence[Answered], About, Limits], Kept]
+
+
+def read(answers: Sequence[Answered]) -> list[Any]:
+    """All values. Raises Rejected where an answer could not be read."""
+    for answer in answers:
+        if answer.value is None:
+            raise Rejected(f"unreadable: {answer.why_none}")
+    return [answer.value for answer in answers]
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, for comparing two."""
+    return re.findall(r"[a-z0-9]+", text.casefold())
+
+
+def overlap(text: str, other: str) -> float:
+    """The longest common subsequence of two texts, over the longer one's length (Appendix D.3)."""
+    from rapidfuzz.distance import LCSseq
+
+    return float(LCSseq.normalized_similarity(text.casefold(), other.casefold()))
+
+
+def always(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
+    """Whatever can be read."""
+    return Kept(read(answers)[0])
+
+
+def some_chosen(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
+    """At least one of the options."""
+    [chosen] = read(answers)
+    if not chosen:
+        raise Rejected("none chosen")
+    return Kept(chosen)
+
+
+def all_approve(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
+    """Every judge says Y."""
+    if not all(read(answers)):
+        raise Rejected("a judge says N")
+    return Kept(True)
+
+
+def all_validate(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
+    """Every validator says Y. Of their solutions the first whose box holds the seed's answer."""
+    validations: list[Validation] = read(answers)
+    if not all(one.approved for one in validations):
+        raise Rejected("a validator says N")
+    solutions = [one.solution for one in validations if one.answer and float(one.answer) == float(about["answer"])]
+    if not solutions:
+        raise Rejected("no validator's solution gives the answer in one box")
+    return Kept(solutions[0])
+
+
+def well_posed(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
+    """A question that is none of those before it."""
+    [made] = read(answers)
+    if words_of(made.product.problem) in [words_of(one["problem"]) for one in about["problems"]]:
+        raise Rejected("a question that was there before")
+    return Kept(*made)
+
+
+def new_problem(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
+    """A problem that is not the seed in other numbers."""
+    [made] = read(answers)
+    if overlap(made.product.problem, about["problem"]) > limits["overlap"]:
+        raise Rejected(f"more than {limits['overlap']:.0%} of the seed")
+    return Kept(*made)
+
+
+def majority(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
+    """More than half of the solvers give the answer; an answer that cannot be read is not it."""
+    right = sum(answer.value is not None and float(answer.value) == float(about["answer"]) for answer in answers)
+    if 2 * right <= len(answers):
+        raise Rejected("no majority for the answer")
+    return Kept(right)
+
+
+def two_distinct_wrong(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
+    """Two wrong solutions or more, of different texts, the best first.
+
+    The second has another answer than the first where there is such a one, and is another model's; the further ones
+    are for where one of the two is lost at a later stage.
+    """
+    wrong: dict[str, Answered] = {}
+    for answer in answers:
+        if answer.value and float(answer.value.answer) != float(about["answer"]):
+            wrong.setdefault(" ".join(words_of(answer.value.text)), answer)
+    if len(wrong) < 2:
+        raise Rejected("one wrong solution only" if wrong else "no wrong solution")
+    first, *others = wrong.values()
+
+    def likeness(answer: Answered) -> tuple[bool, bool]:
+        return float(answer.value.answer) == float(first.value.answer), answer.by == first.by
+
+    return Kept([first, *sorted(others, key=likeness)])
+
+
+def same_answer(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
+    """The rephrased solution ends as the original does."""
+    found: Steps
+    [found] = read(answers)
+    original: Attempt = about["attempt"]
+    if float(found.answer) != float(original.answer):
+        raise Rejected("the answer changed")
+    return Kept(found)
+
+
+def right_feedback(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
+    """Right on a right solution; on a wrong one a step of it, the same steps before, the right answer after."""
+    [found] = read(answers)
+    steps: list[str] = about["steps"]
+    said: Feedback = found.feedback
+    if about["is_right"]:
+        if said.step:
+            raise Rejected("a right solution is called wrong")
+        return Kept(said)
+    if not said.step:
+        raise Rejected("a wrong solution is called right")
+    if said.step > len(steps):
+        raise Rejected("a step that the solution does not have")
+    if float(found.answer) != float(about["answer"]):
+        raise Rejected("the corrected answer is wrong")
+    before = [words_of(step) for step in steps[: said.step - 1]]
+    if [words_of(step) for step in found.corrected[: said.step - 1]] != before:
+        raise Rejected("steps before the mistake were rewritten")
+    return Kept(said)
+
+
+def what_how_why(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
+    """So many turns, each kind among them."""
+    made: Made
+    [made] = read(answers)
+    if not limits["fewest"] <= len(made.product) <= limits["most"]:
+        raise Rejected("too few or too many turns")
+    if missing := [kind for kind in ("What", "How", "Why") if kind not in {turn.kind for turn in made.product}]:
+        raise Rejected(f"no {' and no '.join(missing)}")
+    return Kept(*made)
+
+
+def sound_flow(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
+    """Materials that there are, one or two principles a tutor's turn, so many exchanges."""
+    plan: Flow
+    [plan] = read(answers)
+    if not limits["fewest"] <= len(plan.exchanges) <= limits["most"]:
+        raise Rejected("too few or too many exchanges")
+    known = {material["name"] for material in about["materials"]}
+    for exchange in plan.exchanges:
+        if not {*exchange.student_materials, *exchange.tutor_materials} <= known:
+            raise Rejected("a material that is not there")
+        if not 1 <= len(exchange.principles) <= MOST_PRINCIPLES:
+            raise Rejected("not one or two principles")
+        if not KNOWN_PRINCIPLES.issuperset(exchange.principles):
+            raise Rejected("a principle that is none of the six")
+    return Kept(plan)
+
+
+def kept_flow(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
+    """A flow, with its end cut off where that is said. about: the `plan`."""
+    found: Decision
+    [found] = read(answers)
+    plan: Flow = about["plan"]
+    if found.decision == "discard":
+        raise Rejected("discarded")
+    if found.decision == "keep":
+        return Kept(plan)
+    last = found.last or 0
+    if not 1 <= last <= len(plan.exchanges):
+        raise Rejected("truncated after an exchange that it does not have")
+    cut = plan.model_copy(update={"exchanges": plan.exchanges[:last]})
+    return Kept(cut, truncated=last < len(plan.exchanges))
+
+
+def as_planned(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
+    """An exchange for each that is planned."""
+    made: Made
+    [made] = read(answers)
+    plan: Flow = about["plan"]
+    if len(made.product) != len(plan.exchanges):
+        raise Rejected("not as many exchanges as planned")
+    return Kept(*made)
+
+
+RULES: dict[str, Rule] = {
+    function.__name__: function
+    for function in (
+        always,
+        some_chosen,
+        all_approve,
+        all_validate,
+        well_posed,
+        new_problem,
+        majority,
+        two_distinct_wrong,
+        same_answer,
+        right_feedback,
+        what_how_why,
+        sound_flow,
+        kept_flow,
+        as_planned,
+    )
+}

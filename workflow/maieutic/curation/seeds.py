@@ -1,0 +1,98 @@
+"""Seeds of a curation: problems with plain answers, of any dataset of the registry whose loader gives them."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from pathlib import Path
+
+from maieutic.config.datasets import Form
+from maieutic.core.errors import UserError
+from maieutic.core.jobs import Job
+from maieutic.core.records import Item, write_records
+from maieutic.curation.parsers import Unread, written
+from maieutic.curation.records import Seed
+from maieutic.datasets.registry import LOADERS
+from maieutic.datasets.sampling import ranked
+from maieutic.datasets.sources import read_source
+
+log = logging.getLogger(__name__)
+
+
+class SeedSource(Job):
+    """A dataset of the registry that gives seeds."""
+
+    dataset: str
+    loader: str
+    form: Form
+    licence: str
+
+
+class MakeSeeds(Job):
+    """The sources of a curation. limit: seeds of each, a random sample; seed: of the draw."""
+
+    curation: str
+    sources: list[SeedSource]
+    limit: int | None = None
+    seed: int
+
+
+def make_seeds(*, job: MakeSeeds, sources: list[Path], out: Path) -> None:
+    """Write the seeds, each problem once. Raises UserError for a source without problems and answers.
+
+    sources: the files, in the job's order.
+    """
+    found: dict[str, Seed] = {}
+    for source, path in zip(job.sources, sources, strict=True):
+        records = read_source(path, source.form, source.dataset)
+        place = f"curations.{job.curation}.seeds.{source.dataset}"
+        seeds = seeds_of(LOADERS[source.loader].load(records, "seeds"), source, place)
+        for one in drawn(seeds, job.limit, job.seed):
+            found.setdefault(one.cluster, one)
+    write_records(out, list(found.values()))
+    log.info("%d seeds: %s", len(found), dict(Counter(one.source for one in found.values())))
+
+
+def seeds_of(items: list[Item], source: SeedSource, place: str) -> list[Seed]:
+    """The items of a source that have a question and a plain number as their answer. Raises UserError for none."""
+    found, why = [], Counter[str]()
+    for item in items:
+        question, answer = item.vars.get("question"), item.reference.get("answer")
+        if not question or answer in (None, ""):
+            why["no question or no answer"] += 1
+            continue
+        try:
+            plain = written(float(str(answer)))
+        except (ValueError, OverflowError, Unread):
+            why["the answer is no plain number"] += 1
+            continue
+        found.append(
+            Seed(
+                id=f"{source.dataset}-{item.id}",
+                source=source.dataset,
+                licence=source.licence,
+                cluster=item.cluster,
+                problem=question,
+                solution=str(item.reference.get("text") or ""),
+                answer=plain,
+            )
+        )
+    if why:
+        log.warning("%s: left out: %s", source.dataset, dict(why))
+    if not found:
+        said = ", ".join(why) or "no records"
+        raise UserError(place, f"no seed in it: {said}", "name a dataset with problems and answers, and its loader")
+    return found
+
+
+def drawn(seeds: list[Seed], limit: int | None, seed: int) -> list[Seed]:
+    """A sample in the order of the source; a larger one contains a smaller one."""
+    if limit is None or limit >= len(seeds):
+        return seeds
+    chosen = set(ranked((one.id for one in seeds), seed)[:limit])
+    return [one for one in seeds if one.id in chosen]
+
+
+def for_evaluation(seeds: list[Seed], share: float, seed: int) -> set[str]:
+    """The seeds, by id, whose products are for evaluation: a random share of them, the same at every stage."""
+    return set(ranked((one.id for one in seeds), seed)[: round(share * len(seeds))])

@@ -1,0 +1,91 @@
+"""The hierarchy of the Common Core standards: domains, clusters, standards (Lucy et al., 2024, tag by it)."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import yaml
+
+from maieutic.core.paths import RESOURCES
+from maieutic.curation.records import Standard
+
+FILE = RESOURCES / "curation/standards.yaml"
+
+
+class Cluster(NamedTuple):
+    """A cluster of standards. standards: their texts by code."""
+
+    code: str
+    text: str
+    grade: str
+    domain: str
+    standards: dict[str, str]
+
+
+class Domain(NamedTuple):
+    """A domain of the K-8 curriculum, its clusters grade by grade."""
+
+    code: str
+    text: str
+    clusters: tuple[Cluster, ...]
+
+
+@cache
+def domains(path: Path = FILE) -> tuple[Domain, ...]:
+    """The eleven domains."""
+    found = yaml.safe_load(path.read_text(encoding="utf-8"))["domains"]
+    return tuple(
+        Domain(
+            one["code"],
+            one["text"],
+            tuple(
+                Cluster(of["code"], of["text"], of["grade"], one["text"], dict(of["standards"]))
+                for of in one["clusters"]
+            ),
+        )
+        for one in found
+    )
+
+
+def options(**texts: str) -> list[dict[str, str]]:
+    """What a stage chooses from."""
+    return [{"code": code, "text": text} for code, text in texts.items()]
+
+
+def domain_options() -> list[dict[str, str]]:
+    """The domains."""
+    return options(**{one.code: one.text for one in domains()})
+
+
+def clusters_of(codes: list[str]) -> list[Cluster]:
+    """The clusters of some domains, in the order of the choice."""
+    known = {one.code: one for one in domains()}
+    return [cluster for code in codes for cluster in known[code].clusters]
+
+
+def cluster_options(chosen: list[str]) -> list[dict[str, str]]:
+    """The clusters of the chosen domains."""
+    return options(**{one.code: f"grade {one.grade}: {one.text}" for one in clusters_of(chosen)})
+
+
+def standard_options(domain_codes: list[str], chosen: list[str]) -> list[dict[str, str]]:
+    """The standards of the chosen clusters."""
+    known = {one.code: one for one in clusters_of(domain_codes)}
+    return options(**{code: text for name in chosen for code, text in known[name].standards.items()})
+
+
+def standards_of(domain_codes: list[str], chosen: list[str]) -> list[Standard]:
+    """The chosen standards as records."""
+    found = {code: one for one in clusters_of(domain_codes) for code in one.standards}
+    return [
+        Standard(
+            code=code,
+            grade=found[code].grade,
+            domain=found[code].domain,
+            cluster=found[code].text,
+            standard=found[code].standards[code],
+        )
+        for code in chosen
+    ]

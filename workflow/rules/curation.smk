@@ -1,0 +1,363 @@
+"""results/datasets, results/weights -> results/curation, results/tuning: tutoring data made of problems, tuned tutors."""
+
+from maieutic.curation import paths as made
+from maieutic.plan.curation import interpreter_of
+from maieutic.plan.curation_inputs import curation_products
+
+
+wildcard_constraints:
+    curation=one_of(plan.config.curations),
+    tuning=one_of(plan.config.tunings),
+
+
+# A set that this run makes is no file to fetch, weights that it tunes are none to prepare.
+ruleorder: fetch_curated > fetch_dataset
+ruleorder: serve_tuned > prepare_weights
+
+
+rule make_seeds:
+    input:
+        unpack(plan.inputs_of("make_seeds")),
+    output:
+        made.SEEDS,
+    log:
+        paths.log_of("make_seeds", "curation"),
+    localrule: True
+    container:
+        IMAGES.driver
+    params:
+        code=plan.code_of("make_seeds"),
+        job=plan.job_of("make_seeds"),
+    shell:
+        lines.command("make-seeds", sources="{input.sources}", out="{output}")
+
+
+rule make_components:
+    """Standards, validation, follow-ups, wrong solutions, similar problems, clarifications. Goes on from the journal."""
+    input:
+        unpack(plan.inputs_of("make_components")),
+    output:
+        components=made.COMPONENTS,
+        outcomes=made.OUTCOMES.format(curation="{curation}", step="make_components"),
+    log:
+        paths.log_of("make_components", "curation"),
+    benchmark:
+        paths.timing_of("make_components", "curation")
+    container:
+        IMAGES.serve
+    threads: plan.threads
+    resources:
+        **MODEL_JOB,
+    params:
+        code=plan.code_of("make_components"),
+        job=plan.job_of("make_components"),
+        python=lambda wildcards: interpreter_of(plan, wildcards.curation),
+        journal=made.JOURNAL.format(curation="{curation}", step="make_components"),
+        server_logs=made.SERVER_LOGS.format(curation="{curation}", step="make_components"),
+    shell:
+        lines.command(
+            "make-components",
+            python=lines.CHOSEN,
+            seeds="{input.seeds}",
+            weights="{input.weights}",
+            journal="{params.journal}",
+            server_logs="{params.server_logs}",
+            out="{output.components}",
+        )
+
+
+rule write_flows:
+    """A plan for each dialogue, and the decision on it: the verifier's, or people's."""
+    input:
+        unpack(plan.inputs_of("write_flows")),
+    output:
+        flows=made.FLOWS,
+        sheet=made.SHEET,
+        outcomes=made.OUTCOMES.format(curation="{curation}", step="write_flows"),
+    log:
+        paths.log_of("write_flows", "curation"),
+    benchmark:
+        paths.timing_of("write_flows", "curation")
+    container:
+        IMAGES.serve
+    threads: plan.threads
+    resources:
+        **MODEL_JOB,
+    params:
+        code=plan.code_of("write_flows"),
+        job=plan.job_of("write_flows"),
+        python=lambda wildcards: interpreter_of(plan, wildcards.curation),
+        journal=made.JOURNAL.format(curation="{curation}", step="write_flows"),
+        server_logs=made.SERVER_LOGS.format(curation="{curation}", step="write_flows"),
+    shell:
+        lines.command(
+            "write-flows",
+            python=lines.CHOSEN,
+            components="{input.components}",
+            people="{input.people:q}",
+            weights="{input.weights}",
+            journal="{params.journal}",
+            server_logs="{params.server_logs}",
+            out="{output.flows}",
+            sheet="{output.sheet}",
+        )
+
+
+rule write_dialogues:
+    """The flows as conversations; those for evaluation with test cases and their instructions."""
+    input:
+        unpack(plan.inputs_of("write_dialogues")),
+    output:
+        dialogues=made.DIALOGUES,
+        outcomes=made.OUTCOMES.format(curation="{curation}", step="write_dialogues"),
+    log:
+        paths.log_of("write_dialogues", "curation"),
+    benchmark:
+        paths.timing_of("write_dialogues", "curation")
+    container:
+        IMAGES.serve
+    threads: plan.threads
+    resources:
+        **MODEL_JOB,
+    params:
+        code=plan.code_of("write_dialogues"),
+        job=plan.job_of("write_dialogues"),
+        python=lambda wildcards: interpreter_of(plan, wildcards.curation),
+        journal=made.JOURNAL.format(curation="{curation}", step="write_dialogues"),
+        server_logs=made.SERVER_LOGS.format(curation="{curation}", step="write_dialogues"),
+    shell:
+        lines.command(
+            "write-dialogues",
+            python=lines.CHOSEN,
+            seeds="{input.seeds}",
+            components="{input.components}",
+            flows="{input.flows}",
+            weights="{input.weights}",
+            journal="{params.journal}",
+            server_logs="{params.server_logs}",
+            out="{output.dialogues}",
+        )
+
+
+rule measure_curation:
+    """Yields stage by stage, and what the data are worth."""
+    input:
+        unpack(plan.inputs_of("measure_curation")),
+    output:
+        made.FIGURES,
+    log:
+        paths.log_of("measure_curation", "curation"),
+    localrule: True
+    container:
+        IMAGES.driver
+    params:
+        code=plan.code_of("measure_curation"),
+        job=plan.job_of("measure_curation"),
+    shell:
+        lines.command(
+            "measure-curation",
+            seeds="{input.seeds}",
+            components="{input.components}",
+            flows="{input.flows}",
+            dialogues="{input.dialogues}",
+            outcomes="{input.outcomes}",
+            out="{output}",
+        )
+
+
+rule rate_dialogues:
+    """What a judge that was checked on people's labels says of the tutor's turns of a sample."""
+    input:
+        unpack(plan.inputs_of("rate_dialogues")),
+    output:
+        made.RATINGS,
+    log:
+        paths.log_of("rate_dialogues", "curation", "judge"),
+    benchmark:
+        paths.timing_of("rate_dialogues", "curation", "judge")
+    wildcard_constraints:
+        judge=one_of(plan.raters),
+    container:
+        IMAGES.serve
+    threads: plan.threads
+    resources:
+        **MODEL_JOB,
+    params:
+        code=plan.code_of("rate_dialogues"),
+        job=plan.job_of("rate_dialogues"),
+        python=lambda wildcards: interpreter_of(plan, wildcards.curation, wildcards.judge),
+        journal=made.RATING_JOURNAL,
+        server_log=made.RATING_SERVER_LOG,
+    shell:
+        lines.command(
+            "rate-dialogues",
+            python=lines.CHOSEN,
+            dialogues="{input.dialogues}",
+            weights="{input.weights}",
+            journal="{params.journal}",
+            server_log="{params.server_log}",
+            out="{output}",
+        )
+
+
+rule assemble_sets:
+    """KMP-Skills and KMP-Dialogue of the seeds for evaluation, chats of the others, the datasheet."""
+    input:
+        unpack(plan.inputs_of("assemble_sets")),
+    output:
+        skills=made.SETS["skills"],
+        dialogues=made.SETS["dialogues"],
+        raw=made.RAW,
+        sheet=made.EVALUATION_SHEET,
+    log:
+        paths.log_of("assemble_sets", "curation"),
+    localrule: True
+    container:
+        IMAGES.driver
+    params:
+        code=plan.code_of("assemble_sets"),
+        job=plan.job_of("assemble_sets"),
+    shell:
+        lines.command(
+            "assemble-sets",
+            seeds="{input.seeds}",
+            components="{input.components}",
+            dialogues="{input.dialogues}",
+            out="{output.skills}",
+            tests="{output.dialogues}",
+            raw="{output.raw}",
+            sheet="{output.sheet}",
+        )
+
+
+rule clean_training_set:
+    """The chats without those that hold a problem of any task of the run."""
+    input:
+        unpack(plan.inputs_of("clean_training_set")),
+    output:
+        chats=made.TRAINING_SET,
+        parquet=made.TRAINING_PARQUET,
+        sheet=made.TRAINING_SHEET,
+    log:
+        paths.log_of("clean_training_set", "curation"),
+    localrule: True
+    container:
+        IMAGES.driver
+    params:
+        code=plan.code_of("clean_training_set"),
+        job=plan.job_of("clean_training_set"),
+    shell:
+        lines.command(
+            "clean-training-set",
+            raw="{input.raw}",
+            items="{input.cases}",
+            seeds="{input.seeds}",
+            out="{output.chats}",
+            parquet="{output.parquet}",
+            sheet="{output.sheet}",
+        )
+
+
+rule fetch_curated:
+    """An evaluation set of this run, checked against the pin that its datasheet holds."""
+    input:
+        unpack(plan.inputs_of("fetch_curated")),
+    output:
+        paths.SOURCE,
+    log:
+        paths.log_of("fetch_curated", "dataset"),
+    wildcard_constraints:
+        dataset=one_of(plan.curated),
+    localrule: True
+    container:
+        IMAGES.driver
+    params:
+        code=plan.code_of("fetch_curated"),
+    shell:
+        lines.command(
+            "fetch-curated", job=False, made="{input.made}", sheet="{input.sheet}", out="{output}"
+        )
+
+
+rule mix_examples:
+    """The training examples of a tuning: its sources in their shares, without the problems of the run's tasks."""
+    input:
+        unpack(plan.inputs_of("mix_examples")),
+    output:
+        examples=made.EXAMPLES,
+        sheet=made.EXAMPLE_SHEET,
+    log:
+        paths.log_of("mix_examples", "tuning"),
+    localrule: True
+    container:
+        IMAGES.driver
+    params:
+        code=plan.code_of("mix_examples"),
+        job=plan.job_of("mix_examples"),
+    shell:
+        lines.command(
+            "mix-examples",
+            sources="{input.sources}",
+            items="{input.cases}",
+            out="{output.examples}",
+            sheet="{output.sheet}",
+        )
+
+
+rule tune_tutor:
+    """Safetensors, tokenizer, model card. A killed training goes on from its checkpoint in the journal."""
+    input:
+        unpack(plan.inputs_of("tune_tutor")),
+    output:
+        made.TUNED,
+    log:
+        paths.log_of("tune_tutor", "tuning"),
+    benchmark:
+        paths.timing_of("tune_tutor", "tuning")
+    container:
+        IMAGES.serve
+    threads: plan.threads
+    resources:
+        **MODEL_JOB,
+    params:
+        code=plan.code_of("tune_tutor"),
+        job=plan.job_of("tune_tutor"),
+        journal=made.TUNING_JOURNAL,
+    shell:
+        lines.command(
+            "tune-tutor",
+            python=lines.SERVE,
+            base="{input.base}",
+            examples="{input.examples}",
+            sheet="{input.sheet}",
+            journal="{params.journal}",
+            out="{output}",
+            gpus="{resources.server_gpus}",
+            threads="{threads}",
+        )
+
+
+rule serve_tuned:
+    """The tuned weights where those of every tutor lie."""
+    input:
+        unpack(plan.inputs_of("serve_tuned")),
+    output:
+        paths.WEIGHTS,
+    log:
+        paths.log_of("serve_tuned", "model"),
+    wildcard_constraints:
+        model=one_of(plan.tuned),
+    localrule: True
+    container:
+        IMAGES.driver
+    params:
+        code=plan.code_of("serve_tuned"),
+    shell:
+        lines.command("serve-tuned", job=False, tuned="{input.tuned}", out="{output}")
+
+
+rule curate:
+    """Every curation and tuning of the run, without an evaluation."""
+    input:
+        curation_products(plan),
+    localrule: True
