@@ -76,21 +76,21 @@ class Crew:
         """
         loaded = self.stages[stage]
         card = loaded.card
-        told: dict[str, Any] = {"seed": seed, "stage": stage, "part": part}
+        fields: dict[str, Any] = {"seed": seed, "stage": stage, "part": part}
         answers: list[Answered] = []
         reason = ""
         for attempt in range(card.attempts):
             answers = await self.answers(loaded, about, attempt)
-            told |= {"attempts": attempt + 1, "by": list(dict.fromkeys(answer.by for answer in answers))}
+            fields |= {"attempts": attempt + 1, "by": list(dict.fromkeys(answer.by for answer in answers))}
             try:
                 kept: Kept = RULES[card.accept](answers, about, card.limits)
             except Rejected as rejected:
                 reason = str(rejected)
                 continue
-            self.put(Outcome(**told, refined=kept.refined, truncated=kept.truncated))
+            self.put(Outcome(**fields, refined=kept.refined, truncated=kept.truncated))
             return kept.value
         product = [{"by": answer.by, "text": answer.text[:LONGEST_PRODUCT]} for answer in answers]
-        self.put(Outcome(**told, reason=reason, product=product))
+        self.put(Outcome(**fields, reason=reason, product=product))
         return None
 
     def put(self, outcome: Outcome) -> None:

@@ -48,19 +48,19 @@ def mix_examples(*, job: MixExamples, sources: list[Path], items: list[Path], ou
     for source, path in zip(job.sources, sources, strict=True):
         place = f"tunings.{job.tuning}.mix.{source.name}"
         pool = {f"{source.name} {record['id']}": record for record in chats(source, path, place)}
-        kept, found = clean(pool, items, job.near_duplicate)
-        leaked += found
+        kept, leaks = clean(pool, items, job.near_duplicate)
+        leaked += leaks
         pools[source.name] = [{**pool[name], "id": name} for name in kept]
         if not kept:
             raise UserError(place, "no example in it", "take it out of the mix, or curate more seeds")
     mixed = in_shares(pools, {source.name: source.share for source in job.sources}, job.seed)
-    write_lines(out, ({"id": one["id"], "messages": one["messages"]} for one in mixed))
+    write_lines(out, ({"id": example["id"], "messages": example["messages"]} for example in mixed))
     write_json(
         sheet,
         {
             "tuning": job.tuning,
             "examples": len(mixed),
-            "sources": {name: sum(one["id"].startswith(f"{name} ") for one in mixed) for name in pools},
+            "sources": {name: sum(example["id"].startswith(f"{name} ") for example in mixed) for name in pools},
             "there": {name: len(pool) for name, pool in pools.items()},
             "left_out_as_leaks": [leak._asdict() for leak in leaked],
             "compared_with": [str(path) for path in items],
@@ -71,7 +71,7 @@ def mix_examples(*, job: MixExamples, sources: list[Path], items: list[Path], ou
 def chats(source: ChatSource, path: Path, place: str) -> list[dict[str, Any]]:
     """The chats of a source: records with `messages`, or dialogues as `kmp_dialogues` has them. Raises UserError."""
     records = read_lines(path) if source.form is None else read_source(path, source.form, source.name)
-    found = []
+    examples = []
     for number, record in enumerate(records):
         if "turns" in record and "persona" in record:
             known = {name: record[name] for name in Dialogue.model_fields if name in record}
@@ -79,17 +79,17 @@ def chats(source: ChatSource, path: Path, place: str) -> list[dict[str, Any]]:
         if not is_chat(record.get("messages")):
             mend = "each record has messages of role (system, user, assistant) and content, an assistant's among them"
             raise UserError(place, f"record {number} is no chat", mend)
-        found.append({"id": str(number), **record})
-    return found
+        examples.append({"id": str(number), **record})
+    return examples
 
 
 def is_chat(messages: Any) -> bool:
     """Whether a record's messages are a chat to learn from."""
-    if not isinstance(messages, list) or not all(isinstance(one, Mapping) for one in messages):
+    if not isinstance(messages, list) or not all(isinstance(message, Mapping) for message in messages):
         return False
-    if not all(one.get("role") in SPEAKERS and isinstance(one.get("content"), str) for one in messages):
+    if not all(message.get("role") in SPEAKERS and isinstance(message.get("content"), str) for message in messages):
         return False
-    return any(one["role"] == "assistant" and one["content"].strip() for one in messages)
+    return any(message["role"] == "assistant" and message["content"].strip() for message in messages)
 
 
 def in_shares(
@@ -99,7 +99,7 @@ def in_shares(
     total = min(len(pools[name]) / share for name, share in shares.items())
     chosen = {}
     for name, share in shares.items():
-        by_id = {one["id"]: one for one in pools[name]}
+        by_id = {example["id"]: example for example in pools[name]}
         for key in ranked(by_id, seed)[: max(1, int(total * share + 1e-9))]:
             chosen[key] = by_id[key]
     return [chosen[key] for key in ranked(chosen, seed)]

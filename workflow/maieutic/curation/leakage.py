@@ -33,9 +33,9 @@ def shingles(text: str) -> frozenset[str]:
     return frozenset(" ".join(words[place : place + SHINGLE]) for place in range(len(words) - SHINGLE + 1))
 
 
-def jaccard(one: frozenset[str], other: frozenset[str]) -> float:
+def jaccard(runs: frozenset[str], other: frozenset[str]) -> float:
     """Shared shingles over all."""
-    return len(one & other) / len(one | other)
+    return len(runs & other) / len(runs | other)
 
 
 class Index:
@@ -55,32 +55,32 @@ class Index:
 
     def add(self, name: str, text: str) -> None:
         """One text more."""
-        of = shingles(text)
-        if len(words_of(text)) < SHORTEST or of in self.seen:
+        runs = shingles(text)
+        if len(words_of(text)) < SHORTEST or runs in self.seen:
             return
-        self.seen.add(of)
-        self.index.insert(str(len(self.names)), signature(of))
+        self.seen.add(runs)
+        self.index.insert(str(len(self.names)), signature(runs))
         self.names.append(name)
-        self.kept.append(of)
+        self.kept.append(runs)
 
     def nearest(self, text: str) -> tuple[str, float] | None:
         """The name of the text that is most like this one, and how like; None where none is near enough."""
         if len(words_of(text)) < SHORTEST:
             return None
-        of = shingles(text)
-        near = {int(place): jaccard(of, self.kept[int(place)]) for place in self.index.query(signature(of))}
+        runs = shingles(text)
+        near = {int(place): jaccard(runs, self.kept[int(place)]) for place in self.index.query(signature(runs))}
         best = max(near, key=lambda place: (near[place], -place), default=None)
         if best is None or near[best] < self.threshold:
             return None
         return self.names[best], near[best]
 
 
-def signature(of: frozenset[str]) -> object:
+def signature(runs: frozenset[str]) -> object:
     """The MinHash of some shingles."""
     from datasketch import MinHash
 
     made = MinHash(num_perm=PERMUTATIONS, seed=SEED)
-    made.update_batch([shingle.encode() for shingle in sorted(of)])
+    made.update_batch([shingle.encode() for shingle in sorted(runs)])
     return made
 
 
@@ -98,32 +98,32 @@ def leaks(
 ) -> dict[str, Leak]:
     """By training example the evaluation text that is most like one of its texts; only those that are near enough."""
     index = Index(evaluation, threshold)
-    found = {}
+    by_name = {}
     for name, texts in texts_of.items():
         near = [hit for text in texts if (hit := index.nearest(text))]
         if near:
             evaluated, similarity = max(near, key=lambda hit: hit[1])
-            found[name] = Leak(name, evaluated, round(similarity, 4))
-    return found
+            by_name[name] = Leak(name, evaluated, round(similarity, 4))
+    return by_name
 
 
 def without_leaks(
     texts_of: Mapping[str, Sequence[str]], evaluation: Callable[[], Iterable[tuple[str, str]]], threshold: float
 ) -> tuple[list[str], list[Leak]]:
     """The training examples without a leak, and the leaks. That none is left is checked again, by an index anew."""
-    found = leaks(texts_of, evaluation(), threshold)
-    kept = [name for name in texts_of if name not in found]
+    by_name = leaks(texts_of, evaluation(), threshold)
+    kept = [name for name in texts_of if name not in by_name]
     if left := leaks({name: texts_of[name] for name in kept}, evaluation(), threshold):
         raise RuntimeError(f"{len(left)} evaluation texts are left in the training set")
-    log.info("%d of %d training examples hold an evaluation text, and are left out", len(found), len(texts_of))
-    return kept, list(found.values())
+    log.info("%d of %d training examples hold an evaluation text, and are left out", len(by_name), len(texts_of))
+    return kept, list(by_name.values())
 
 
 def duplicates(texts: Sequence[tuple[str, str]], threshold: float) -> list[str]:
     """The names of the texts that are nearly one of those before them."""
-    found, before = [], Index([], threshold)
+    names, before = [], Index([], threshold)
     for name, text in texts:
         if before.nearest(text):
-            found.append(name)
+            names.append(name)
         before.add(name, text)
-    return found
+    return names

@@ -42,10 +42,10 @@ def tagged(text: str, *names: str) -> str | None:
 
 def needed(text: str, *names: str) -> str:
     """The same of a part that must be there and not be empty. Raises Unread."""
-    found = tagged(text, *names)
-    if not found:
+    part = tagged(text, *names)
+    if not part:
         raise Unread(f"no <{names[0]}>")
-    return found
+    return part
 
 
 def numbered_parts(text: str, name: str) -> dict[int, str]:
@@ -53,12 +53,12 @@ def numbered_parts(text: str, name: str) -> dict[int, str]:
     ends: dict[str, list[int]] = defaultdict(list)
     for match in re.finditer(rf"</{name}(\d{{1,3}})>", text, re.IGNORECASE):
         ends[match[1]].append(match.start())
-    found: dict[int, str] = {}
+    parts: dict[int, str] = {}
     for match in re.finditer(rf"<{name}(\d{{1,3}})>", text, re.IGNORECASE):
         place = bisect_left(ends[match[1]], match.end())
         if place < len(ends[match[1]]):
-            found[int(match[1])] = text[match.end() : ends[match[1]][place]].strip()
-    return found
+            parts[int(match[1])] = text[match.end() : ends[match[1]][place]].strip()
+    return parts
 
 
 def in_a_row(parts: Mapping[int, str], name: str) -> list[str]:
@@ -156,9 +156,9 @@ class Decision(NamedTuple):
 
 def choice(text: str, about: About, limits: Limits) -> list[str]:
     """The chosen ones of `options` (their codes), in order, at most `most`; what is no option is left out."""
-    said = needed(text, "choice")
+    part = needed(text, "choice")
     known = {str(option["code"]).casefold(): str(option["code"]) for option in about["options"]}
-    words = [word.strip(" .()\"'").casefold() for word in re.split(r"[,;\n]", said)]
+    words = [word.strip(" .()\"'").casefold() for word in re.split(r"[,;\n]", part)]
     return list(dict.fromkeys(known[word] for word in words if word in known))[: int(limits["most"])]
 
 
@@ -195,20 +195,20 @@ def final_answer(text: str, about: About, limits: Limits) -> Attempt:
 
 def in_steps(text: str) -> list[str]:
     """The steps of a text that numbers them, without their numbers. Raises Unread for one that does not."""
-    found = [part.strip() for part in STEP.split(text)]
-    if len(found) < 2 or found[0]:
+    parts = [part.strip() for part in STEP.split(text)]
+    if len(parts) < 2 or parts[0]:
         raise Unread("no numbered steps")
-    if not all(found[1:]):
+    if not all(parts[1:]):
         raise Unread("an empty step")
-    return found[1:]
+    return parts[1:]
 
 
 def steps(text: str, about: About, limits: Limits) -> Steps:
     """A solution as two to `most` steps, and its answer."""
-    found = in_steps(needed(text, "steps"))
-    if not 2 <= len(found) <= limits["most"]:
+    parts = in_steps(needed(text, "steps"))
+    if not 2 <= len(parts) <= limits["most"]:
         raise Unread("too few or too many steps")
-    return Steps(found, said_answer(needed(text, "answer")))
+    return Steps(parts, said_answer(needed(text, "answer")))
 
 
 def judgement(text: str, about: About, limits: Limits) -> bool:
@@ -224,11 +224,11 @@ def feedback(text: str, about: About, limits: Limits) -> Correction:
     if number is None:
         raise Unread("<error_step_num> is no number")
     corrected = needed(text, "corrected_solution")
-    found = in_steps(corrected)
-    if len(found) > limits["most"]:
+    parts = in_steps(corrected)
+    if len(parts) > limits["most"]:
         raise Unread("too many steps")
-    said = Feedback(step=int(number[0][:6]), reason=needed(text, "error_step"), corrected=corrected)
-    return Correction(said, said_answer(needed(text, "answer")), found)
+    review = Feedback(step=int(number[0][:6]), reason=needed(text, "error_step"), corrected=corrected)
+    return Correction(review, said_answer(needed(text, "answer")), parts)
 
 
 def clarification(text: str, about: About, limits: Limits) -> Made:
@@ -296,10 +296,10 @@ def decision(text: str, about: About, limits: Limits) -> Decision:
 def dialogue(text: str, about: About, limits: Limits) -> Made:
     """The turns of a conversation (Figure 15): of each exchange the student's and the tutor's."""
     student, tutor = numbered_parts(text, "S"), numbered_parts(text, "T")
-    said = in_a_row(student, "S"), in_a_row(tutor, "T")
-    if len(said[0]) != len(said[1]):
+    turns = in_a_row(student, "S"), in_a_row(tutor, "T")
+    if len(turns[0]) != len(turns[1]):
         raise Unread("student and tutor do not take turns")
-    return Made(list(zip(*said, strict=True)), is_refined(text))
+    return Made(list(zip(*turns, strict=True)), is_refined(text))
 
 
 def instruction(text: str, about: About, limits: Limits) -> str:

@@ -80,9 +80,9 @@ def run(
     outcomes = [
         outcome
         for seed in dict.fromkeys(seeds)
-        for outcome in sorted(crew.outcomes[seed], key=lambda one: (order[one.stage], one.part))
+        for outcome in sorted(crew.outcomes[seed], key=lambda result: (order[result.stage], result.part))
     ]
-    return [one for one in made if one is not None], outcomes
+    return [record for record in made if record is not None], outcomes
 
 
 async def run_all(
@@ -125,14 +125,14 @@ def make_components(
     out: Path,
 ) -> None:
     """Write the seeds that have all four components, and the outcome of every product of every stage, in `outcomes`."""
-    found = read_records(seeds, Seed)
+    records = read_records(seeds, Seed)
 
     async def work(crew: Crew, place: int) -> Components | None:
-        return await components.make(crew, found[place])
+        return await components.make(crew, records[place])
 
-    names = [seed.id for seed in found]
-    made, told = run(job, weights, journal, server_logs, STAGES["make_components"], names, work)
-    finish(out, made, "make_components", told, len(found))
+    names = [seed.id for seed in records]
+    made, outcomes = run(job, weights, journal, server_logs, STAGES["make_components"], names, work)
+    finish(out, made, "make_components", outcomes, len(records))
 
 
 def write_flows(
@@ -150,20 +150,20 @@ def write_flows(
 
     people: the sheet with people's decisions, where they decide.
     """
-    found = read_records(components, Components)
+    records = read_records(components, Components)
     decided = {name: decision for path in people for name, decision in weaving.read_sheet(path).items()}
     planned: dict[str, Flow] = {}
 
     async def work(crew: Crew, place: int) -> Flow | None:
-        return await weaving.plan(crew, found[place], planned, decided if people else None)
+        return await weaving.plan(crew, records[place], planned, decided if people else None)
 
     stages = [name for name in STAGES["write_flows"] if not (people and name == weaving.VERIFY)]
-    names = [one.id for one in found]
-    made, told = run(job, weights, journal, server_logs, stages, names, work)
+    names = [record.id for record in records]
+    made, outcomes = run(job, weights, journal, server_logs, stages, names, work)
     weaving.check_sheet(people, decided, planned)
-    by_id = {one.id: one for one in found}
+    by_id = {record.id: record for record in records}
     weaving.write_sheet(sheet, [(by_id[name], planned[name]) for name in names if name in planned])
-    finish(out, made, "write_flows", told, len(found))
+    finish(out, made, "write_flows", outcomes, len(records))
 
 
 def write_dialogues(
@@ -181,7 +181,7 @@ def write_dialogues(
     from maieutic.curation.seeds import for_evaluation
 
     plans = read_records(flows, Flow)
-    by_id = {one.id: one for one in read_records(components, Components)}
+    by_id = {record.id: record for record in read_records(components, Components)}
     tested = for_evaluation(read_records(seeds, Seed), job.evaluation_share, job.seed)
 
     async def work(crew: Crew, place: int) -> Dialogue | None:
@@ -189,17 +189,17 @@ def write_dialogues(
         return await weaving.expand(crew, by_id[plan.id], plan, plan.id in tested)
 
     names = [plan.id for plan in plans]
-    made, told = run(job, weights, journal, server_logs, STAGES["write_dialogues"], names, work)
-    finish(out, made, "write_dialogues", told, len(plans))
+    made, outcomes = run(job, weights, journal, server_logs, STAGES["write_dialogues"], names, work)
+    finish(out, made, "write_dialogues", outcomes, len(plans))
 
 
-def finish(out: Path, made: Sequence[Record], step: str, told: Sequence[Outcome], count: int) -> None:
+def finish(out: Path, made: Sequence[Record], step: str, outcomes: Sequence[Outcome], count: int) -> None:
     """Write the products, and last the outcomes, in the folder `outcomes` beside them."""
     write_records(out, made)
-    write_records(out.parent / "outcomes" / f"{step}.jsonl", told)
-    log.info("%d of %d kept; %d products of stages, %d rejected", len(made), count, len(told), rejected(told))
+    write_records(out.parent / "outcomes" / f"{step}.jsonl", outcomes)
+    log.info("%d of %d kept; %d products of stages, %d rejected", len(made), count, len(outcomes), rejected(outcomes))
 
 
 def rejected(outcomes: Sequence[Outcome]) -> int:
     """How many products were rejected."""
-    return sum(one.reason is not None for one in outcomes)
+    return sum(outcome.reason is not None for outcome in outcomes)

@@ -39,37 +39,39 @@ def measure_curation(
     out: Path,
 ) -> None:
     """Write yields and quality figures, which the report shows."""
-    told = [one for path in outcomes for one in read_records(path, Outcome)]
-    found, made = read_records(seeds, Seed), read_records(components, Components)
-    said = read_records(dialogues, Dialogue)
-    new = [(f"{one.id} {number}", text) for one in made for number, text in enumerate(problems_in(one), 1)]
-    problems = [*((one.id, one.problem) for one in found), *new]
-    tutor = [turn.text for one in said for turn in one.turns if turn.speaker == "tutor"]
-    counted = Counter(name for one in said for turn in one.turns for name in turn.principles or ())
+    outcome_records = [outcome for path in outcomes for outcome in read_records(path, Outcome)]
+    seed_records, made = read_records(seeds, Seed), read_records(components, Components)
+    dialogue_records = read_records(dialogues, Dialogue)
+    new = [(f"{record.id} {number}", text) for record in made for number, text in enumerate(problems_in(record), 1)]
+    problems = [*((seed.id, seed.problem) for seed in seed_records), *new]
+    tutor = [turn.text for dialogue in dialogue_records for turn in dialogue.turns if turn.speaker == "tutor"]
+    counted = Counter(
+        name for dialogue in dialogue_records for turn in dialogue.turns for name in turn.principles or ()
+    )
     write_json(
         out,
         {
             "curation": job.curation,
-            "seeds": len(found),
+            "seeds": len(seed_records),
             "components": len(made),
             "flows": len(read_records(flows, Flow)),
-            "dialogues": len(said),
-            "stages": yields(told, job.stages),
-            "recomputed": recomputed(told),
+            "dialogues": len(dialogue_records),
+            "stages": yields(outcome_records, job.stages),
+            "recomputed": recomputed(outcome_records),
             "duplicates": {"of": len(problems), "duplicates": len(duplicates(problems, job.near_duplicate))},
             "diversity": {"problems": diversity([text for _, text in new]), "tutor": diversity(tutor)},
-            "exchanges": Counter(len(one.turns) // 2 for one in said),
-            "words_of_turns": [round(mean_words(one)) for one in said],
+            "exchanges": Counter(len(dialogue.turns) // 2 for dialogue in dialogue_records),
+            "words_of_turns": [round(mean_words(dialogue)) for dialogue in dialogue_records],
             "exchanges_and_words": {
-                "exchanges": lengths([len(one.turns) // 2 for one in said]),
-                "words": lengths([words(turn.text) for one in said for turn in one.turns]),
+                "exchanges": lengths([len(dialogue.turns) // 2 for dialogue in dialogue_records]),
+                "words": lengths([words(turn.text) for dialogue in dialogue_records for turn in dialogue.turns]),
             },
             "principles": {name: counted[name] for name in PRINCIPLES},
             "balance": balance([counted[name] for name in PRINCIPLES]),
             "flow_of_seeds": [
                 {"domain": domain, "grade": grade, "source": source, "n": n}
                 for (domain, grade, source), n in sorted(
-                    Counter((of.domain, of.grade, of.source) for of in made).items()
+                    Counter((record.domain, record.grade, record.source) for record in made).items()
                 )
             ],
         },
@@ -84,41 +86,43 @@ def mean_words(dialogue: Dialogue) -> float:
 def yields(outcomes: Iterable[Outcome], stages: Sequence[str]) -> list[dict[str, Any]]:
     """By stage how many products came in, how many were kept, and why the others were not: in = kept + rejected."""
     by_stage: dict[str, list[Outcome]] = defaultdict(list)
-    for one in outcomes:
-        by_stage[one.stage].append(one)
+    for outcome in outcomes:
+        by_stage[outcome.stage].append(outcome)
     return [
         {
             "stage": stage,
-            "came_in": len(of),
-            "accepted": sum(one.reason is None for one in of),
-            "rejected": dict(Counter(one.reason for one in of if one.reason is not None).most_common()),
-            "refined": sum(one.refined for one in of),
-            "truncated": sum(one.truncated for one in of),
-            "asked_again": sum(one.attempts > 1 for one in of),
+            "came_in": len(group),
+            "accepted": sum(outcome.reason is None for outcome in group),
+            "rejected": dict(Counter(outcome.reason for outcome in group if outcome.reason is not None).most_common()),
+            "refined": sum(outcome.refined for outcome in group),
+            "truncated": sum(outcome.truncated for outcome in group),
+            "asked_again": sum(outcome.attempts > 1 for outcome in group),
         }
         for stage in stages
-        if (of := by_stage[stage])
+        if (group := by_stage[stage])
     ]
 
 
 def recomputed(outcomes: Iterable[Outcome]) -> dict[str, dict[str, int]]:
     """By stage in which models solve a problem again: how many problems, and of how many the answer was confirmed."""
-    found: dict[str, Counter[str]] = {stage: Counter() for stage in STAGES_THAT_RECOMPUTE}
-    for one in outcomes:
-        if one.stage in found:
-            found[one.stage]["of"] += 1
-            found[one.stage]["confirmed"] += one.reason is None
-    return {stage: {"of": of["of"], "confirmed": of["confirmed"]} for stage, of in found.items()}
+    counters: dict[str, Counter[str]] = {stage: Counter() for stage in STAGES_THAT_RECOMPUTE}
+    for outcome in outcomes:
+        if outcome.stage in counters:
+            counters[outcome.stage]["of"] += 1
+            counters[outcome.stage]["confirmed"] += outcome.reason is None
+    return {stage: {"of": counter["of"], "confirmed": counter["confirmed"]} for stage, counter in counters.items()}
 
 
 def diversity(texts: Sequence[str]) -> dict[str, Any]:
     """Share of different runs of one, two and three words; self-BLEU (sacrebleu), 0 to 100, low where texts differ."""
     tokens = [words_of(text) for text in texts]
     runs = {
-        f"distinct_{size}": [tuple(of[place : place + size]) for of in tokens for place in range(len(of) - size + 1)]
+        f"distinct_{size}": [
+            tuple(sequence[place : place + size]) for sequence in tokens for place in range(len(sequence) - size + 1)
+        ]
         for size in (1, 2, 3)
     }
-    distinct = {name: round(len(set(of)) / len(of), 4) if of else None for name, of in runs.items()}
+    distinct = {name: round(len(set(ngrams)) / len(ngrams), 4) if ngrams else None for name, ngrams in runs.items()}
     return {**distinct, "self_bleu": self_bleu(texts[:MOST_TEXTS]), "texts": len(texts)}
 
 

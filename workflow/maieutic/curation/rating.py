@@ -38,11 +38,11 @@ def rate_dialogues(
     loaded = rubric_for_labels(job.entry, job.release)
     if loaded is None:
         raise UserError(f"models.{job.judge}.rubrics", f"none has the labels of {job.release}", "name one that has")
-    said = read_records(dialogues, Dialogue)
-    chosen = set(ranked((one.id for one in said), job.seed)[: job.sample])
-    work: Work = [(loaded, case_of(loaded, one, job.seed)) for one in said if one.id in chosen]
+    records = read_records(dialogues, Dialogue)
+    chosen = set(ranked((dialogue.id for dialogue in records), job.seed)[: job.sample])
+    work: Work = [(loaded, case_of(loaded, dialogue, job.seed)) for dialogue in records if dialogue.id in chosen]
     job.ask(work, JobFiles(next(iter(weights), None), journal, server_log), out)
-    log.info("%d of %d dialogues rated", len(work), len(said))
+    log.info("%d of %d dialogues rated", len(work), len(records))
 
 
 def case_of(loaded: LoadedRubric, dialogue: Dialogue, seed: int) -> Case:

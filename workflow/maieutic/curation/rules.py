@@ -79,9 +79,13 @@ def all_approve(answers: Sequence[Answered], about: About, limits: Limits) -> Ke
 def all_validate(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
     """Every validator says Y. Of their solutions the first whose box holds the seed's answer."""
     validations: list[Validation] = read(answers)
-    if not all(one.approved for one in validations):
+    if not all(validation.approved for validation in validations):
         raise Rejected("a validator says N")
-    solutions = [one.solution for one in validations if one.answer and float(one.answer) == float(about["answer"])]
+    solutions = [
+        validation.solution
+        for validation in validations
+        if validation.answer and float(validation.answer) == float(about["answer"])
+    ]
     if not solutions:
         raise Rejected("no validator's solution gives the answer in one box")
     return Kept(solutions[0])
@@ -90,7 +94,7 @@ def all_validate(answers: Sequence[Answered], about: About, limits: Limits) -> K
 def well_posed(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
     """A question that is none of those before it."""
     [made] = read(answers)
-    if words_of(made.product.problem) in [words_of(one["problem"]) for one in about["problems"]]:
+    if words_of(made.product.problem) in [words_of(problem["problem"]) for problem in about["problems"]]:
         raise Rejected("a question that was there before")
     return Kept(*made)
 
@@ -133,33 +137,33 @@ def two_distinct_wrong(answers: Sequence[Answered], about: About, limits: Limits
 
 def same_answer(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
     """The rephrased solution ends as the original does."""
-    found: Steps
-    [found] = read(answers)
+    solution: Steps
+    [solution] = read(answers)
     original: Attempt = about["attempt"]
-    if float(found.answer) != float(original.answer):
+    if float(solution.answer) != float(original.answer):
         raise Rejected("the answer changed")
-    return Kept(found)
+    return Kept(solution)
 
 
 def right_feedback(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
     """Right on a right solution; on a wrong one a step of it, the same steps before, the right answer after."""
-    [found] = read(answers)
+    [correction] = read(answers)
     steps: list[str] = about["steps"]
-    said: Feedback = found.feedback
+    feedback: Feedback = correction.feedback
     if about["is_right"]:
-        if said.step:
+        if feedback.step:
             raise Rejected("a right solution is called wrong")
-        return Kept(said)
-    if not said.step:
+        return Kept(feedback)
+    if not feedback.step:
         raise Rejected("a wrong solution is called right")
-    if said.step > len(steps):
+    if feedback.step > len(steps):
         raise Rejected("a step that the solution does not have")
-    if float(found.answer) != float(about["answer"]):
+    if float(correction.answer) != float(about["answer"]):
         raise Rejected("the corrected answer is wrong")
-    before = [words_of(step) for step in steps[: said.step - 1]]
-    if [words_of(step) for step in found.corrected[: said.step - 1]] != before:
+    before = [words_of(step) for step in steps[: feedback.step - 1]]
+    if [words_of(step) for step in correction.corrected[: feedback.step - 1]] != before:
         raise Rejected("steps before the mistake were rewritten")
-    return Kept(said)
+    return Kept(feedback)
 
 
 def what_how_why(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
@@ -192,14 +196,14 @@ def sound_flow(answers: Sequence[Answered], about: About, limits: Limits) -> Kep
 
 def kept_flow(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
     """A flow, with its end cut off where that is said. about: the `plan`."""
-    found: Decision
-    [found] = read(answers)
+    decision: Decision
+    [decision] = read(answers)
     plan: Flow = about["plan"]
-    if found.decision == "discard":
+    if decision.decision == "discard":
         raise Rejected("discarded")
-    if found.decision == "keep":
+    if decision.decision == "keep":
         return Kept(plan)
-    last = found.last or 0
+    last = decision.last or 0
     if not 1 <= last <= len(plan.exchanges):
         raise Rejected("truncated after an exchange that it does not have")
     cut = plan.model_copy(update={"exchanges": plan.exchanges[:last]})

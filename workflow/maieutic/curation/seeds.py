@@ -42,20 +42,20 @@ def make_seeds(*, job: MakeSeeds, sources: list[Path], out: Path) -> None:
 
     sources: the files, in the job's order.
     """
-    found: dict[str, Seed] = {}
+    by_cluster: dict[str, Seed] = {}
     for source, path in zip(job.sources, sources, strict=True):
         records = read_source(path, source.form, source.dataset)
         place = f"curations.{job.curation}.seeds.{source.dataset}"
         seeds = seeds_of(LOADERS[source.loader].load(records, "seeds"), source, place)
-        for one in drawn(seeds, job.limit, job.seed):
-            found.setdefault(one.cluster, one)
-    write_records(out, list(found.values()))
-    log.info("%d seeds: %s", len(found), dict(Counter(one.source for one in found.values())))
+        for seed in drawn(seeds, job.limit, job.seed):
+            by_cluster.setdefault(seed.cluster, seed)
+    write_records(out, list(by_cluster.values()))
+    log.info("%d seeds: %s", len(by_cluster), dict(Counter(seed.source for seed in by_cluster.values())))
 
 
 def seeds_of(items: list[Item], source: SeedSource, place: str) -> list[Seed]:
     """The items of a source that have a question and a plain number as their answer. Raises UserError for none."""
-    found, why = [], Counter[str]()
+    seeds, why = [], Counter[str]()
     for item in items:
         question, answer = item.vars.get("question"), item.reference.get("answer")
         if not question or answer in (None, ""):
@@ -66,7 +66,7 @@ def seeds_of(items: list[Item], source: SeedSource, place: str) -> list[Seed]:
         except (ValueError, OverflowError, Unread):
             why["the answer is no plain number"] += 1
             continue
-        found.append(
+        seeds.append(
             Seed(
                 id=f"{source.dataset}-{item.id}",
                 source=source.dataset,
@@ -79,20 +79,20 @@ def seeds_of(items: list[Item], source: SeedSource, place: str) -> list[Seed]:
         )
     if why:
         log.warning("%s: left out: %s", source.dataset, dict(why))
-    if not found:
-        said = ", ".join(why) or "no records"
-        raise UserError(place, f"no seed in it: {said}", "name a dataset with problems and answers, and its loader")
-    return found
+    if not seeds:
+        reasons = ", ".join(why) or "no records"
+        raise UserError(place, f"no seed in it: {reasons}", "name a dataset with problems and answers, and its loader")
+    return seeds
 
 
 def drawn(seeds: list[Seed], limit: int | None, seed: int) -> list[Seed]:
     """A sample in the order of the source; a larger one contains a smaller one."""
     if limit is None or limit >= len(seeds):
         return seeds
-    chosen = set(ranked((one.id for one in seeds), seed)[:limit])
-    return [one for one in seeds if one.id in chosen]
+    chosen = set(ranked((record.id for record in seeds), seed)[:limit])
+    return [record for record in seeds if record.id in chosen]
 
 
 def for_evaluation(seeds: list[Seed], share: float, seed: int) -> set[str]:
     """The seeds, by id, whose products are for evaluation: a random share of them, the same at every stage."""
-    return set(ranked((one.id for one in seeds), seed)[: round(share * len(seeds))])
+    return set(ranked((record.id for record in seeds), seed)[: round(share * len(seeds))])

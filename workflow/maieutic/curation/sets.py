@@ -51,21 +51,25 @@ def assemble_sets(
 
     out: KMP-Skills; tests: the dialogues with test cases; raw: chats, before leaks are looked for.
     """
-    found = read_records(seeds, Seed)
-    tested = for_evaluation(found, job.evaluation_share, job.seed)
-    made = [one for one in read_records(components, Components) if one.id in tested]
-    said = read_records(dialogues, Dialogue)
+    seed_records = read_records(seeds, Seed)
+    tested = for_evaluation(seed_records, job.evaluation_share, job.seed)
+    made = [record for record in read_records(components, Components) if record.id in tested]
+    dialogue_records = read_records(dialogues, Dialogue)
     write_lines(out, map(skills_record, made))
-    for_tests = [one for one in said if one.id in tested]
-    write_lines(tests, (one.model_dump(exclude_none=True) for one in for_tests))
-    texts = {one.id: [one.problem, *problems_in(one)] for one in read_records(components, Components)}
-    write_lines(raw, (chat_record(one, texts[one.id]) for one in said if one.id not in tested))
-    licences = {one.id: one.licence for one in found}
-    used = sorted({licences[name] for name in (*(one.id for one in made), *(one.id for one in for_tests))})
+    for_tests = [dialogue for dialogue in dialogue_records if dialogue.id in tested]
+    write_lines(tests, (dialogue.model_dump(exclude_none=True) for dialogue in for_tests))
+    texts = {record.id: [record.problem, *problems_in(record)] for record in read_records(components, Components)}
+    write_lines(
+        raw, (chat_record(dialogue, texts[dialogue.id]) for dialogue in dialogue_records if dialogue.id not in tested)
+    )
+    licences = {seed.id: seed.licence for seed in seed_records}
+    used = sorted(
+        {licences[name] for name in (*(record.id for record in made), *(dialogue.id for dialogue in for_tests))}
+    )
     content = {
         **made_by(job.curation, job.roles, job.answering),
         "licences": used,
-        "sources": dict(Counter(one.source for one in made)),
+        "sources": dict(Counter(record.source for record in made)),
         "skills": {"file": out.name, **file_facts(out, len(made)), **skill_facts(made)},
         "dialogues": {"file": tests.name, **file_facts(tests, len(for_tests)), **dialogue_facts(for_tests)},
     }
@@ -88,15 +92,19 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def skills_record(made: Components) -> dict[str, Any]:
     """A line of `kmp_skills` (benchmarks/kmpbench/items.py)."""
     solutions = []
-    for one in made.solutions:
-        wrong = {"error_step": one.feedback.step, "error_reason": one.feedback.reason} if one.feedback.step else {}
-        solutions.append({"steps": one.steps, **wrong})
+    for solution in made.solutions:
+        wrong = (
+            {"error_step": solution.feedback.step, "error_reason": solution.feedback.reason}
+            if solution.feedback.step
+            else {}
+        )
+        solutions.append({"steps": solution.steps, **wrong})
     return {
         "id": made.id,
         "problem": made.problem,
         "solution": made.solution,
         "answer": made.answer,
-        "followups": [as_question(one.model_dump()) for one in made.followups],
+        "followups": [as_question(followup.model_dump()) for followup in made.followups],
         "similar": [as_question(made.similar[level].model_dump()) for level in CRAFTED],
         "solutions": solutions,
         "domain": made.domain,
@@ -112,7 +120,7 @@ def as_question(problem: dict[str, Any]) -> dict[str, Any]:
 
 def problems_in(made: Components) -> list[str]:
     """The problems that were made of a seed."""
-    return [one.problem for one in (*made.followups, *made.similar.values())]
+    return [problem.problem for problem in (*made.followups, *made.similar.values())]
 
 
 def chat_record(dialogue: Dialogue, problems: Sequence[str]) -> dict[str, Any]:
@@ -150,7 +158,7 @@ def clean_training_set(
     rows = [{"id": record["id"], "messages": record["messages"]} for record in examples]
     with whole_file(parquet, "wb") as handle:
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), handle)
-    licences = {one.id: one.licence for one in read_records(seeds, Seed)}
+    licences = {seed.id: seed.licence for seed in read_records(seeds, Seed)}
     content = {
         **made_by(job.curation, job.roles, job.answering),
         "licences": sorted({licences[name] for name in kept}),
@@ -184,9 +192,9 @@ def clean(
 def fetch_curated(*, made: Path, sheet: Path, out: Path) -> None:
     """Bring an evaluation set to where datasets lie. Raises UserError where it is not what its sheet pins."""
     content = json.loads(sheet.read_text(encoding="utf-8"))
-    [pin] = [one for one in content.values() if isinstance(one, dict) and one.get("file") == made.name]
-    if (found := sha256_of(made)) != pin["sha256"]:
-        raise UserError(str(made), f"expected sha256 {pin['sha256']}, found {found}", "delete it: it is made anew")
+    [pin] = [section for section in content.values() if isinstance(section, dict) and section.get("file") == made.name]
+    if (digest := sha256_of(made)) != pin["sha256"]:
+        raise UserError(str(made), f"expected sha256 {pin['sha256']}, found {digest}", "delete it: it is made anew")
     if not pin["records"]:
         raise UserError(
             str(made),
@@ -208,8 +216,8 @@ def serve_tuned(*, tuned: Path, out: Path) -> None:
 
 def example_texts(record: Mapping[str, Any]) -> list[str]:
     """What of a training example may be a problem: those that it names, and what its user says."""
-    said = [message["content"] for message in record["messages"] if message["role"] == "user"]
-    return [*record.get("problems", ()), *said]
+    texts = [message["content"] for message in record["messages"] if message["role"] == "user"]
+    return [*record.get("problems", ()), *texts]
 
 
 def made_by(curation: str, roles: Roles, answering: Mapping[str, str]) -> dict[str, Any]:
@@ -245,19 +253,19 @@ def words(text: str) -> int:
 def skill_facts(made: Sequence[Components]) -> dict[str, Any]:
     """Counts and distributions of a set of components."""
     return {
-        "wrong_solutions": sum(bool(one.feedback.step) for of in made for one in of.solutions),
-        "right_solutions": sum(not one.feedback.step for of in made for one in of.solutions),
-        "domains": dict(Counter(one.domain for one in made)),
-        "grades": dict(Counter(one.grade for one in made)),
-        "words_of_problems": lengths([words(one.problem) for one in made]),
+        "wrong_solutions": sum(bool(solution.feedback.step) for record in made for solution in record.solutions),
+        "right_solutions": sum(not solution.feedback.step for record in made for solution in record.solutions),
+        "domains": dict(Counter(record.domain for record in made)),
+        "grades": dict(Counter(record.grade for record in made)),
+        "words_of_problems": lengths([words(record.problem) for record in made]),
     }
 
 
-def dialogue_facts(said: Sequence[Dialogue]) -> dict[str, Any]:
+def dialogue_facts(dialogues: Sequence[Dialogue]) -> dict[str, Any]:
     """Exchanges, lengths of turns, principles and test cases (Figure 2)."""
-    turns = [turn for one in said for turn in one.turns]
+    turns = [turn for dialogue in dialogues for turn in dialogue.turns]
     return {
-        "exchanges": lengths([len(one.turns) // 2 for one in said]),
+        "exchanges": lengths([len(dialogue.turns) // 2 for dialogue in dialogues]),
         "words_of_turns": lengths([words(turn.text) for turn in turns]),
         "principles": dict(Counter(name for turn in turns for name in turn.principles or ())),
         "test_cases": sum(bool(turn.evaluate) for turn in turns),
@@ -266,9 +274,11 @@ def dialogue_facts(said: Sequence[Dialogue]) -> dict[str, Any]:
 
 def chat_facts(examples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Exchanges, lengths of turns and principles of chats."""
-    said = [message for one in examples for message in one["messages"] if message["role"] != "system"]
+    messages = [message for example in examples for message in example["messages"] if message["role"] != "system"]
     return {
-        "exchanges": lengths([sum(of["role"] == "assistant" for of in one["messages"]) for one in examples]),
-        "words_of_turns": lengths([words(message["content"]) for message in said]),
-        "principles": dict(Counter(name for one in examples for of in one["principles"] for name in of)),
+        "exchanges": lengths(
+            [sum(message["role"] == "assistant" for message in example["messages"]) for example in examples]
+        ),
+        "words_of_turns": lengths([words(message["content"]) for message in messages]),
+        "principles": dict(Counter(name for example in examples for of in example["principles"] for name in of)),
     }

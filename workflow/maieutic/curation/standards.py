@@ -35,17 +35,17 @@ class Domain(NamedTuple):
 @cache
 def domains(path: Path = FILE) -> tuple[Domain, ...]:
     """The eleven domains."""
-    found = yaml.safe_load(path.read_text(encoding="utf-8"))["domains"]
+    entries = yaml.safe_load(path.read_text(encoding="utf-8"))["domains"]
     return tuple(
         Domain(
-            one["code"],
-            one["text"],
+            domain["code"],
+            domain["text"],
             tuple(
-                Cluster(of["code"], of["text"], of["grade"], one["text"], dict(of["standards"]))
-                for of in one["clusters"]
+                Cluster(cluster["code"], cluster["text"], cluster["grade"], domain["text"], dict(cluster["standards"]))
+                for cluster in domain["clusters"]
             ),
         )
-        for one in found
+        for domain in entries
     )
 
 
@@ -56,36 +56,36 @@ def options(**texts: str) -> list[dict[str, str]]:
 
 def domain_options() -> list[dict[str, str]]:
     """The domains."""
-    return options(**{one.code: one.text for one in domains()})
+    return options(**{domain.code: domain.text for domain in domains()})
 
 
 def clusters_of(codes: list[str]) -> list[Cluster]:
     """The clusters of some domains, in the order of the choice."""
-    known = {one.code: one for one in domains()}
+    known = {domain.code: domain for domain in domains()}
     return [cluster for code in codes for cluster in known[code].clusters]
 
 
 def cluster_options(chosen: list[str]) -> list[dict[str, str]]:
     """The clusters of the chosen domains."""
-    return options(**{one.code: f"grade {one.grade}: {one.text}" for one in clusters_of(chosen)})
+    return options(**{cluster.code: f"grade {cluster.grade}: {cluster.text}" for cluster in clusters_of(chosen)})
 
 
 def standard_options(domain_codes: list[str], chosen: list[str]) -> list[dict[str, str]]:
     """The standards of the chosen clusters."""
-    known = {one.code: one for one in clusters_of(domain_codes)}
+    known = {cluster.code: cluster for cluster in clusters_of(domain_codes)}
     return options(**{code: text for name in chosen for code, text in known[name].standards.items()})
 
 
 def standards_of(domain_codes: list[str], chosen: list[str]) -> list[Standard]:
     """The chosen standards as records."""
-    found = {code: one for one in clusters_of(domain_codes) for code in one.standards}
+    by_code = {code: cluster for cluster in clusters_of(domain_codes) for code in cluster.standards}
     return [
         Standard(
             code=code,
-            grade=found[code].grade,
-            domain=found[code].domain,
-            cluster=found[code].text,
-            standard=found[code].standards[code],
+            grade=by_code[code].grade,
+            domain=by_code[code].domain,
+            cluster=by_code[code].text,
+            standard=by_code[code].standards[code],
         )
         for code in chosen
     ]

@@ -65,7 +65,7 @@ def tune_tutor(
         begin(folder)
         save(trained, tokenizer, base.parent, folder)
         counts = {"examples": len(encoded.ids), "overlong": encoded.overlong, "tokens": sum(map(len, encoded.ids))}
-        counts["learned_tokens"] = sum(label != IGNORED for of in encoded.labels for label in of)
+        counts["learned_tokens"] = sum(label != IGNORED for labels in encoded.labels for label in labels)
         write_json(
             folder / "training.json",
             {"tuning": name, "settings": train.model_dump(exclude=RUNTIME_ONLY), "counts": counts, "history": history},
@@ -183,7 +183,7 @@ def run_trainer(
     shared = shared_arguments(train, journal, device)
     shared |= {"lr_scheduler_type": train.scheduler, "warmup_steps": train.warmup, "max_steps": train.steps or -1}
     arguments = SFTConfig(max_length=train.max_length, packing=train.packing, eos_token=None, **shared)
-    there = len(encoded.ids)
+    count = len(encoded.ids)
     trainer = SFTTrainer(
         model=model,
         args=arguments,
@@ -192,14 +192,16 @@ def run_trainer(
         peft_config=adapters(train),
         callbacks=[callback(SaveByTime, train.checkpoint_seconds), callback(TellProgress, name)],
     )
-    if not train.packing and len(trainer.train_dataset) != there:
-        raise RuntimeError(f"TRL dropped {there - len(trainer.train_dataset)} examples")
+    if not train.packing and len(trainer.train_dataset) != count:
+        raise RuntimeError(f"TRL dropped {count - len(trainer.train_dataset)} examples")
     checkpoint = resume_from(journal, identity)
     if checkpoint:
         log.info("%s goes on from %s", name, checkpoint.name)
     trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
     trained = trainer.model.merge_and_unload() if train.lora else trainer.model
-    history = [{key: one[key] for key in KEPT if key in one} for one in trainer.state.log_history if "loss" in one]
+    history = [
+        {key: entry[key] for key in KEPT if key in entry} for entry in trainer.state.log_history if "loss" in entry
+    ]
     return history, trained
 
 
@@ -234,8 +236,8 @@ def write_card(
     name: str, train: FineTuning, counts: dict[str, Any], history: Sequence[dict[str, Any]], sheet: Path, out: Path
 ) -> None:
     """The model card: base, data, settings, and what it has not been measured for."""
-    losses = [one["loss"] for one in history]
-    told = sheet.read_text(encoding="utf-8").rstrip()
+    losses = [entry["loss"] for entry in history]
+    text = sheet.read_text(encoding="utf-8").rstrip()
     settings = train.model_dump(exclude={*RUNTIME_ONLY, "base", "mix"}, exclude_none=True)
     lines = [
         f"# {name}",
@@ -254,7 +256,7 @@ def write_card(
         "Its licence is bound by those of its base and of its data. Its numbers as a tutor stand in the run's report.",
         "",
         "```json",
-        told,
+        text,
         "```",
         "",
     ]

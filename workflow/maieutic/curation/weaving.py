@@ -24,19 +24,21 @@ DECISIONS = ("keep", "truncate", "discard")
 
 def materials_of(made: Components) -> list[dict[str, str]]:
     """What a flow may use, by the names of Figure 14."""
-    found = {"seed": made.problem, "seed_solution": made.solution}
-    for number, one in enumerate(made.followups, 1):
-        found |= {f"seed_followup{number}": one.problem, f"seed_followup{number}_solution": one.solution}
-    for number, said in enumerate(made.solutions, 1):
-        found[f"seed_student{number}"] = "\n".join(f"Step {place}: {step}" for place, step in enumerate(said.steps, 1))
-        wrong = f"Step {said.feedback.step} is wrong: {said.feedback.reason}\n{said.feedback.corrected}"
-        found[f"seed_student{number}_correction"] = wrong if said.feedback.step else "The solution is right."
+    texts = {"seed": made.problem, "seed_solution": made.solution}
+    for number, followup in enumerate(made.followups, 1):
+        texts |= {f"seed_followup{number}": followup.problem, f"seed_followup{number}_solution": followup.solution}
+    for number, solution in enumerate(made.solutions, 1):
+        texts[f"seed_student{number}"] = "\n".join(
+            f"Step {place}: {step}" for place, step in enumerate(solution.steps, 1)
+        )
+        wrong = f"Step {solution.feedback.step} is wrong: {solution.feedback.reason}\n{solution.feedback.corrected}"
+        texts[f"seed_student{number}_correction"] = wrong if solution.feedback.step else "The solution is right."
     for level, name in NAMES.items():
         problem = made.similar[level]
-        found |= {f"seed_{name}": problem.problem, f"seed_{name}_solution": problem.solution}
+        texts |= {f"seed_{name}": problem.problem, f"seed_{name}_solution": problem.solution}
     for number, turn in enumerate(made.clarifications, 1):
-        found |= {f"seed_clarification{number}": turn.query, f"seed_clarification{number}_response": turn.answer}
-    return [{"name": name, "text": text} for name, text in found.items()]
+        texts |= {f"seed_clarification{number}": turn.query, f"seed_clarification{number}_response": turn.answer}
+    return [{"name": name, "text": text} for name, text in texts.items()]
 
 
 async def plan(
@@ -54,13 +56,13 @@ async def plan(
         return kept
     if made.id not in decided:
         return None  # said by check_sheet
-    told: dict[str, Any] = {"seed": made.id, "stage": VERIFY, "by": [BY_PEOPLE]}
+    fields: dict[str, Any] = {"seed": made.id, "stage": VERIFY, "by": [BY_PEOPLE]}
     try:
         by_hand: Kept = kept_flow([Answered(BY_PEOPLE, "", decided[made.id])], {"plan": flow}, {})
     except Rejected as rejected:
-        crew.put(Outcome(**told, reason=str(rejected), product=flow.model_dump()))
+        crew.put(Outcome(**fields, reason=str(rejected), product=flow.model_dump()))
         return None
-    crew.put(Outcome(**told, truncated=by_hand.truncated))
+    crew.put(Outcome(**fields, truncated=by_hand.truncated))
     cut: Flow = by_hand.value
     return cut
 
@@ -77,10 +79,10 @@ def write_sheet(path: Path, flows: Sequence[tuple[Components, Flow]]) -> None:
 def as_text(flow: Flow) -> str:
     """A flow as people read it."""
     lines = [flow.storyline]
-    for number, one in enumerate(flow.exchanges, 1):
-        lines.append(f"S{number} [{', '.join(one.student_materials) or 'none'}] {one.student}")
-        principles = ", ".join(one.principles)
-        lines.append(f"T{number} [{', '.join(one.tutor_materials) or 'none'}] ({principles}) {one.tutor}")
+    for number, exchange in enumerate(flow.exchanges, 1):
+        lines.append(f"S{number} [{', '.join(exchange.student_materials) or 'none'}] {exchange.student}")
+        principles = ", ".join(exchange.principles)
+        lines.append(f"T{number} [{', '.join(exchange.tutor_materials) or 'none'}] ({principles}) {exchange.tutor}")
     return "\n".join(lines)
 
 
@@ -93,7 +95,7 @@ def read_sheet(path: Path) -> dict[str, Decision]:
         raise UserError(str(path), f"the sheet cannot be read: {error}", "export it as CSV in UTF-8") from None
     if missing := {"flow", "decision", "last"} - {*(rows[0] if rows else ())}:
         raise UserError(str(path), f"no column {', '.join(sorted(missing))}", f"the columns are {', '.join(COLUMNS)}")
-    found: dict[str, Decision] = {}
+    decisions: dict[str, Decision] = {}
     faults: list[UserError] = []
     for number, row in enumerate(rows, 2):
         name = (row["flow"] or "").strip().removeprefix("'")
@@ -103,13 +105,13 @@ def read_sheet(path: Path) -> dict[str, Decision]:
             faults.append(UserError(place, f"the decision on {name} is {word!r}", f"one of {', '.join(DECISIONS)}"))
         elif (word == "truncate") != bool(last) or (last and not last.isdecimal()):
             faults.append(UserError(place, f"last is {last!r}", "the last exchange to keep, with truncate alone"))
-        elif name in found:
+        elif name in decisions:
             faults.append(UserError(place, f"{name} is there twice", "decide on it once"))
         else:
-            found[name] = Decision(word, int(last[:6]) if last else None)
+            decisions[name] = Decision(word, int(last[:6]) if last else None)
     if faults:
         raise UserError.of(faults)
-    return found
+    return decisions
 
 
 def check_sheet(people: Sequence[Path], decided: Mapping[str, Decision], planned: Mapping[str, Flow]) -> None:
@@ -131,11 +133,11 @@ async def expand(crew: Crew, made: Components, flow: Flow, tested: bool) -> Dial
     if exchanges is None:
         return None
     turns = [
-        said
-        for (asked, replied), one in zip(exchanges, flow.exchanges, strict=True)
-        for said in (
+        turn
+        for (asked, replied), exchange in zip(exchanges, flow.exchanges, strict=True)
+        for turn in (
             Said(speaker="student", text=asked),
-            Said(speaker="tutor", text=replied, principles=one.principles),
+            Said(speaker="tutor", text=replied, principles=exchange.principles),
         )
     ]
     dialogue = Dialogue(
@@ -166,8 +168,8 @@ async def with_tests(crew: Crew, dialogue: Dialogue) -> Dialogue | None:
     tested = list(turns)
     for place in sorted(map(int, chosen)):
         before = [f"{turn.speaker.capitalize()}: {turn.text}" for turn in turns[:place]]
-        told = {**dialogue.model_dump(), "principles": turns[place].principles, "history": "\n".join(before)}
-        words: str | None = await crew.run("write_instruction", dialogue.id, told, str(place))
+        variables = {**dialogue.model_dump(), "principles": turns[place].principles, "history": "\n".join(before)}
+        words: str | None = await crew.run("write_instruction", dialogue.id, variables, str(place))
         if words is not None:
             tested[place] = turns[place].model_copy(update={"evaluate": True, "instruction": words})
     if not any(turn.evaluate for turn in tested):

@@ -95,9 +95,9 @@ def join_parquet(files: Sequence[Path], out: Path) -> None:
             schema = pq.read_schema(files[0])
             with pq.ParquetWriter(handle, schema) as writer:
                 for path in files:
-                    whole = pq.ParquetFile(path)
-                    for group in range(whole.num_row_groups):
-                        writer.write_table(whole.read_row_group(group).cast(schema))
+                    parquet = pq.ParquetFile(path)
+                    for group in range(parquet.num_row_groups):
+                        writer.write_table(parquet.read_row_group(group).cast(schema))
     except (pa.ArrowException, ValueError, OSError) as error:
         out.unlink(missing_ok=True)
         place = ", ".join(path.name for path in files)

@@ -58,14 +58,14 @@ def make_items(*, job: MakeItems, source: Path, pictures: list[Path], out: Path)
 
 def with_files(items: list[Item], files: dict[int, str | None]) -> list[Item]:
     """The items with their pictures' files, instead of the numbers of their records."""
-    found = []
+    kept_items = []
     for item in items:
         named = [files.get(int(number)) for number in item.images]
         if all(named):
-            found.append(item.model_copy(update={"images": named}))
-    marked = sum(any(PLACEHOLDER.search(text) for text in item.vars.values()) for item in found)
+            kept_items.append(item.model_copy(update={"images": named}))
+    marked = sum(any(PLACEHOLDER.search(text) for text in item.vars.values()) for item in kept_items)
     if marked:
         log.warning("%d items hold words such as <image>, which some models take for their picture's place", marked)
-    if left := len(items) - len(found):
+    if left := len(items) - len(kept_items):
         log.warning("%d of %d items are left out: their pictures are not to be had", left, len(items))
-    return found
+    return kept_items

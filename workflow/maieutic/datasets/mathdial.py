@@ -17,26 +17,26 @@ FIRST_TURNS = 3  # MathTutorBench, Table 2: "in the first 3 teacher turns"
 
 def turns_of(conversation: str) -> list[tuple[str, str, str]]:
     """(role, intent, text) of every turn; a student goes by a first name."""
-    found = []
+    turns = []
     for part in conversation.split(TURN_MARK):
         speaker, _, text = part.strip().partition(": ")
         teacher = speaker.strip() == "Teacher"
         intent = INTENT.match(text) if teacher else None
-        said = text[intent.end() :] if intent else text
-        found.append(("assistant" if teacher else "user", intent[1] if intent else "", said))
-    return found
+        content = text[intent.end() :] if intent else text
+        turns.append(("assistant" if teacher else "user", intent[1] if intent else "", content))
+    return turns
 
 
 def speeches(conversation: str) -> list[tuple[Message, str]]:
     """Neighbouring turns of one speaker as one, with the first one's intent."""
-    found: list[tuple[Message, str]] = []
+    turns: list[tuple[Message, str]] = []
     for role, intent, text in turns_of(conversation):
-        if found and found[-1][0]["role"] == role:
-            before, first = found.pop()
-            found.append((merged([(role, before["content"]), (role, text)])[0], first))
+        if turns and turns[-1][0]["role"] == role:
+            before, first = turns.pop()
+            turns.append((merged([(role, before["content"]), (role, text)])[0], first))
         elif text.strip():
-            found.append(({"role": role, "content": text.strip()}, intent))
-    return found
+            turns.append(({"role": role, "content": text.strip()}, intent))
+    return turns
 
 
 def preferences(records: list[Source]) -> list[Pair]:

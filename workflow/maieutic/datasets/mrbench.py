@@ -102,21 +102,21 @@ def solution_of(record: Source) -> str:
 
 def labelled(records: list[Source]) -> list[Labelled]:
     """Every labelled reply. Two records may share a conversation id, so the record's number names the dialogue."""
-    found = []
+    replies = []
     for number, record in enumerate(records):
         messages = messages_of(record)
         problem = cluster_of(" ".join(message["content"] for message in messages))
-        for tutor, given in responses_of(record).items():
+        for tutor, response in responses_of(record).items():
             name = f"mrbench-{number:03d}"
-            found.append(Labelled(name, tutor, messages, given["response"], given["annotation"], problem))
-    return found
+            replies.append(Labelled(name, tutor, messages, response["response"], response["annotation"], problem))
+    return replies
 
 
 def preferences(records: list[Source]) -> list[Pair]:
     """All pairs of replies to one dialogue with different counts of desired criteria: 4,521 (MathTutorBench)."""
     by_dialogue: dict[str, list[Labelled]] = {}
-    for one in labelled(records):
-        by_dialogue.setdefault(one.dialogue, []).append(one)
+    for reply in labelled(records):
+        by_dialogue.setdefault(reply.dialogue, []).append(reply)
     pairs = []
     for name, replies in by_dialogue.items():
         for first, second in combinations(replies, 2):
@@ -181,10 +181,10 @@ def labelled_set(records: list[Source]) -> LabelledSet:
     items = remediation(records, TASK)
     replies, labels = [], []
     for item, record in zip(items, records, strict=True):
-        for tutor, given in responses_of(record).items():
-            turn = Turn(messages="none", text=given["response"].strip(), finish="stop")
+        for tutor, response in responses_of(record).items():
+            turn = Turn(messages="none", text=response["response"].strip(), finish="stop")
             replies.append(Reply(id=item.id, task=TASK, tutor=tutor, key="none", turns=[turn]))
-            for criterion, label in given.get("annotation", {}).items():
+            for criterion, label in response.get("annotation", {}).items():
                 if label not in LABELS.get(criterion, ()):
                     raise ValueError(f"{item.id}, {tutor}: no such label {criterion}: {label!r}")
                 common = {"id": item.id, "task": TASK, "tutor": tutor, "problem": item.cluster}

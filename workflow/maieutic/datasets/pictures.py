@@ -89,7 +89,7 @@ def fetch_pictures(*, job: FetchPictures, source: Path, demo_dir: Path, store: P
     store.mkdir(parents=True, exist_ok=True)
     places = list(places_of(source, pictures, dataset.form_of(edition)))
     progress = Progress(f"{name}: pictures", len(places))
-    found: list[Picture] = []
+    entries: list[Picture] = []
     with Journal(store / FETCHED.format(name), Fetched) as journal:
         for place in places:
             known = journal.answers.get(place.address) if is_address(place) else None
@@ -100,13 +100,13 @@ def fetch_pictures(*, job: FetchPictures, source: Path, demo_dir: Path, store: P
                 if is_address(place) and picture.file:  # what is missing may be there another time
                     journal.append(Fetched(key=place.address, **picture.model_dump(include=KNOWN)))
             progress.step(known=known is not None)
-            found.append(picture)
+            entries.append(picture)
     progress.say()
-    write_records(out.with_suffix(".new"), found)
-    check_pinned(name, edition, copy, found, out.with_suffix(".new"))
+    write_records(out.with_suffix(".new"), entries)
+    check_pinned(name, edition, copy, entries, out.with_suffix(".new"))
     out.with_suffix(".new").replace(out)
-    if lost := [one for one in found if one.file is None]:
-        log.warning("%s: %d of %d pictures are not to be had, %s", name, len(lost), len(found), lost[0].why_none)
+    if lost := [entry for entry in entries if entry.file is None]:
+        log.warning("%s: %d of %d pictures are not to be had, %s", name, len(lost), len(entries), lost[0].why_none)
 
 
 def intact(path: Path) -> bool:
@@ -144,15 +144,15 @@ def embedded_places(source: Path, pictures: Pictures, column: str) -> Iterator[P
     """Pictures in a column of the hub's type: `bytes` and `path`."""
     import pyarrow.parquet as pq
 
-    whole = pq.ParquetFile(source)
-    if column not in whole.schema_arrow.names:
+    table = pq.ParquetFile(source)
+    if column not in table.schema_arrow.names:
         log.warning("%s has no column %s: every picture's address is asked", source, column)
         yield from embedded_places(source, Pictures(address=pictures.address, where=pictures.where), pictures.address)
         return
     number = 0
-    for group in range(whole.num_row_groups):
+    for group in range(table.num_row_groups):
         columns = list({column, pictures.address, *pictures.where})
-        for row in whole.read_row_group(group, columns=columns).to_pylist():
+        for row in table.read_row_group(group, columns=columns).to_pylist():
             held = row[column]
             data = held.get("bytes") if isinstance(held, dict) else held if isinstance(held, bytes) else None
             yield from place_in(number, row, pictures, data)
@@ -251,14 +251,14 @@ def transfer(url: str) -> bytes:
     return bytes(data)
 
 
-def check_pinned(name: str, edition: Edition, copy: Copy, found: list[Picture], listed: Path) -> None:
+def check_pinned(name: str, edition: Edition, copy: Copy, entries: list[Picture], listed: Path) -> None:
     """Pictures from addresses, and those of a demo, are what the registry says; embedded ones are pinned with it."""
     key = f"datasets.{name}.{edition}.pictures"
     digest = sha256_of(listed)
     if copy.pictures is not None and digest != copy.pictures:
         listed.unlink()
         raise UserError(key, f"the list of pictures should have {copy.pictures}, found {digest}", "they were altered")
-    if copy.pictures is None and any(one.origin != "embedded" for one in found):
+    if copy.pictures is None and any(entry.origin != "embedded" for entry in entries):
         listed.unlink()
         raise UserError(
             key,
@@ -269,4 +269,4 @@ def check_pinned(name: str, edition: Edition, copy: Copy, found: list[Picture], 
 
 def picture_names(listed: Path) -> dict[int, str | None]:
     """By the number of its record, each picture's file; None where it is not to be had."""
-    return {one.record: one.file for one in read_records(listed, Picture)}
+    return {entry.record: entry.file for entry in read_records(listed, Picture)}

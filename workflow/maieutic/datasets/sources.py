@@ -101,7 +101,7 @@ def record_of(line: str, place: str, mend: str) -> Source:
 
 def check_source(path: Path, dataset: Dataset, copy: Copy, shown: str, form: Form | None = None) -> list[Source]:
     """Check a file against its registry entry: SHA-256, number of records, fields of every record."""
-    found = sha256_of(path)
+    digest = sha256_of(path)
     # A damaged file says more about itself than its checksum does: read it first.
     records = read_source(path, form or dataset.format, shown)
     if len(records) != copy.records:
@@ -115,9 +115,9 @@ def check_source(path: Path, dataset: Dataset, copy: Copy, shown: str, form: For
             raise UserError(
                 f"{shown}, record {number}", f"field {', '.join(missing)} is missing", "fetch the pinned file anew"
             )
-    if copy.sha256 is not None and found != copy.sha256:
+    if copy.sha256 is not None and digest != copy.sha256:
         raise UserError(
-            shown, f"expected sha256 {copy.sha256}, found {found}", "fetch the pinned file anew; it was altered"
+            shown, f"expected sha256 {copy.sha256}, found {digest}", "fetch the pinned file anew; it was altered"
         )
     return records
 

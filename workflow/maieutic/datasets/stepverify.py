@@ -41,11 +41,11 @@ def correctness(records: list[Source], task: str) -> list[Item]:
     """Solution correctness: is what the student says wrong?"""
     items = []
     for number, record in enumerate(records):
-        history, said = opening(record)
+        history, solution = opening(record)
         for wrong in (True, False):
             variables = {
                 "dialog_history": history,
-                "student_chat_solution": said if wrong else record["student_correct_response"],
+                "student_chat_solution": solution if wrong else record["student_correct_response"],
             }
             items.append(
                 twin(number, task, record, wrong, variables, {"incorrect": wrong, "text": "Yes" if wrong else "No"})
@@ -75,9 +75,9 @@ def correction(records: list[Source], task: str) -> list[Item]:
     """Mistake correction: the right answer, although the student has just given a wrong one."""
     items = []
     for number, record in enumerate(records):
-        history, said = opening(record)
+        history, solution = opening(record)
         answer = record["reference_solution"].split("\n")[-1].replace(",", "").strip()
         reference = {"answer": answer, "text": f"{record['reference_solution'].rstrip()}\nFinal Answer: {answer}"}
-        variables = {"dialog_history": history, "student_chat_solution": said}
+        variables = {"dialog_history": history, "student_chat_solution": solution}
         items.append(twin(number, task, record, True, variables, reference))
     return items

@@ -9,8 +9,8 @@ from maieutic.datasets.text import cluster_of
 
 def answer(value: object) -> str:
     """A reply that is a text, or the last message of a conversation."""
-    said = value[-1]["content"] if isinstance(value, list) else value
-    return str(said).strip()
+    reply = value[-1]["content"] if isinstance(value, list) else value
+    return str(reply).strip()
 
 
 def preferences(records: list[Source]) -> list[Pair]:

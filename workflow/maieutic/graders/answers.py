@@ -39,7 +39,7 @@ def quotient(over: str, under: str) -> str:
 LATEX: tuple[tuple[re.Pattern[str], Replacement], ...] = (
     (re.compile(r"(?<![\w.)\]%}])(?<![\w)\]%}]\s)[-\u2212] ?\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}"), r" -\1/\2"),
     (re.compile(r"\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}"), r" \1/\2"),
-    (re.compile(r"\\[dt]?frac\s*\{(-?[\d.,]+)\}\s*\{(-?[\d.,]+)\}"), lambda found: quotient(found[1], found[2])),
+    (re.compile(r"\\[dt]?frac\s*\{(-?[\d.,]+)\}\s*\{(-?[\d.,]+)\}"), lambda match: quotient(match[1], match[2])),
     (re.compile(r"\\[dt]?frac\s*(\d)\s*(\d)(?!\d)"), r" \1/\2"),
     (re.compile(r"\\(?:text|mathrm|mathbf)\s*\{([^{}]*)\}(?:\^\{?\d\}?)?"), r" \1 "),
     (re.compile(r"\\(?:times|cdot|ast)\b"), "\u00d7"),
@@ -77,8 +77,8 @@ def released_last_number(text: str) -> float | None:
 
 def released_corrected_number(text: str) -> float | None:
     """The number after a case-sensitive `Final Answer:`, else the last number, commas allowed."""
-    found = RELEASED_FINAL.search(text)
-    numbers = [found.group(1)] if found else RELEASED_AMOUNT.findall(text)
+    match = RELEASED_FINAL.search(text)
+    numbers = [match.group(1)] if match else RELEASED_AMOUNT.findall(text)
     if not numbers:
         return None
     try:
@@ -105,7 +105,7 @@ def holds_number(text: str) -> bool:
 
 def after_marker(text: str) -> str | None:
     """The first line with a number after the last marker of a final answer, without its list mark, or None."""
-    ends = [found.end() for marker in MARKERS for found in marker.finditer(text)]
+    ends = [match.end() for marker in MARKERS for match in marker.finditer(text)]
     if not ends:
         return None
     end = len(text[: max(ends)].rstrip())
@@ -131,13 +131,13 @@ def first_sentence(text: str) -> str:
     return next(sentence for sentence in SENTENCE_END.split(text) if holds_number(sentence))
 
 
-def chosen(found: list[Numeral], last: bool) -> Final:
+def chosen(numbers: list[Numeral], last: bool) -> Final:
     """The answer among the numbers of a sentence: the first of those that are not circumstances, or the last."""
-    strong = [one for one in found if not one.weak] or found
+    strong = [number for number in numbers if not number.weak] or numbers
     if not strong:
         return NOTHING
-    one = strong[-1] if last else strong[0]
-    return Final(None, one.text, one.unsettled) if one.unsettled else Final(one.value, one.text)
+    choice = strong[-1] if last else strong[0]
+    return Final(None, choice.text, choice.unsettled) if choice.unsettled else Final(choice.value, choice.text)
 
 
 def in_box(content: str) -> Final:
@@ -145,11 +145,11 @@ def in_box(content: str) -> Final:
     result = after_result(content) or content.rsplit("=", 1)[-1]
     if UNFINISHED.search(result):
         return Final(None, content, "a calculation without its result")
-    found = numerals(result)
-    strong = [one for one in found if not one.weak] or found
-    if len({one.value for one in strong}) > 1:
+    numbers = numerals(result)
+    strong = [number for number in numbers if not number.weak] or numbers
+    if len({number.value for number in strong}) > 1:
         return Final(None, content, "several numbers in one box")
-    return chosen(found, last=False)
+    return chosen(numbers, last=False)
 
 
 def of_calculation(sentence: str) -> Final | None:
@@ -182,12 +182,12 @@ def read_final(text: str) -> Final:
     if marked is not None:
         sentence = without_brackets(first_sentence(marked)).strip()
         result = after_result(sentence) or after_result(sentence, MARKED_RESULT)
-        found = numerals(result or sentence) or numerals(sentence)
-        return chosen(found, last=False)
+        numbers = numerals(result or sentence) or numerals(sentence)
+        return chosen(numbers, last=False)
     lines = [line for line in without_brackets(text).split("\n") if holds_number(line)]
     if not lines:
         return NOTHING
-    sentence = [one for one in SENTENCE_END.split(lines[-1]) if holds_number(one)][-1][-LONGEST:]
+    sentence = [part for part in SENTENCE_END.split(lines[-1]) if holds_number(part)][-1][-LONGEST:]
     return of_calculation(sentence) or chosen(numerals(sentence) or numerals(text[-LONGEST:]), last=True)
 
 

@@ -82,8 +82,8 @@ def yes_no(item: Item, text: str, scoring: Scoring) -> list[Reading]:
 
 def released_step(text: str) -> int:
     """Q4: the first integer anywhere, else 0. Raises ValueError where `int`, and so the released code, does."""
-    found = re.search(r"\d+", text)
-    return int(found.group()) if found else 0
+    match = re.search(r"\d+", text)
+    return int(match.group()) if match else 0
 
 
 def robust_step(text: str) -> tuple[int, str] | None:
@@ -97,10 +97,10 @@ def robust_step(text: str) -> tuple[int, str] | None:
         return 0, cleaned
     left = SOUND_STEP.sub(" ", cleaned)
     for pattern in (NAMED_STEP, INTEGER):
-        found = {int(number) for number in pattern.findall(left)}
-        if len(found) == 1:
-            return found.pop(), pattern.search(left)[0]  # type: ignore[index]
-        if found:
+        numbers = {int(number) for number in pattern.findall(left)}
+        if len(numbers) == 1:
+            return numbers.pop(), pattern.search(left)[0]  # type: ignore[index]
+        if numbers:
             return None
     return None
 

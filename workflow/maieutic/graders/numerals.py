@@ -108,7 +108,7 @@ class Numeral(NamedTuple):
 
 def numerals(text: str) -> list[Numeral]:
     """Every finite number of a text in order."""
-    found: list[Numeral] = []
+    numbers: list[Numeral] = []
     cents_end = 0
     for match in NUMERAL.finditer(text):
         if match.start() < cents_end:
@@ -131,7 +131,7 @@ def numerals(text: str) -> list[Numeral]:
         if cents := CENTS.match(after):
             value, cents_end = value + math.copysign(int(cents[1]) / 100, value), match.end() + cents.end()
         clock = (last == ":" and CLOCK_BEFORE.search(before)) or CLOCK_AFTER.match(after)
-        found.append(
+        numbers.append(
             Numeral(
                 value * scale,
                 match[0].strip(),
@@ -141,13 +141,13 @@ def numerals(text: str) -> list[Numeral]:
                 "a time or a ratio" if clock else None,
             )
         )
-    return settled(found, text)
+    return settled(numbers, text)
 
 
 @lru_cache(maxsize=4096)  # the same dialogue stands in several tasks
 def values_in(text: str) -> frozenset[float]:
     """The numbers of a text."""
-    return frozenset(one.value for one in numerals(text))
+    return frozenset(number.value for number in numerals(text))
 
 
 def value_of(match: re.Match[str]) -> float | None:
@@ -181,12 +181,12 @@ def scale_of(match: re.Match[str]) -> float | None:
 
     k is a thousand, M and B are millions and billions of money.
     """
-    said = (match["scale"] or "").strip(" -")
-    if len(said) <= 2:
-        letter = said[:1].casefold()
+    suffix = (match["scale"] or "").strip(" -")
+    if len(suffix) <= 2:
+        letter = suffix[:1].casefold()
         known = letter in {"", "k"} or bool(match["currency"])
         return SCALES.get(letter, 1.0) if known else None
-    return math.prod(SCALES[word.casefold().removesuffix("s")] for word in re.findall(r"[A-Za-z]+", said))
+    return math.prod(SCALES[word.casefold().removesuffix("s")] for word in re.findall(r"[A-Za-z]+", suffix))
 
 
 def weak(match: re.Match[str], before: str, after: str, last: str) -> bool:
@@ -206,18 +206,18 @@ def weak(match: re.Match[str], before: str, after: str, last: str) -> bool:
     return bool(spoken and COUNTED.search(before) and NOUN.match(after))
 
 
-def settled(found: list[Numeral], text: str) -> list[Numeral]:
+def settled(numbers: list[Numeral], text: str) -> list[Numeral]:
     """The numerals with the parts of ranges (3 to 5) and of quantities in two units (2 hours 30 minutes) marked."""
-    marked = dict(enumerate(found))
-    for place, (one, other) in enumerate(pairwise(found)):
-        between, before = text[one.end : other.start], text[max(0, one.start - CONTEXT) : one.start]
-        rising = RANGE.fullmatch(between) and one.value < other.value and not FROM.search(before)
+    marked = dict(enumerate(numbers))
+    for place, (number, other) in enumerate(pairwise(numbers)):
+        between, before = text[number.end : other.start], text[max(0, number.start - CONTEXT) : number.start]
+        rising = RANGE.fullmatch(between) and number.value < other.value and not FROM.search(before)
         why = "a range" if rising or (BETWEEN.search(before) and between == " and ") else None
         if (joint := JOINT.fullmatch(between)) and (unit := UNIT.match(text, other.end)):
             first, second = (name[1].casefold() for name in (joint, unit))
             part = PARTS.get(first) or PARTS.get(first.removesuffix("s"))
             why = "a quantity in two units" if part and second in {part, f"{part}s", f"{part}es"} else why
         if why:
-            marked[place], marked[place + 1] = one._replace(unsettled=why), other._replace(unsettled=why)
-            found[place + 1] = marked[place + 1]
+            marked[place], marked[place + 1] = number._replace(unsettled=why), other._replace(unsettled=why)
+            numbers[place + 1] = marked[place + 1]
     return list(marked.values())

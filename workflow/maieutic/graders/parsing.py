@@ -21,11 +21,11 @@ class ParseReplies(Job):
 
 def parse_replies(*, job: ParseReplies, items: Path, replies: Path, out: Path) -> None:
     """Read every reply of one tutor by its cards' graders, under both scorings. items: the benchmark's folder."""
-    said = {(reply.task, reply.id): reply for reply in read_records(replies, Reply)}
+    by_item = {(reply.task, reply.id): reply for reply in read_records(replies, Reply)}
     grades: list[Grade] = []
     for loaded in cards_of(job.benchmark, job.tasks, "released"):
         for item in read_items(items, [loaded.card.task]):
-            reply = said.get((item.task, item.id))
+            reply = by_item.get((item.task, item.id))
             if reply is None:
                 raise UserError(str(replies), f"no reply to {item.task}/{item.id}", "delete this file and run again")
             for grader in loaded.card.graders:
@@ -39,9 +39,9 @@ def grades_of(grader: str, item: Item, reply: Reply) -> list[Grade]:
     field = GRADERS[grader].gold
     gold = item.reference[field] if field else None
     return [
-        Grade(id=item.id, task=item.task, kind=grader, scoring=scoring, gold=gold, **one._asdict())
+        Grade(id=item.id, task=item.task, kind=grader, scoring=scoring, gold=gold, **reading._asdict())
         for scoring in SCORINGS
-        for one in readings_of(grader, item, reply, scoring)
+        for reading in readings_of(grader, item, reply, scoring)
     ]
 
 
@@ -60,6 +60,9 @@ def readings_of(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list
     if not reply.error:
         return read_all(item, texts, scoring)
     texts += [""] * (len(item.reference["replies"]) - len(texts))
-    left = {one.criterion for one in read_all(item, texts, "robust") if one.why_none}
-    found = read_all(item, texts, scoring)
-    return [Reading(None, None, "", refused, one.criterion) if one.criterion in left else one for one in found]
+    left = {reading.criterion for reading in read_all(item, texts, "robust") if reading.why_none}
+    readings = read_all(item, texts, scoring)
+    return [
+        Reading(None, None, "", refused, reading.criterion) if reading.criterion in left else reading
+        for reading in readings
+    ]

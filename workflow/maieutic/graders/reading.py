@@ -43,9 +43,9 @@ def plain(text: str) -> str:
     """
     text = VULGAR_FRACTION.sub(r" \g<0>", text)
     text = SUPERSCRIPT.sub(
-        lambda found: "^" + "-" * len(found[1]) + "".join(str(SUPERSCRIPTS.index(sign)) for sign in found[2]), text
+        lambda match: "^" + "-" * len(match[1]) + "".join(str(SUPERSCRIPTS.index(sign)) for sign in match[2]), text
     )
     text = MARKUP.sub(
-        "", unicodedata.normalize("NFKC", LIST_DASH.sub(lambda found: (found[1] or "") + " ", text))
+        "", unicodedata.normalize("NFKC", LIST_DASH.sub(lambda match: (match[1] or "") + " ", text))
     ).replace("\u2044", "/")
     return UNIT_POWER.sub("", text).strip()

@@ -45,18 +45,18 @@ def unclear(criterion: str) -> bool:
     return not prohibits(criterion) and UNCLEAR.search(criterion) is not None
 
 
-def counts(one: Weighed, passed: bool, reading: NegativeWeights) -> bool:
+def counts(criterion: Weighed, passed: bool, reading: NegativeWeights) -> bool:
     """Whether a criterion's weight is counted: a positive one where it is passed, a negative one by the reading."""
-    if one.weight > 0 or reading == "satisfied":
+    if criterion.weight > 0 or reading == "satisfied":
         return passed
     if reading == "violated":
         return not passed
-    return not passed if one.prohibits else passed
+    return not passed if criterion.prohibits else passed
 
 
-def good(one: Weighed, passed: bool, reading: NegativeWeights) -> bool:
+def good(criterion: Weighed, passed: bool, reading: NegativeWeights) -> bool:
     """Whether a verdict speaks for the reply."""
-    return counts(one, passed, reading) == (one.weight > 0)
+    return counts(criterion, passed, reading) == (criterion.weight > 0)
 
 
 def arr_w(criteria: Mapping[str, Weighed], passed: Mapping[str, bool], reading: NegativeWeights) -> float | None:
@@ -64,10 +64,12 @@ def arr_w(criteria: Mapping[str, Weighed], passed: Mapping[str, bool], reading: 
 
     Raises KeyError for a criterion without a verdict.
     """
-    most = sum(one.weight for one in criteria.values() if one.weight > 0)
+    most = sum(criterion.weight for criterion in criteria.values() if criterion.weight > 0)
     if not most:
         return None
-    return sum(one.weight for name, one in criteria.items() if counts(one, passed[name], reading)) / most
+    return (
+        sum(criterion.weight for name, criterion in criteria.items() if counts(criterion, passed[name], reading)) / most
+    )
 
 
 def clipped(value: float) -> float:

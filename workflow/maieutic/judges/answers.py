@@ -48,10 +48,10 @@ def read_answer(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, fi
 def read_result(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) -> tuple[str | None, str | None]:
     """The label of the score after the last [RESULT] (Prometheus' form)."""
     [criterion] = criteria.values()
-    found = RESULT.findall(text)
-    if not found:
+    results = RESULT.findall(text)
+    if not results:
         return None, "no [RESULT]"
-    score = WHOLE.fullmatch(found[-1])
+    score = WHOLE.fullmatch(results[-1])
     number = int(score[1]) if score is not None and len(score[1]) <= 2 else 0
     if not 1 <= number <= len(criterion.labels):
         return None, f"[RESULT] is no score of 1 to {len(criterion.labels)}"
@@ -60,16 +60,16 @@ def read_result(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) ->
 
 def read_letter(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) -> tuple[str | None, str | None]:
     """The last [[A]] or [[B]] (MathTutorBench, Figure 6)."""
-    found = LETTER.findall(text)
-    if not found:
+    letters = LETTER.findall(text)
+    if not letters:
         return None, "no [[A]] or [[B]]"
-    letter = found[-1].upper()
+    letter = letters[-1].upper()
     return (letter, None) if letter in values_of(rubric, None) else (None, f"[[{letter[:8]}]] is neither A nor B")
 
 
 def objects_in(text: str) -> list[dict[str, Any]]:
     """Every JSON object that stands in a text, from the first to the last, each with those directly in it."""
-    found: list[dict[str, Any]] = []
+    objects: list[dict[str, Any]] = []
     place = 0
     for _ in range(MOST_BRACES):
         place = text.find("{", place)
@@ -81,8 +81,8 @@ def objects_in(text: str) -> list[dict[str, Any]]:
             place += 1
             continue
         if isinstance(value, dict):
-            found += [value, *(inner for inner in value.values() if isinstance(inner, dict))]
-    return found
+            objects += [value, *(inner for inner in value.values() if isinstance(inner, dict))]
+    return objects
 
 
 def read_object(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, finish: str | None) -> list[Verdict]:
@@ -92,58 +92,58 @@ def read_object(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, fi
     them, several together may, as of a first and a second problem; then the later one's word counts.
     """
     wanted = [*criteria] or ["verdict"]
-    objects = [{str(key).strip().casefold(): value for key, value in one.items()} for one in objects_in(text)]
-    given, whole = whole_of(objects, [name.casefold() for name in wanted])
-    if not given:
+    objects = [{str(key).strip().casefold(): value for key, value in mapping.items()} for mapping in objects_in(text)]
+    answer, complete = whole_of(objects, [name.casefold() for name in wanted])
+    if not answer:
         why = "cut by max_tokens" if finish == "length" else "no JSON object with what was asked"
         return [Verdict(criterion=name if criteria else None, value=None, why_none=why) for name in wanted]
-    cut = finish == "length" or not whole  # what was not said yet, or not in one piece, has not failed
-    return [verdict_in(rubric, criteria.get(name), name if criteria else None, given, name, cut) for name in wanted]
+    cut = finish == "length" or not complete  # what was not said yet, or not in one piece, has not failed
+    return [verdict_in(rubric, criteria.get(name), name if criteria else None, answer, name, cut) for name in wanted]
 
 
 def whole_of(objects: Sequence[dict[str, Any]], wanted: Sequence[str]) -> tuple[dict[str, Any], bool]:
     """The answer among an answer's objects, and whether it is in one piece; empty where none names what was asked."""
-    named = [(one, {name for name in wanted if name in one}) for one in objects]
-    named = [(one, names) for one, names in named if names]
+    named = [(mapping, {name for name in wanted if name in mapping}) for mapping in objects]
+    named = [(mapping, names) for mapping, names in named if names]
     if not named:
         return {}, True
     most = max(len(names) for _, names in named)
-    best = next(one for one, names in reversed(named) if len(names) == most)
+    best = next(mapping for mapping, names in reversed(named) if len(names) == most)
     if most == len(wanted) or len(named) == 1:
         return best, True
     if len(set().union(*(names for _, names in named))) == len(wanted):
-        return {name: one[name] for one, names in named for name in names}, True
+        return {name: mapping[name] for mapping, names in named for name in names}, True
     return best, False
 
 
 def verdict_in(
-    rubric: Rubric, criterion: Criterion | None, shown: str | None, given: Mapping[str, Any], key: str, cut: bool
+    rubric: Rubric, criterion: Criterion | None, shown: str | None, answer: Mapping[str, Any], key: str, cut: bool
 ) -> Verdict:
     """The verdict under one key of an answer that can be read."""
-    if key.casefold() not in given:
+    if key.casefold() not in answer:
         if cut:
             return Verdict(criterion=shown, value=None, why_none="left out of an answer that is cut or in pieces")
         if rubric.rules.silence_fails:  # the rubric's own rule, told to the judge: what is not shown to hold, fails
             return Verdict(criterion=shown, value=False)
         return Verdict(criterion=shown, value=None, why_none="left out")
-    said, reason = given[key.casefold()], None
-    if isinstance(said, dict):
-        folded = {str(name).casefold(): one for name, one in said.items()}
-        said, reason = folded.get("verdict", folded.get("decision")), folded.get("reason")
+    verdict, reason = answer[key.casefold()], None
+    if isinstance(verdict, dict):
+        folded = {str(name).casefold(): field for name, field in verdict.items()}
+        verdict, reason = folded.get("verdict", folded.get("decision")), folded.get("reason")
     reason = reason.strip()[:LONGEST_REASON] or None if isinstance(reason, str) else None
-    value = label_of(said, values_of(rubric, criterion))
+    value = label_of(verdict, values_of(rubric, criterion))
     if value is None:
-        return Verdict(criterion=shown, value=None, why_none=f"no such label: {str(said)[:40]!r}")
+        return Verdict(criterion=shown, value=None, why_none=f"no such label: {str(verdict)[:40]!r}")
     return Verdict(criterion=shown, value=rubric.rules.verdict(value), reason=reason)
 
 
-def label_of(said: Any, labels: Sequence[str]) -> str | None:
+def label_of(verdict: Any, labels: Sequence[str]) -> str | None:
     """The label that was said, whatever its case and outer marks. true and false say pass and fail, nothing else."""
-    if isinstance(said, bool):
-        return ("pass" if said else "fail") if "pass" in labels else None
-    if not isinstance(said, str):
+    if isinstance(verdict, bool):
+        return ("pass" if verdict else "fail") if "pass" in labels else None
+    if not isinstance(verdict, str):
         return None
-    folded = said.strip(" \t\n\"'`*.").casefold()
+    folded = verdict.strip(" \t\n\"'`*.").casefold()
     return next((label for label in labels if label.casefold() == folded), None)
 
 
@@ -152,7 +152,9 @@ def schema_of(rubric: Rubric, criteria: Mapping[str, Criterion], reasons: bool =
     if not criteria:
         properties: dict[str, Any] = {"verdict": {"type": "string", "enum": values_of(rubric, None)}}
     else:
-        labels = {name: {"type": "string", "enum": values_of(rubric, one)} for name, one in criteria.items()}
+        labels = {
+            name: {"type": "string", "enum": values_of(rubric, criterion)} for name, criterion in criteria.items()
+        }
         properties = {name: rubric.rules.property_of(label, reasons) for name, label in labels.items()}
     return {
         "type": "object",

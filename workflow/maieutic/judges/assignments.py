@@ -39,7 +39,7 @@ def rubric_for_labels(judge: JudgeModel, source: str) -> LoadedRubric | None:
     """The rubric by which a judge is checked on a labelled release: its first with the release's labels."""
     for name in judge.rubrics:
         loaded = read_rubric(name)
-        labels = {key: one.labels for key, one in loaded.rubric.criteria.items()}
+        labels = {key: criterion.labels for key, criterion in loaded.rubric.criteria.items()}
         if loaded.rubric.rules.own_labels and LABEL_SOURCES[source].fits(labels):
             return loaded
     return None
@@ -67,10 +67,14 @@ def criteria_of(loaded: LoadedRubric, item: Item) -> dict[str, Criterion]:
     `reference.groups`: a criterion of another group does not apply; one without a group applies always.
     """
     if own := item.reference.get("criteria"):
-        return {name: Criterion.model_validate(one) for name, one in own.items()}
+        return {name: Criterion.model_validate(criterion) for name, criterion in own.items()}
     if (groups := item.reference.get("groups")) is None:
         return {}
-    return {name: one for name, one in loaded.rubric.criteria.items() if one.group is None or one.group in groups}
+    return {
+        name: criterion
+        for name, criterion in loaded.rubric.criteria.items()
+        if criterion.group is None or criterion.group in groups
+    }
 
 
 def offered_by(card: Card, loaded: LoadedRubric, variables: set[str]) -> set[str]:
@@ -86,31 +90,31 @@ def reply_cases(
     all_of_them: whatever the rubric's `when` says, as of replies that people have judged.
     """
     holds = CONDITIONS[loaded.rubric.when] if loaded.rubric.when and not all_of_them else None
-    found = []
+    work = []
     for reply in replies:
         item = items.get((reply.task, reply.id))
         if item is None or reply.error or (holds and not holds(item, [turn.text for turn in reply.turns])):
             continue
-        found.append((loaded, case_of(loaded, item, reply)))
-    return found
+        work.append((loaded, case_of(loaded, item, reply)))
+    return work
 
 
 def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, replies: Sequence[Path]) -> Work:
     """Every reply of some tutors to the tasks of some cards. Of baseline tutors, those that the card names."""
-    said = [reply for path in replies for reply in read_records(path, Reply)]
+    all_replies = [reply for path in replies for reply in read_records(path, Reply)]
     work: Work = []
     for card in cards:
         items = {(item.task, item.id): item for item in read_items(items_dir, [card.task])}
-        mine = [reply for reply in said if reply.task == card.task]
-        for tutor, number in Counter(reply.tutor for reply in mine).items():  # one that takes no pictures has none
+        subset = [reply for reply in all_replies if reply.task == card.task]
+        for tutor, number in Counter(reply.tutor for reply in subset).items():  # one that takes no pictures has none
             if number != len(items):
                 raise UserError(
                     ", ".join(map(str, replies)),
                     f"{len(items)} replies of {tutor} to {card.task} expected, {number} found",
                     "delete these files and run again",
                 )
-        mine = [reply for reply in mine if not reply.trivial or reply.tutor in card.baselines.named]
-        work += reply_cases(rubric_of("judge", judge, card), items, mine)
+        subset = [reply for reply in subset if not reply.trivial or reply.tutor in card.baselines.named]
+        work += reply_cases(rubric_of("judge", judge, card), items, subset)
     return work
 
 
@@ -128,7 +132,7 @@ def work_on_labels(judge: JudgeModel, folders: Sequence[Path], limit: int | None
         replies = sampled(labels.replies, limit if labels.labels else None, seed)
         labelled = {label.criterion for label in labels.labels} or set(LABEL_SOURCES[folder.name].asked)
         # What people have not labelled is not asked about.
-        criteria = {name: one for name, one in loaded.rubric.criteria.items() if name in labelled}
+        criteria = {name: criterion for name, criterion in loaded.rubric.criteria.items() if name in labelled}
         cases = reply_cases(loaded, items, replies, all_of_them=True)
         work += [(rubric, case._replace(task=folder.name, criteria=criteria)) for rubric, case in cases]
     return work

@@ -45,7 +45,7 @@ def visible(text: str) -> str:
     """
     lines = re.sub(r"\r\n?|[\u2028\u2029\u0085\x0b\x0c]", "\n", text)
     seen = "".join(sign for sign in lines if sign in KEPT_JOINERS or not unseen(sign))
-    return CONTROL.sub(lambda found: f"{found[0]} ", FILLERS.sub("", seen))
+    return CONTROL.sub(lambda match: f"{match[0]} ", FILLERS.sub("", seen))
 
 
 def unseen(sign: str) -> bool:

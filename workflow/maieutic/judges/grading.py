@@ -73,14 +73,14 @@ def grades_by_judge(
 ) -> list[Grade]:
     """The grades of one tutor by one judge. A verdict is read one way: both scorings show it."""
     by_reply: dict[tuple[str, str, str], list[Judgement]] = defaultdict(list)
-    for one in judgements:
-        if one.tutor == tutor:
-            by_reply[one.task, one.id, one.rubric].append(one)
+    for judgement in judgements:
+        if judgement.tutor == tutor:
+            by_reply[judgement.task, judgement.id, judgement.rubric].append(judgement)
     return [
         grade
-        for of in by_reply.values()
+        for group in by_reply.values()
         for scoring in SCORINGS
-        for grade in grades_of_reply(judge, of, scoring, weighing)
+        for grade in grades_of_reply(judge, group, scoring, weighing)
     ]
 
 
@@ -119,23 +119,23 @@ def weighed_criteria(item: Item) -> dict[str, Weighed]:
     """An item's own criteria with their weights."""
     tags = item.reference["criterion_tags"]
     criteria = item.reference["criteria"]
-    return {name: Weighed(one["weight"], tags[name]["prohibits"]) for name, one in criteria.items()}
+    return {name: Weighed(criterion["weight"], tags[name]["prohibits"]) for name, criterion in criteria.items()}
 
 
 def item_scores(
     criteria: Mapping[str, Weighed], grades: Sequence[Grade], reading: NegativeWeights, common: Common
 ) -> list[Grade]:
     """ARR_w of one reply by the run's reading and by each; clipped by the run's. None where a verdict is missing."""
-    passed = {str(one.criterion): bool(one.value) for one in grades if one.value is not None}
-    whole = criteria.keys() <= passed.keys()
-    values = {each: arr_w(criteria, passed, each) if whole else None for each in READINGS}
+    passed = {str(grade.criterion): bool(grade.value) for grade in grades if grade.value is not None}
+    complete = criteria.keys() <= passed.keys()
+    values = {each: arr_w(criteria, passed, each) if complete else None for each in READINGS}
     chosen = values[reading]
     named = {
         ARR_W: chosen,
         ARR_W_CLIPPED: None if chosen is None else clipped(chosen),
         **{ARR_W_READINGS[each]: value for each, value in values.items()},
     }
-    why = None if whole else f"{len(criteria.keys() - passed.keys())} of {len(criteria)} criteria have no verdict"
+    why = None if complete else f"{len(criteria.keys() - passed.keys())} of {len(criteria)} criteria have no verdict"
     return [
         Grade(**common, criterion=name, value=value, correct=None, raw="", why_none=why)
         for name, value in named.items()
@@ -152,19 +152,23 @@ def shares(rubric: Rubric, grades: Sequence[Grade], common: Common) -> list[Grad
         groups[DESIRED_SHARE].append(grade)
         if criterion and criterion.group:
             groups[criterion.group].append(grade)
-    found = []
-    for name, of in groups.items():
-        marks = [grade.correct for grade in of]
+    share_grades = []
+    for name, group in groups.items():
+        marks = [grade.correct for grade in group]
         value = None if None in marks else sum(map(bool, marks)) / len(marks)
         why = None if value is not None else "a criterion has no verdict"
-        found.append(Grade(**common, criterion=name, value=value, correct=None, raw="", why_none=why))
-    return found
+        share_grades.append(Grade(**common, criterion=name, value=value, correct=None, raw="", why_none=why))
+    return share_grades
 
 
 def same_in_both(judgements: Sequence[Judgement], common: Common) -> Grade:
     """The share of criteria whose verdict is the same wherever the reply stands."""
-    pairs = [[verdict.value for verdict, _ in of.values()] for of in by_order(judgements).values() if len(of) == 2]
-    read = [one == other for one, other in pairs if None not in (one, other)]
+    pairs = [
+        [verdict.value for verdict, _ in verdicts.values()]
+        for verdicts in by_order(judgements).values()
+        if len(verdicts) == 2
+    ]
+    read = [label == other for label, other in pairs if None not in (label, other)]
     value = sum(read) / len(read) if read else None
     why = None if read else "no criterion has two verdicts"
     return Grade(**common, criterion=SAME_IN_BOTH, value=value, correct=None, raw="", why_none=why)

@@ -52,12 +52,12 @@ class Watch:
         self.verdicts: Counter[str] = Counter()
         self.reasons: dict[str, Counter[str]] = defaultdict(Counter)
 
-    def see(self, loaded: LoadedRubric, said: Sequence[Judgement]) -> None:
+    def see(self, loaded: LoadedRubric, judgements: Sequence[Judgement]) -> None:
         """Count the answers to one question. Raises UserError where too many verdicts by its rubric were unreadable."""
-        given = [verdict for one in said for verdict in one.verdicts]
-        self.verdicts[loaded.name] += len(given)
+        verdicts = [verdict for record in judgements for verdict in record.verdicts]
+        self.verdicts[loaded.name] += len(verdicts)
         reasons = self.reasons[loaded.name]
-        reasons.update(verdict.why_none or "" for verdict in given if verdict.value is None)
+        reasons.update(verdict.why_none or "" for verdict in verdicts if verdict.value is None)
         seen, unread = self.verdicts[loaded.name], reasons.total()
         if seen < FIRST_VERDICTS or unread <= self.panel.stop_above * seen:
             return
@@ -91,11 +91,11 @@ def request_of(loaded: LoadedRubric, case: Case, question: Question, panel: Pane
     endpoint = model.endpoint or "chat"
     messages = messages_of(loaded, case, question)
     apart = endpoint == "chat" and model.prompt_role != "user"  # some chat templates take no system message
-    told = messages if apart else merged_roles(messages)
+    prompt = messages if apart else merged_roles(messages)
     bound = panel.judge.max_tokens or min(filter(None, (rubric.max_tokens, model.max_tokens)))
     return {
         "endpoint": endpoint,
-        "messages": with_pictures(told, list(case.images)) if model.images and endpoint == "chat" else told,
+        "messages": with_pictures(prompt, list(case.images)) if model.images and endpoint == "chat" else prompt,
         "temperature": rubric.temperature,
         "max_tokens": bound,
         "stop": [],
@@ -115,10 +115,10 @@ def verdicts_of(loaded: LoadedRubric, question: Question, entry: Entry) -> list[
         return [Verdict(criterion=name, value=None, why_none=why) for name in question.criteria or [None]]
     read = read_answer(loaded.rubric, question.criteria, entry.text, entry.finish)
     return [
-        one.model_copy(update={"value": in_own_terms(loaded.rubric, question, one.value)})
-        if one.value is not None
-        else one
-        for one in read
+        verdict.model_copy(update={"value": in_own_terms(loaded.rubric, question, verdict.value)})
+        if verdict.value is not None
+        else verdict
+        for verdict in read
     ]
 
 
@@ -126,20 +126,22 @@ async def judge_case(
     loaded: LoadedRubric, case: Case, question: Question, job: Asking, panel: Panel
 ) -> list[Judgement]:
     """One question, and again for the criteria that its answer leaves out, as often as the rubric says."""
-    said: list[Judgement] = []
+    judgements: list[Judgement] = []
     left = question
     for attempt in range(1, loaded.rubric.asks + 1):
         entry = await job.ask(request_of(loaded, case, left, panel))
         verdicts = verdicts_of(loaded, left, entry)
-        missing = [one.criterion for one in verdicts if one.value is None and one.criterion in left.criteria]
+        missing = [
+            verdict.criterion for verdict in verdicts if verdict.value is None and verdict.criterion in left.criteria
+        ]
         # Where nothing could be read, the same question would have the same answer.
         again = attempt < loaded.rubric.asks and 0 < len(missing) < len(left.criteria)
-        kept = [one for one in verdicts if not again or one.criterion not in missing]
-        said.append(judgement(loaded, case, left, entry, kept))
+        kept = [verdict for verdict in verdicts if not again or verdict.criterion not in missing]
+        judgements.append(judgement(loaded, case, left, entry, kept))
         if not again:
             break
         left = Question({name: left.criteria[name] for name in missing if name}, left.order)
-    return said
+    return judgements
 
 
 def judgement(loaded: LoadedRubric, case: Case, question: Question, entry: Entry, verdicts: list[Verdict]) -> Judgement:
@@ -163,25 +165,25 @@ def judgement(loaded: LoadedRubric, case: Case, question: Question, entry: Entry
 async def judge_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
     """Every question, then what follows from the verdicts, in the order of the work; ends the server."""
     try:
-        said = await ask_all(work, job, panel)
-        return [*said, *(await ask_all(more, job, panel) if (more := follow_ups(work, said)) else [])]
+        judgements = await ask_all(work, job, panel)
+        return [*judgements, *(await ask_all(more, job, panel) if (more := follow_ups(work, judgements)) else [])]
     finally:
         await job.end()
 
 
-def follow_ups(work: Work, said: Sequence[Judgement]) -> Work:
+def follow_ups(work: Work, judgements: Sequence[Judgement]) -> Work:
     """The cases whose verdict has a further question."""
     by_case: dict[tuple[str, ...], list[Judgement]] = defaultdict(list)
-    for one in said:
-        by_case[one.rubric, one.task, one.id, str(one.tutor)].append(one)
-    found: Work = []
+    for record in judgements:
+        by_case[record.rubric, record.task, record.id, str(record.tutor)].append(record)
+    cases: Work = []
     for loaded, case in work:
         if (more := loaded.rubric.follow_up) is None:
             continue
         verdicts = merged(by_case[loaded.name, case.task, case.id, str(case.tutor)], loaded.rubric.both_orders)
         if more.criterion in verdicts and verdicts[more.criterion][0].value == more.value:
-            found.append((read_rubric(more.rubric), case._replace(criteria={})))
-    return found
+            cases.append((read_rubric(more.rubric), case._replace(criteria={})))
+    return cases
 
 
 async def ask_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
@@ -190,19 +192,19 @@ async def ask_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
 
     questions = [(loaded, case, question) for loaded, case in work for question in questions_of(loaded.rubric, case)]
     progress, watch = Progress(panel.name, len(questions)), Watch(panel)
-    said: dict[int, list[Judgement]] = {}
+    by_number: dict[int, list[Judgement]] = {}
 
     async def one(number: int, loaded: LoadedRubric, case: Case, question: Question) -> None:
         asked = job.asked
         try:
-            said[number] = await judge_case(loaded, case, question, job, panel)
+            by_number[number] = await judge_case(loaded, case, question, job, panel)
         except Unanswered:
             progress.step(failed=True)
             return
         fresh = job.asked > asked
-        tokens = sum(part.completion_tokens or 0 for part in said[number])
+        tokens = sum(part.completion_tokens or 0 for part in by_number[number])
         progress.step(known=not fresh, tokens=tokens if fresh else 0)
-        watch.see(loaded, said[number])
+        watch.see(loaded, by_number[number])
 
     await watched([one(number, *asked) for number, asked in enumerate(questions)], job.backend.check)
     progress.say()
@@ -210,12 +212,12 @@ async def ask_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
         raise UserError(
             panel.name, f"{progress.failed} of {len(questions)} questions stayed unanswered", "run again: only these"
         )
-    return [part for number in range(len(questions)) for part in said[number]]
+    return [part for number in range(len(questions)) for part in by_number[number]]
 
 
 def unreadable(judgements: Sequence[Judgement]) -> Counter[str]:
     """Why verdicts could not be read, and how often."""
-    return Counter(one.why_none or "" for said in judgements for one in said.verdicts if one.value is None)
+    return Counter(verdict.why_none or "" for record in judgements for verdict in record.verdicts if verdict.value is None)
 
 
 def run_judge(panel: Panel, work: Work, files: JobFiles, out: Path) -> None:

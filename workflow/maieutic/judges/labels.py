@@ -98,15 +98,15 @@ def plain_counts(made: LabelledSet) -> dict[str, dict[str, Any]]:
 def statistics(made: LabelledSet) -> dict[str, dict[str, Any]]:
     """MRBench's Table 7, for all dialogues and each subset. Lengths in characters."""
     subsets = {item.id: item.tags["source"] for item in made.items}
-    found: dict[str, dict[str, Any]] = {}
+    by_subset: dict[str, dict[str, Any]] = {}
     for subset in SUBSETS:
         items = [item for item in made.items if subset in {"all", item.tags["source"]}]
         replies = [reply for reply in made.replies if subset in {"all", subsets[reply.id]}]
         lengths: dict[str, list[int]] = defaultdict(list)
         for reply in replies:
             lengths[reply.tutor].append(len(reply.text))
-        humans = sum(len(of) for tutor, of in lengths.items() if tutor in HUMANS)
-        found[subset] = {
+        humans = sum(len(sizes) for tutor, sizes in lengths.items() if tutor in HUMANS)
+        by_subset[subset] = {
             "dialogues": len(items),
             "distinct_dialogues": len({item.tags["conversation"] for item in items}),
             "turns": mean([len(parse_turns(item.vars["history"])) for item in items]),
@@ -115,9 +115,9 @@ def statistics(made: LabelledSet) -> dict[str, dict[str, Any]]:
             "human_responses": humans,
             "responses": len(replies),
             "labels": sum(subset in {"all", subsets[label.id]} for label in made.labels),
-            "response_length": {tutor: mean(of) for tutor, of in sorted(lengths.items())},
+            "response_length": {tutor: mean(sizes) for tutor, sizes in sorted(lengths.items())},
         }
-    return found
+    return by_subset
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -43,7 +43,7 @@ def questions_of(rubric: Rubric, case: Case) -> list[Question]:
     criteria = dict(case.criteria or rubric.criteria)
     if not criteria and rubric.rules.needs_criteria:
         raise UserError(f"{case.task}/{case.id}", f"neither it nor {rubric.rubric} has criteria", "add them to one")
-    parts = [{name: one} for name, one in criteria.items()] if rubric.separate else [criteria]
+    parts = [{name: criterion} for name, criterion in criteria.items()] if rubric.separate else [criteria]
     orders: list[Order | None] = ["ab", "ba"] if rubric.both_orders else ["ab"] if rubric.rules.paired else [None]
     return [Question(part, order) for part in parts for order in orders]
 
@@ -59,14 +59,14 @@ def shown_replies(case: Case, order: Order | None) -> dict[str, str]:
 def messages_of(loaded: LoadedRubric, case: Case, question: Question) -> Messages:
     """The system and the user message. The notice of the fence ends the system message, unless the prompt places it."""
     blocks, notice = fenced(shown_replies(case, question.order))
-    one = next(iter(question.criteria.values()), None)
+    criterion = next(iter(question.criteria.values()), None)
     variables: dict[str, Any] = {
         **case.variables,
         **blocks,
         "notice": notice,
         "criteria": question.criteria,
-        "definition": one.definition if one else "",
-        "scoring": one.scoring if one else "",
+        "definition": criterion.definition if criterion else "",
+        "scoring": criterion.scoring if criterion else "",
         "order": question.order,
     }
     user = {"role": "user", "content": render(loaded.prompt, variables, "")}
@@ -107,11 +107,11 @@ Said = dict[str | None, dict[Order | None, tuple[Verdict, str]]]
 
 def by_order(judgements: Iterable[Judgement]) -> Said:
     """Each criterion's verdict in each order, with the answer that it was read from; a later answer counts."""
-    said: Said = {}
-    for one in judgements:
-        for verdict in one.verdicts:
-            said.setdefault(verdict.criterion, {})[one.order] = (verdict, one.raw)
-    return said
+    by_criterion: Said = {}
+    for judgement in judgements:
+        for verdict in judgement.verdicts:
+            by_criterion.setdefault(verdict.criterion, {})[judgement.order] = (verdict, judgement.raw)
+    return by_criterion
 
 
 def merged(judgements: Iterable[Judgement], both_orders: bool) -> dict[str | None, tuple[Verdict, str]]:
@@ -119,15 +119,15 @@ def merged(judgements: Iterable[Judgement], both_orders: bool) -> dict[str | Non
 
     Of both orders, what they say together.
     """
-    said = by_order(judgements)
+    by_criterion = by_order(judgements)
     if not both_orders:
-        return {name: next(reversed(of.values())) for name, of in said.items()}
-    return {name: agreed(name, of) for name, of in said.items()}
+        return {name: next(reversed(verdicts.values())) for name, verdicts in by_criterion.items()}
+    return {name: agreed(name, verdicts) for name, verdicts in by_criterion.items()}
 
 
-def agreed(name: str | None, of: Mapping[Order | None, tuple[Verdict, str]]) -> tuple[Verdict, str]:
+def agreed(name: str | None, verdicts: Mapping[Order | None, tuple[Verdict, str]]) -> tuple[Verdict, str]:
     """One criterion's verdict of both orders."""
-    raw = "\n\n".join(text for _, text in of.values())
-    value = consistent({order: verdict.value for order, (verdict, _) in of.items() if order})
-    why = next((verdict.why_none for verdict, _ in of.values() if verdict.why_none), "one order is not there")
+    raw = "\n\n".join(text for _, text in verdicts.values())
+    value = consistent({order: verdict.value for order, (verdict, _) in verdicts.items() if order})
+    why = next((verdict.why_none for verdict, _ in verdicts.values() if verdict.why_none), "one order is not there")
     return Verdict(criterion=name, value=value, why_none=None if value is not None else why), raw

@@ -95,14 +95,14 @@ class Rubric(Entry):
                     raise ValueError(f"criteria.{name} needs two labels or more, and 'desired' is one of them")
         if self.answer not in kind.answers or (self.answer == "result" and not self.separate):
             alone = " with separate: true" if self.answer == "result" else ""
-            kinds = kinds_with(lambda one: self.answer in one.answers)
+            kinds = kinds_with(lambda rules: self.answer in rules.answers)
             raise ValueError(f"answer: {self.answer} is for kind: {kinds}{alone}")
         if self.both_orders and not kind.paired:
-            raise ValueError(f"both_orders is for two replies: kind {kinds_with(lambda one: one.paired)}")
+            raise ValueError(f"both_orders is for two replies: kind {kinds_with(lambda rules: rules.paired)}")
         if self.about != "replies" and not kind.tags:
-            raise ValueError(f"about: items and about: criteria are for kind: {kinds_with(lambda one: one.tags)}")
+            raise ValueError(f"about: items and about: criteria are for kind: {kinds_with(lambda rules: rules.tags)}")
         if self.about_tutor and not kind.against_reference:
-            raise ValueError(f"about_tutor is for kind: {kinds_with(lambda one: one.against_reference)}")
+            raise ValueError(f"about_tutor is for kind: {kinds_with(lambda rules: rules.against_reference)}")
         return self
 
     @property
@@ -138,10 +138,10 @@ def rubric_names() -> list[str]:
 
 def rubric_path(name: str) -> Path:
     """Where a rubric card lies, or would lie as one of your own. Raises UserError for one that lies in two folders."""
-    found = [path for folder in rubric_folders() if (path := folder / f"{name}.yaml").is_file()]
-    if len(found) > 1:
-        raise UserError(str(found[0]), f"{found[1]} has that name too", "give one of them another name")
-    return found[0] if found else RUBRICS / f"{name}.yaml"
+    paths = [path for folder in rubric_folders() if (path := folder / f"{name}.yaml").is_file()]
+    if len(paths) > 1:
+        raise UserError(str(paths[0]), f"{paths[1]} has that name too", "give one of them another name")
+    return paths[0] if paths else RUBRICS / f"{name}.yaml"
 
 
 def chosen_rubrics(own: Sequence[str], named: Sequence[str]) -> list[str]:
@@ -173,7 +173,7 @@ def read_rubric(name: str) -> LoadedRubric:
     named = {key: getattr(card, key) for key in ("system", "prompt")}
     beside = {key: card_beside(path, like, file) for key, file in named.items()}
     texts = {key: text_of(beside[key], key, file) for key, file in named.items()}
-    if strange := [one for one in card.filled_in if one not in texts["prompt"]]:
+    if strange := [passage for passage in card.filled_in if passage not in texts["prompt"]]:
         raise UserError(f"{path}: filled_in", f"{strange[0]!r} is not in {card.prompt}", "quote the prompt's own words")
     files = [*([like] if like else []), path, *(beside[key].parent / file for key, file in named.items() if file)]
     return LoadedRubric(rubric=card, files=tuple(files), like=like.stem if like else None, **texts)

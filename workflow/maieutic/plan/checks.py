@@ -110,7 +110,7 @@ def check_own_protocol(plan: Plan, name: str) -> None:
     """The prompts of a tutor's own protocol ask for what their loaders give, as those of the run's do."""
     if plan.protocol_of(name) == plan.run.protocol:
         return
-    for loaded in (one for benchmark in plan.benchmarks for one in plan.cards_for(benchmark, name)):
+    for loaded in (loaded_card for benchmark in plan.benchmarks for loaded_card in plan.cards_for(benchmark, name)):
         path = cards.card_path(loaded.card.benchmark, loaded.card.task)
         cards.check_variables(path, loaded, LOADERS[loaded.card.loader].variables)
 
@@ -134,7 +134,7 @@ def check_endpoint(plan: Plan, name: str) -> None:
     """A raw completion has one prompt: a tutor that is asked so can hold no conversation."""
     if getattr(plan.models[name], "endpoint", None) != "completions":
         return
-    for loaded in (one for benchmark in plan.benchmarks for one in plan.cards_for(benchmark, name)):
+    for loaded in (loaded_card for benchmark in plan.benchmarks for loaded_card in plan.cards_for(benchmark, name)):
         if len(loaded.card.turns) > 1 or loaded.card.system:
             raise UserError(
                 f"models.{name}.endpoint",
@@ -300,7 +300,7 @@ def check_taggers(plan: Plan) -> None:
             f"{wanted.at_least} of {len(wanted.tutors)} tutors can never fail",
             "a number up to that of the tutors",
         )
-    pooled = [one.card for one in plan.cards.values() if one.card.pool and JUDGE in one.card.graders]
+    pooled = [loaded.card for loaded in plan.cards.values() if loaded.card.pool and JUDGE in loaded.card.graders]
     if (wanted.tutors or plan.run.taggers) and not pooled:
         raise UserError(
             "run.difficulty" if wanted.tutors else "run.taggers",
@@ -372,12 +372,12 @@ def check_judge(plan: Plan, name: str) -> None:
 
 def rubrics_that_fit(source: str) -> list[str]:
     """The rubric cards on file by which a judge can be checked on a labelled release."""
-    found = {name: read_rubric(name).rubric for name in rubric_names()}
+    rubrics = {name: read_rubric(name).rubric for name in rubric_names()}
     return [
         name
-        for name, rubric in found.items()
+        for name, rubric in rubrics.items()
         if rubric.rules.own_labels
-        and LABEL_SOURCES[source].fits({key: one.labels for key, one in rubric.criteria.items()})
+        and LABEL_SOURCES[source].fits({key: criterion.labels for key, criterion in rubric.criteria.items()})
     ]
 
 

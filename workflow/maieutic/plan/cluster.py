@@ -71,18 +71,18 @@ def check_job(job: Asked, known: dict[str, Partition]) -> None:
     if job.partition is None:
         return
     names = job.partition.split(",")
-    there = [known[name] for name in names if name in known]
-    if not there:
+    candidates = [known[name] for name in names if name in known]
+    if not candidates:
         near = difflib.get_close_matches(names[0], known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(sorted(known))}"
         raise UserError("slurm_partition", f"{job.partition!r} is not a partition of this cluster", hint)
-    if job.gpus > (most := max(partition.gpus for partition in there)):
+    if job.gpus > (most := max(partition.gpus for partition in candidates)):
         raise UserError(
             f"models.{job.model}.needs.gpus",
             f"{job.gpus} needed on one node, the nodes of partition {job.partition} have at most {most}",
             f"--set-resources {job.step}:slurm_partition=NAME (sinfo -o '%P %G' lists them), or lower needs.gpus",
         )
-    limits = [partition.minutes for partition in there]
+    limits = [partition.minutes for partition in candidates]
     longest = max((limit for limit in limits if limit is not None), default=0)
     if None not in limits and job.minutes > longest:  # SLURM may take such a job and never start it
         raise UserError(
@@ -94,20 +94,20 @@ def check_job(job: Asked, known: dict[str, Partition]) -> None:
 
 def partitions(listed: str) -> dict[str, Partition]:
     """The partitions by name, from lines of `sinfo --format="%P|%l|%G"` such as `gpu*|8:00:00|gpu:a100:4(S:0-1)`."""
-    found: dict[str, Partition] = {}
+    by_name: dict[str, Partition] = {}
     for line in filter(None, listed.splitlines()):
         name, limit, resources = (part.strip() for part in line.split("|", 2))
         gpus = sum(int(count) for count in GPUS.findall(resources))
-        known = found.get(name.rstrip("*"), Partition(0, None))
-        found[name.rstrip("*")] = Partition(max(known.gpus, gpus), minutes_of(limit))
-    return found
+        known = by_name.get(name.rstrip("*"), Partition(0, None))
+        by_name[name.rstrip("*")] = Partition(max(known.gpus, gpus), minutes_of(limit))
+    return by_name
 
 
 def minutes_of(limit: str) -> int | None:
     """SLURM's time format, `days-hours:minutes:seconds` with its first parts left out, in minutes; None: no limit."""
-    if not (found := LIMIT.fullmatch(limit)):
+    if not (match := LIMIT.fullmatch(limit)):
         return None
-    days, hours, minutes = (int(found[part] or 0) for part in ("days", "hours", "minutes"))
+    days, hours, minutes = (int(match[part] or 0) for part in ("days", "hours", "minutes"))
     return days * 1440 + hours * 60 + minutes
 
 
@@ -147,6 +147,6 @@ def ask(*command: str) -> str:
             command[0], f"no answer within {SECONDS:.0f} s", "is the controller up? (scontrol ping)"
         ) from None
     except (OSError, subprocess.CalledProcessError) as error:
-        said = (getattr(error, "stderr", "") or str(error)).strip().replace("\n", " ")
-        raise UserError(command[0], said[-300:], "is the controller up? (scontrol ping)") from None
+        message = (getattr(error, "stderr", "") or str(error)).strip().replace("\n", " ")
+        raise UserError(command[0], message[-300:], "is the controller up? (scontrol ping)") from None
     return done.stdout

@@ -29,13 +29,13 @@ class CurationPlan(Plan):
     @cached_property
     def curated(self) -> dict[str, tuple[str, str]]:
         """By dataset the curation and the product that it is."""
-        found = {}
+        by_dataset = {}
         for name, dataset in self.datasets.items():
             copy = dataset.demo if self.edition == "demo" else dataset.published
             if copy is not None and copy.curated:
                 curation, _, product = copy.curated.partition("/")
-                found[name] = (curation, product)
-        return found
+                by_dataset[name] = (curation, product)
+        return by_dataset
 
     @cached_property
     def tuned(self) -> dict[str, str]:
@@ -53,23 +53,25 @@ class CurationPlan(Plan):
     @cached_property
     def used_models(self) -> list[str]:
         """With the roles of curations, and the bases of tunings."""
-        roles = [name for one in self.config.curations.values() for name in one.roles.models]
-        return list(dict.fromkeys([*super().used_models, *roles, *(one.base for one in self.config.tunings.values())]))
+        roles = [name for entry in self.config.curations.values() for name in entry.roles.models]
+        return list(
+            dict.fromkeys([*super().used_models, *roles, *(entry.base for entry in self.config.tunings.values())])
+        )
 
     @cached_property
     def used_datasets(self) -> list[str]:
         """With the seeds of curations, and the chats of tunings."""
-        seeds = {name for one in self.config.curations.values() for name in one.seeds}
-        mixed = {name for one in self.config.tunings.values() for name in one.mix if name in self.datasets}
+        seeds = {name for entry in self.config.curations.values() for name in entry.seeds}
+        mixed = {name for entry in self.config.tunings.values() for name in entry.mix if name in self.datasets}
         return sorted({*super().used_datasets, *seeds, *mixed})
 
     def role_needs(self, curation: str) -> Needs:
         """What a job that asks a curation's models needs: the GPUs of all that are served, the most of all else."""
         entries = [self.models[name].needs for name in self.curation(curation).roles.models]
         return Needs(
-            gpus=sum(one.gpus for one in entries),
-            cpus=max(one.cpus for one in entries),
-            mem_mb=sum(one.mem_mb for one in entries),
+            gpus=sum(entry.gpus for entry in entries),
+            cpus=max(entry.cpus for entry in entries),
+            mem_mb=sum(entry.mem_mb for entry in entries),
             runtime=self.curation(curation).runtime,
         )
 
@@ -121,7 +123,7 @@ def check_stage(name: str) -> None:
 def check_curation(plan: CurationPlan, name: str) -> None:
     """One curation: seeds that can be had, roles that models have."""
     entry, key = plan.curation(name), f"curations.{name}"
-    check_all(partial(check_seeds, plan, f"{key}.seeds.{dataset}", *of) for dataset, *of in seeds_of(entry))
+    check_all(partial(check_seeds, plan, f"{key}.seeds.{dataset}", *args) for dataset, *args in seeds_of(entry))
     roles = [(role, value) for role, value in entry.roles.model_dump().items() if value is not None]
     named = [
         (f"{key}.roles.{role}{f'[{place}]' if isinstance(value, list) else ''}", model)
@@ -143,7 +145,7 @@ def check_seeds(plan: CurationPlan, key: str, dataset: str, loader: str) -> None
     """A source of seeds: a pinned dataset, and a loader that gives questions."""
     if dataset not in plan.datasets:
         raise unknown(key, dataset, list(plan.datasets), "config/datasets.yaml")
-    asking = [name for name, one in LOADERS.items() if "question" in one.variables]
+    asking = [name for name, candidate in LOADERS.items() if "question" in candidate.variables]
     if loader not in asking:
         raise unknown(key, loader, asking, "the loaders of problems")
     plan.datasets[dataset].copy_of(dataset, plan.edition)

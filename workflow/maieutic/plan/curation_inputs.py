@@ -79,8 +79,8 @@ def write_dialogues(plan: CurationPlan, curation: str) -> Files:
 
 
 def measure_curation(plan: CurationPlan, curation: str) -> Files:
-    of = {"seeds": SEEDS, "components": COMPONENTS, "flows": FLOWS, "dialogues": DIALOGUES}
-    files: Files = {name: pattern.of(curation=curation) for name, pattern in of.items()}
+    patterns = {"seeds": SEEDS, "components": COMPONENTS, "flows": FLOWS, "dialogues": DIALOGUES}
+    files: Files = {name: pattern.of(curation=curation) for name, pattern in patterns.items()}
     return files | {"outcomes": [OUTCOMES.of(curation=curation, step=step) for step in STEPS]}
 
 
@@ -93,13 +93,13 @@ def rate_dialogues(plan: CurationPlan, curation: str, judge: str) -> Files:
 
 
 def assemble_sets(plan: CurationPlan, curation: str) -> Files:
-    of = {"seeds": SEEDS, "components": COMPONENTS, "dialogues": DIALOGUES}
-    return {name: pattern.of(curation=curation) for name, pattern in of.items()}
+    patterns = {"seeds": SEEDS, "components": COMPONENTS, "dialogues": DIALOGUES}
+    return {name: pattern.of(curation=curation) for name, pattern in patterns.items()}
 
 
 def clean_training_set(plan: CurationPlan, curation: str) -> Files:
-    of = {"seeds": SEEDS, "raw": RAW}
-    return {name: pattern.of(curation=curation) for name, pattern in of.items()} | {"cases": selected_items(plan)}
+    patterns = {"seeds": SEEDS, "raw": RAW}
+    return {name: pattern.of(curation=curation) for name, pattern in patterns.items()} | {"cases": selected_items(plan)}
 
 
 def fetch_curated(plan: CurationPlan, dataset: str) -> Files:

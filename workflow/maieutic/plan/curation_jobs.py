@@ -29,12 +29,14 @@ def told(plan: CurationPlan, curation: str, step: str) -> dict[str, Any]:
 
 def answering(plan: CurationPlan, curation: str) -> dict[str, str]:
     """By model of a curation what answers for it, for the datasheets."""
-    found = {}
+    origins = {}
     for name in plan.curation(curation).roles.models:
         model = plan.models[name]
         origin = model.model if isinstance(model, HostedModel) else getattr(model, "weights", None)
-        found[name] = origin if isinstance(origin, str) else origin.model_dump_json(exclude_none=True) if origin else ""
-    return found
+        origins[name] = (
+            origin if isinstance(origin, str) else origin.model_dump_json(exclude_none=True) if origin else ""
+        )
+    return origins
 
 
 def make_seeds(plan: CurationPlan, curation: str) -> MakeSeeds:
@@ -72,8 +74,8 @@ def measure_curation(plan: CurationPlan, curation: str) -> MeasureCuration:
 def rate_dialogues(plan: CurationPlan, curation: str, judge: str) -> RateDialogues:
     release = plan.taxonomy_release(judge)
     assert release is not None, "only such a judge rates"
-    told = asked(plan, judge, pairs=[], tags=[])
-    return RateDialogues(**told, curation=curation, release=release, sample=plan.curation(curation).rated)
+    fields = asked(plan, judge, pairs=[], tags=[])
+    return RateDialogues(**fields, curation=curation, release=release, sample=plan.curation(curation).rated)
 
 
 def assemble_sets(plan: CurationPlan, curation: str) -> AssembleSets:

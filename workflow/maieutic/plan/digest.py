@@ -110,35 +110,35 @@ class Code:
         instead: definitions that are followed no further, each with those that stand for it: of a table of loaders the
         one that a job uses.
         """
-        found: set[Name] = set()
+        definitions: set[Name] = set()
         ahead = list(roots)
         while ahead:
-            one = ahead.pop()
-            if one in found or one.module in NEUTRAL:
+            definition = ahead.pop()
+            if definition in definitions or definition.module in NEUTRAL:
                 continue
-            if one in instead:
-                ahead += instead[one]
+            if definition in instead:
+                ahead += instead[definition]
                 continue
-            module = self.module(one.module)
-            if module is None or (one.name not in module and one.name != ANY):
-                raise LookupError(f"{PACKAGE}.{one.module} has no {one.name}")
-            found.add(one)
-            if one.name == ANY:
-                ahead += [Name(one.module, name) for name in module]
+            module = self.module(definition.module)
+            if module is None or (definition.name not in module and definition.name != ANY):
+                raise LookupError(f"{PACKAGE}.{definition.module} has no {definition.name}")
+            definitions.add(definition)
+            if definition.name == ANY:
+                ahead += [Name(definition.module, name) for name in module]
                 continue
-            ahead += module[one.name].uses
+            ahead += module[definition.name].uses
             if REST in module:
-                ahead.append(Name(one.module, REST))
-        return {one for one in found if one.name != ANY}
+                ahead.append(Name(definition.module, REST))
+        return {use for use in definitions if use.name != ANY}
 
     def digest(self, closure: Iterable[Name]) -> str:
         """A digest of some definitions."""
-        whole = hashlib.sha256()
-        for one in sorted(closure):
-            module = self.module(one.module)
+        hasher = hashlib.sha256()
+        for definition in sorted(closure):
+            module = self.module(definition.module)
             assert module is not None
-            whole.update(f"{one.module}:{one.name}\n{module[one.name].syntax}\n".encode())
-        return whole.hexdigest()[:16]
+            hasher.update(f"{definition.module}:{definition.name}\n{module[definition.name].syntax}\n".encode())
+        return hasher.hexdigest()[:16]
 
 
 class Imports:
@@ -152,7 +152,7 @@ class Imports:
     def add(self, statement: ast.Import | ast.ImportFrom) -> None:
         """Take the names of one statement. Raises ValueError for an import that cannot be followed."""
         if isinstance(statement, ast.Import):
-            if any(one.name.split(".")[0] == PACKAGE for one in statement.names):
+            if any(module.name.split(".")[0] == PACKAGE for module in statement.names):
                 raise ValueError(f"line {statement.lineno}: write `from {PACKAGE}... import ...`")
             return
         if statement.level or (statement.module or "").split(".")[0] != PACKAGE:
@@ -160,25 +160,25 @@ class Imports:
                 raise ValueError(f"line {statement.lineno}: a relative import")
             return
         within = (statement.module or "").removeprefix(PACKAGE).removeprefix(".")
-        for one in statement.names:
-            if one.name == "*":
+        for alias in statement.names:
+            if alias.name == "*":
                 raise ValueError(f"line {statement.lineno}: name what is imported instead of *")
-            below = f"{within}.{one.name}".removeprefix(".")
+            below = f"{within}.{alias.name}".removeprefix(".")
             if self.is_module(below):
-                self.modules[one.asname or one.name] = below
+                self.modules[alias.asname or alias.name] = below
             else:
-                self.definitions[one.asname or one.name] = Name(within, one.name)
+                self.definitions[alias.asname or alias.name] = Name(within, alias.name)
 
     def with_those_of(self, nodes: Iterable[ast.AST]) -> Imports:
         """With what some syntax imports itself, as functions do to load a library late."""
         own = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
         if not own:
             return self
-        found = Imports(self.is_module)
-        found.definitions, found.modules = dict(self.definitions), dict(self.modules)
+        imports = Imports(self.is_module)
+        imports.definitions, imports.modules = dict(self.definitions), dict(self.modules)
         for node in own:
-            found.add(node)
-        return found
+            imports.add(node)
+        return imports
 
 
 def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> Module:
@@ -191,7 +191,7 @@ def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> 
         elif not is_for_others(statement):
             for name in names_of(statement):
                 bodies.setdefault(name, []).append(statement)
-    found = {
+    definitions = {
         name: Definition(
             "\n".join(ast.dump(statement) for statement in statements),
             frozenset(use for statement in statements for use in uses_of(statement, module, set(bodies), imports)),
@@ -206,14 +206,14 @@ def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> 
     }
     # A name that is passed on: whoever imports it from here means where it comes from.
     passed = {**imports.definitions, **{name: Name(below, ANY) for name, below in imports.modules.items()}}
-    return {**{name: Definition("", frozenset([target])) for name, target in passed.items()}, **found}
+    return {**{name: Definition("", frozenset([target])) for name, target in passed.items()}, **definitions}
 
 
 def bare(tree: ast.Module) -> ast.Module:
     """A module's syntax without docstrings and without descriptions of fields."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Field":
-            node.keywords = [one for one in node.keywords if one.arg != "description"]
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg != "description"]
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
             first = node.body[0]
             if (
@@ -252,17 +252,17 @@ def annotations_of(statement: ast.stmt) -> list[ast.expr]:
     if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
         return []
     arguments = [*statement.args.posonlyargs, *statement.args.args, *statement.args.kwonlyargs]
-    return [one.annotation for one in arguments if one.annotation is not None]
+    return [argument.annotation for argument in arguments if argument.annotation is not None]
 
 
 def uses_of(statement: ast.AST, module: str, own: set[str], imports: Imports) -> Iterable[Name]:
     """What one statement names of the package."""
     nodes = list(walk(statement))
     known = imports.with_those_of(nodes)
-    whole: set[str] = set()  # imported modules of which an attribute is named, at its place in the syntax
+    owners: set[str] = set()  # imported modules of which an attribute is named, at its place in the syntax
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in known.modules:
-            whole.add(node.value.id)
+            owners.add(node.value.id)
             within = known.modules[node.value.id]
             below = f"{within}.{node.attr}"
             yield Name(below, ANY) if known.is_module(below) else Name(within, node.attr)
@@ -274,7 +274,7 @@ def uses_of(statement: ast.AST, module: str, own: set[str], imports: Imports) ->
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield from plugged_in(node, known)
     bound = {node.id for node in nodes if isinstance(node, ast.Name) and node.id in known.modules}
-    for name in bound - whole:  # the module itself is passed on
+    for name in bound - owners:  # the module itself is passed on
         yield Name(known.modules[name], ANY)
 
 
@@ -282,7 +282,7 @@ def plugged_in(call: ast.Call, known: Imports) -> Iterable[Name]:
     """What a call of `plugins.parts` or `plugins.merged` imports. Raises ValueError for what is not constant."""
     if not isinstance(call.func, ast.Name) or known.definitions.get(call.func.id, Name("", "")) not in PLUGS:
         return
-    words = [one.value for one in call.args if isinstance(one, ast.Constant)]
+    words = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
     if len(words) != len(call.args):
         raise ValueError(f"line {call.lineno}: name the module and the object of a benchmark's part by constants")
     module, name = map(str, words)
@@ -336,7 +336,7 @@ def code_of(command: str, instead: Instead | None = None, files: Iterable[Path] 
     instead: definitions of which a job uses a part, each with that part; files: templates and style sheets. Raises
     KeyError for an unknown command, LookupError for a definition that is not there.
     """
-    whole = hashlib.sha256(f"{CODE.digest(closure_of(command, instead))}\n".encode())
+    hasher = hashlib.sha256(f"{CODE.digest(closure_of(command, instead))}\n".encode())
     for path in sorted(files):
-        whole.update(path.name.encode() + b"\n" + path.read_bytes())
-    return whole.hexdigest()[:16]
+        hasher.update(path.name.encode() + b"\n" + path.read_bytes())
+    return hasher.hexdigest()[:16]

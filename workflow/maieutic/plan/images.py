@@ -27,11 +27,11 @@ def check_images(images: Mapping[str, tuple[str, str]]) -> None:
             mend = f"build and push {named.removeprefix('docker://')} again, and delete {file}"
         if not Path(file).exists():
             raise UserError(f"containers.{stack}", f"{file} is not there", mend)
-        found, known = built_from(file), locks_of(stack)
-        if found not in {OWN, *known}:
+        lock, known = built_from(file), locks_of(stack)
+        if lock not in {OWN, *known}:
             raise UserError(
                 f"containers.{stack}",
-                f"{file} was built from {f'lock {found}' if found else 'no lock of ours'},"
+                f"{file} was built from {f'lock {lock}' if lock else 'no lock of ours'},"
                 f" this checkout has {' or '.join(known)}",
                 mend,
             )
@@ -45,8 +45,8 @@ def built_from(file: str) -> str | None:
     command = [engine, "inspect", "--labels", "--json", file]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     if done.returncode != 0:
-        said = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise UserError(file, f"apptainer cannot read it: {said[-200:]}", "build it again")
+        message = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        raise UserError(file, f"apptainer cannot read it: {message[-200:]}", "build it again")
     return json.loads(done.stdout)["data"]["attributes"]["labels"].get(LABEL)
 
 

@@ -288,13 +288,13 @@ def parse_replies(plan: Plan, benchmark: str, tutor: str) -> Files:
 def grade_by_rewards(plan: Plan, reward_model: str, benchmark: str, tutor: str) -> Files:
     """The tutor's rewards, and those of the human reference; what leaks of each source that was trained on."""
     batches = plan.reward_batches(benchmark)
-    mine = next(name for name, tutors in batches.items() if tutor in tutors)
+    own_batch = next(name for name, tutors in batches.items() if tutor in tutors)
     return {
         "cases": item_files(benchmark, tasks_of(plan.reward_cards(benchmark))),
         "replies": paths.REPLIES.of(benchmark=benchmark, tutor=tutor),
         "rewards": [
             paths.REWARDS.of(reward_model=reward_model, benchmark=benchmark, batch=batch)
-            for batch in sorted({mine, BASELINE_BATCH})
+            for batch in sorted({own_batch, BASELINE_BATCH})
         ],
         "overlaps": [
             paths.OVERLAP.of(source=source, benchmark=benchmark) for source in sources_of(plan.models[reward_model])

@@ -204,8 +204,8 @@ def asked(plan: Plan, judge: str, **rubrics: list[str]) -> dict[str, Any]:
 
 
 def judge_replies(plan: Plan, judge: str, benchmark: str, batch: str) -> JudgeReplies:
-    told = asked(plan, judge, rubrics=plan.reply_rubrics(judge, benchmark), pairs=[], tags=[])
-    return JudgeReplies(**told, benchmark=benchmark, tasks=tasks_of(plan.judge_cards(benchmark, judge)))
+    fields = asked(plan, judge, rubrics=plan.reply_rubrics(judge, benchmark), pairs=[], tags=[])
+    return JudgeReplies(**fields, benchmark=benchmark, tasks=tasks_of(plan.judge_cards(benchmark, judge)))
 
 
 def judge_labelled(plan: Plan, judge: str) -> JudgeLabelled:
@@ -214,8 +214,8 @@ def judge_labelled(plan: Plan, judge: str) -> JudgeLabelled:
 
 
 def tag_items(plan: Plan, tagger: str, benchmark: str) -> TagItems:
-    told = asked(plan, tagger, rubrics=[], pairs=[])
-    return TagItems(**told, benchmark=benchmark, tasks=tasks_of(plan.pooled_cards(benchmark)))
+    fields = asked(plan, tagger, rubrics=[], pairs=[])
+    return TagItems(**fields, benchmark=benchmark, tasks=tasks_of(plan.pooled_cards(benchmark)))
 
 
 def vote_tags(plan: Plan, benchmark: str) -> VoteTags:
@@ -251,10 +251,10 @@ def rate_judge(plan: Plan, judge: str, benchmark: str) -> RateJudge:
 
 
 def check_judges(plan: Plan) -> CheckJudges:
-    told = told_verdicts(plan)
+    by_judge = told_verdicts(plan)
     return CheckJudges(
-        judges=[name for name, files in told.items() for _ in files],
-        limits={name: plan.unreadable_limit(name) for name in told},
+        judges=[name for name, files in by_judge.items() for _ in files],
+        limits={name: plan.unreadable_limit(name) for name in by_judge},
     )
 
 
@@ -266,8 +266,8 @@ def absent(plan: Plan, benchmark: str) -> list[str]:
     judged = plan.judges_of_replies and benchmark in plan.judged_benchmarks()
     here = [path for path, loaded in plan.cards.items() if loaded.card.benchmark == benchmark]
     wanted = {kind for path in here for kind in plan.shipped_card(path, plan.run.protocol).card.graders}
-    there = {REWARD: plan.run.reward_models, JUDGE: judged}
-    return [kind for kind, graders in there.items() if kind in wanted and not graders]
+    by_kind = {REWARD: plan.run.reward_models, JUDGE: judged}
+    return [kind for kind, graders in by_kind.items() if kind in wanted and not graders]
 
 
 def graded(plan: Plan, benchmark: str, judged: list[Card]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Plan(Selection):
     @remembered
     def reward_cards(self, benchmark: str) -> list[Card]:
         """The selected tasks of a benchmark whose replies reward models score."""
-        return [one.card for one in self.benchmarks[benchmark] if REWARD in one.card.graders]
+        return [loaded.card for loaded in self.benchmarks[benchmark] if REWARD in loaded.card.graders]
 
     @cached_property
     def rewarded_benchmarks(self) -> list[str]:
@@ -123,7 +123,7 @@ class Plan(Selection):
     @remembered
     def judge_cards(self, benchmark: str, judge: str | None = None) -> list[Card]:
         """The selected tasks of a benchmark whose replies judges judge, or one judge does."""
-        judged = [one.card for one in self.benchmarks[benchmark] if JUDGE in one.card.graders]
+        judged = [loaded.card for loaded in self.benchmarks[benchmark] if JUDGE in loaded.card.graders]
         return [card for card in judged if judge is None or judge in self.judges_of_card(card)]
 
     @remembered
@@ -180,7 +180,7 @@ class Plan(Selection):
     def pooled_judges(self, benchmark: str) -> list[str]:
         """The judges of the pooled tasks of a benchmark."""
         named = [self.judges_of_card(card) for card in self.pooled_cards(benchmark)]
-        return list(dict.fromkeys(name for of in named for name in of))
+        return list(dict.fromkeys(name for names in named for name in names))
 
     def leading_judge(self, benchmark: str) -> str:
         """The judge whose verdicts head the pooled tasks of a benchmark."""
@@ -238,7 +238,7 @@ class Plan(Selection):
         if self.edition == "published":
             return names
         known = self.datasets
-        return [name for name in names if (one := known.get(name)) and one.demo is not None] or names[:1]
+        return [name for name in names if (dataset := known.get(name)) and dataset.demo is not None] or names[:1]
 
     @remembered
     def releases_for(self, grader: str) -> list[str]:
@@ -271,7 +271,7 @@ class Plan(Selection):
         """The rubrics by which a judge is checked on the labelled releases, and predicts others."""
         entry = self.judge_entry(judge)
         loaded = [rubric_for_labels(entry, source) for source in self.told_releases(judge)]
-        return list(dict.fromkeys(one.name for one in loaded if one))
+        return list(dict.fromkeys(rubric.name for rubric in loaded if rubric))
 
     def label_limit(self, judge: str) -> int | None:
         """How many labelled replies of each release, and pairs, a judge is checked on; None: all."""
@@ -297,7 +297,7 @@ class Plan(Selection):
     @cached_property
     def used_datasets(self) -> list[str]:
         """Every source file that a run needs."""
-        found = {loaded.card.dataset for loaded in self.cards.values()}
-        found |= {dataset for source in self.used_sources for dataset in PAIR_SOURCES[source].datasets}
-        found |= {dataset for release in self.releases for dataset in self.label_datasets(release)}
-        return sorted(found)
+        datasets = {loaded.card.dataset for loaded in self.cards.values()}
+        datasets |= {dataset for source in self.used_sources for dataset in PAIR_SOURCES[source].datasets}
+        datasets |= {dataset for release in self.releases for dataset in self.label_datasets(release)}
+        return sorted(datasets)

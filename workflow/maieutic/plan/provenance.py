@@ -112,7 +112,7 @@ def export_shipped(datasets: Path, out: Path) -> None:
     import yaml
 
     raw = yaml.safe_load(datasets.read_text(encoding="utf-8"))["datasets"]
-    write_json(out, shipped_now({name: Dataset.model_validate(one) for name, one in raw.items()}))
+    write_json(out, shipped_now({name: Dataset.model_validate(entry) for name, entry in raw.items()}))
 
 
 def data_name(dataset: str, edition: str) -> str:
@@ -123,8 +123,8 @@ def data_name(dataset: str, edition: str) -> str:
 @cache
 def shipped() -> dict[str, dict[str, str]]:
     """The checksums on file."""
-    found: dict[str, dict[str, str]] = json.loads(SHIPPED.read_text(encoding="utf-8"))
-    return found
+    checksums: dict[str, dict[str, str]] = json.loads(SHIPPED.read_text(encoding="utf-8"))
+    return checksums
 
 
 def card_paths(plan: Plan, card: Card) -> list[Path]:
@@ -133,7 +133,7 @@ def card_paths(plan: Plan, card: Card) -> list[Path]:
     tutors = [name for name in plan.run.tutors if plan.takes(card, name)]
     protocols = dict.fromkeys([plan.run.protocol, *(plan.protocol_of(name) for name in tutors)])
     read = [cards.read_card(path, protocol) for protocol in protocols]
-    return list(dict.fromkeys(one for loaded in read for one in cards.files_of(path, loaded)))
+    return list(dict.fromkeys(file for loaded in read for file in cards.files_of(path, loaded)))
 
 
 def grader_paths(plan: Plan, card: Card, grader: str | None) -> list[Path]:
@@ -146,11 +146,11 @@ def grader_paths(plan: Plan, card: Card, grader: str | None) -> list[Path]:
 
 def all_paths(plan: Plan) -> list[Path]:
     """Every file of a run that decides on a number: cards, prompts, rubrics, instructions of reward models."""
-    found = [path for own in plan.cards for path in card_paths(plan, plan.cards[own].card)]
-    found += [path for rubric in rubrics_used(plan) for path in rubrics.files_of(rubric)]
+    paths = [path for own in plan.cards for path in card_paths(plan, plan.cards[own].card)]
+    paths += [path for rubric in rubrics_used(plan) for path in rubrics.files_of(rubric)]
     rewards = [plan.models[name] for name in (*plan.run.reward_models, *plan.run.reward_comparisons)]
-    found += [path for one in rewards if isinstance(one, RewardModel) for path in instruction_of(one)]
-    return sorted(set(found))
+    paths += [path for model in rewards if isinstance(model, RewardModel) for path in instruction_of(model)]
+    return sorted(set(paths))
 
 
 def instruction_of(model: RewardModel) -> list[Path]:
@@ -160,13 +160,17 @@ def instruction_of(model: RewardModel) -> list[Path]:
 
 def rubrics_used(plan: Plan) -> list[str]:
     """Every rubric card of the run's judges and taggers."""
-    return list(dict.fromkeys(one for name in (*plan.run.judges, *plan.run.taggers) for one in plan.rubric_names(name)))
+    return list(
+        dict.fromkeys(rubric for name in (*plan.run.judges, *plan.run.taggers) for rubric in plan.rubric_names(name))
+    )
 
 
 def record(plan: Plan, code: Code) -> Provenance:
     """What a run is made of. plan: of a configuration that is cut down to what it uses."""
     files = {str(path): sha256_of(path) for path in all_paths(plan)}
-    data = {name: pin for name, of in plan.datasets.items() if (pin := identity_of(copy_of(of, plan.edition)))}
+    data = {
+        name: pin for name, dataset in plan.datasets.items() if (pin := identity_of(copy_of(dataset, plan.edition)))
+    }
     known = shipped()
     differs = {
         path: "edited" if path in known["files"] else "not shipped"
@@ -182,9 +186,9 @@ def record(plan: Plan, code: Code) -> Provenance:
 
 def versions_of(plan: Plan) -> dict[str, int]:
     """The versions of a run's cards and rubrics, by their files: raised whenever results change their meaning."""
-    found = {str(path): loaded.card.version for path, loaded in plan.cards.items()}
+    versions = {str(path): loaded.card.version for path, loaded in plan.cards.items()}
     read = {name: rubrics.read_rubric(name).rubric for name in rubrics_used(plan)}
-    return found | {str(rubrics.rubric_path(name)): rubric.version for name, rubric in read.items()}
+    return versions | {str(rubrics.rubric_path(name)): rubric.version for name, rubric in read.items()}
 
 
 def copy_of(dataset: Dataset, edition: Edition) -> Copy | None:

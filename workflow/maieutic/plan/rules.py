@@ -32,8 +32,8 @@ INPUTS, JOBS = (inputs, curation_inputs), (jobs, curation_jobs)
 
 def part_of(modules: Iterable[ModuleType], rule: str) -> Callable[..., Any]:
     """The function of a rule's name. Raises StopIteration where no module has one."""
-    found: Callable[..., Any] = next(getattr(module, rule) for module in modules if hasattr(module, rule))
-    return found
+    function: Callable[..., Any] = next(getattr(module, rule) for module in modules if hasattr(module, rule))
+    return function
 
 
 class Wildcards(Protocol):

@@ -113,37 +113,37 @@ ENGINES: dict[str, tuple[type[BaseModel], str]] = {
 def config_keys() -> str:
     """The tables of config/README.md: every key, what it means, and what it is where it is left out."""
     common, served = set(Model.model_fields), set(ServedModel.model_fields)
-    told: set[type[BaseModel]] = set()
+    models: set[type[BaseModel]] = set()
     parts = [
         "## Run file",
-        *table(Config, {"models", "datasets"}, told),
+        *table(Config, {"models", "datasets"}, models),
         "## models.yaml: one entry a model",
         f"`engine` says what an entry is: {'; '.join(f'`{name}`, {what}' for name, (_, what) in ENGINES.items())}.",
         "Every entry may have:",
-        *table(Model, set(), told),
+        *table(Model, set(), models),
         "Engines `vllm` and `hosted` besides:",
-        *table(ServedModel, common, told),
+        *table(ServedModel, common, models),
     ]
     for name, (kind, what) in ENGINES.items():
         known = common | (served if issubclass(kind, ServedModel) else set())
-        parts += [f"Engine `{name}`, {what}:", *table(kind, known, told)]
-    return "\n\n".join([*parts, "## datasets.yaml: one entry a source file", *table(Dataset, set(), told)])
+        parts += [f"Engine `{name}`, {what}:", *table(kind, known, models)]
+    return "\n\n".join([*parts, "## datasets.yaml: one entry a source file", *table(Dataset, set(), models)])
 
 
-def table(model: type[BaseModel], without: set[str], told: set[type[BaseModel]]) -> list[str]:
+def table(model: type[BaseModel], without: set[str], models: set[type[BaseModel]]) -> list[str]:
     """The keys of a model as a Markdown table, those of models within it by their whole path.
 
-    told: models whose keys stand in an earlier table; those of this one join them.
+    models: those whose keys stand in an earlier table; those of this one join them.
     """
     rows = [
         f"| `{name}` | {words[0].upper()}{words[1:]} | {default} |".replace("  |", " |")
-        for name, words, default in keys_of(model, "", without, told)
+        for name, words, default in keys_of(model, "", without, models)
     ]
     return ["\n".join(["| key | meaning | default |", "| --- | --- | --- |", *rows])]
 
 
 def keys_of(
-    model: type[BaseModel], prefix: str, without: set[str], told: set[type[BaseModel]]
+    model: type[BaseModel], prefix: str, without: set[str], models: set[type[BaseModel]]
 ) -> Iterable[tuple[str, str, str]]:
     """Each key with its meaning and its default as YAML writes it."""
     for name, field in model.model_fields.items():
@@ -155,11 +155,11 @@ def keys_of(
             yield f"{prefix}{name}", field.description, "" if plain else f"`{json.dumps(default)}`"
         within = [kind.type for kind in kinds_of(field.annotation) if is_model(kind)]
         shared: set[str] = set()
-        for one in within:
-            if one not in told:
-                told.add(one)
-                yield from keys_of(one, f"{prefix}{name}.", shared, told)
-            shared = shared | set(one.model_fields)
+        for child in within:
+            if child not in models:
+                models.add(child)
+                yield from keys_of(child, f"{prefix}{name}.", shared, models)
+            shared = shared | set(child.model_fields)
 
 
 def config_page() -> str:

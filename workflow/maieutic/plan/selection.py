@@ -79,12 +79,12 @@ class Selection:
     @cached_property
     def unjudged(self) -> dict[str, list[str]]:
         """By benchmark the judged tasks for which no judge of a run that has judges has a rubric."""
-        found: dict[str, list[str]] = {}
+        by_benchmark: dict[str, list[str]] = {}
         for path, loaded in self.cards.items() if self.judges_of_replies else ():
             shipped = self.shipped_card(path, self.run.protocol).card
             if cards.JUDGE in shipped.graders and cards.JUDGE not in loaded.card.graders:
-                found.setdefault(loaded.card.benchmark, []).append(loaded.card.task)
-        return found
+                by_benchmark.setdefault(loaded.card.benchmark, []).append(loaded.card.task)
+        return by_benchmark
 
     @cached_property
     def judges_of_replies(self) -> list[str]:
@@ -95,10 +95,10 @@ class Selection:
     @cached_property
     def benchmarks(self) -> dict[str, list[LoadedCard]]:
         """The selected cards of each benchmark."""
-        found: dict[str, list[LoadedCard]] = {}
+        by_benchmark: dict[str, list[LoadedCard]] = {}
         for loaded in self.cards.values():
-            found.setdefault(loaded.card.benchmark, []).append(loaded)
-        return found
+            by_benchmark.setdefault(loaded.card.benchmark, []).append(loaded)
+        return by_benchmark
 
     def card(self, benchmark: str, task: str) -> Card:
         """The card of one selected task."""

@@ -38,8 +38,8 @@ OF_A_REPLY = {"reference", "reveal"}  # which say nothing of an item without a p
 
 def baseline_reply(name: str, tutor: str, item: Item, turns: int) -> Reply:
     """What a trivial tutor says in every turn; where it has said all that it has, the last again."""
-    said = TUTORS[tutor](item)
-    texts = [said] * turns if isinstance(said, str) else [said[min(turn, len(said) - 1)] for turn in range(turns)]
+    reply = TUTORS[tutor](item)
+    texts = [reply] * turns if isinstance(reply, str) else [reply[min(turn, len(reply) - 1)] for turn in range(turns)]
     of_turns = [
         Turn(messages=NOBODY_ASKED, text=text, finish="stop", prompt_tokens=0, completion_tokens=0, seconds=0.0)
         for text in texts

@@ -288,9 +288,11 @@ def ask_tutor(
     """Write one Reply per item of the work, and the prompts that were sent."""
     with Journal(files.journal, Entry) as journal:
         backend, identity = backend_of(name, model, files)
-        said, sent = asyncio.run(run_job(work, Asking(name, model, identity, journal, backend, files.pictures), limits))
+        replies, sent = asyncio.run(
+            run_job(work, Asking(name, model, identity, journal, backend, files.pictures), limits)
+        )
     write_records(prompts, sent)
-    write_records(out, said)
+    write_records(out, replies)
 
 
 async def run_job(work: Work, job: Asking, limits: Limits) -> tuple[list[Reply], list[Prompt]]:

@@ -11,9 +11,9 @@ SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 def last_sentence(item: Item) -> str:
     """The problem's last sentence, or the dialogue's where there is no problem."""
-    said = item.vars.get("question") or item.vars.get("dialog_history", "").rsplit(": ", 1)[-1]
-    sentences = [sentence.strip() for sentence in SENTENCE_END.split(said) if sentence.strip()]
-    return sentences[-1] if sentences else said
+    text = item.vars.get("question") or item.vars.get("dialog_history", "").rsplit(": ", 1)[-1]
+    sentences = [sentence.strip() for sentence in SENTENCE_END.split(text) if sentence.strip()]
+    return sentences[-1] if sentences else text
 
 
 def student_solution(item: Item) -> str:

@@ -43,11 +43,11 @@ def build_report(
     plan = Plan(check_config(yaml.safe_load(config.read_text(encoding="utf-8"))))
     made_of = read_provenance(provenance) if provenance else None
     scores = complete_scores(plan, results, made_of)
-    there = {score.model for of in scores.values() for score in of}
-    if not missing_ok and (absent := [name for name in plan.tutors if name not in there]):
+    tutors = {score.model for own_scores in scores.values() for score in own_scores}
+    if not missing_ok and (absent := [name for name in plan.tutors if name not in tutors]):
         raise UserError(str(results), f"no scores of {', '.join(absent)}", "run again, or give --missing-ok")
     by_tag = breakdown_scores(plan, results)
-    table = score_table(plan, {name: [*of, *by_tag.get(name, [])] for name, of in scores.items()})
+    table = score_table(plan, {name: [*own_scores, *by_tag.get(name, [])] for name, own_scores in scores.items()})
     runtime = runtime_table(plan, results)
     with whole_file(out / "scores.csv") as handle:
         table.to_csv(handle, index=False)
@@ -70,12 +70,12 @@ def build_report(
 
 def check_report(problems: Path, out: Path) -> None:
     """Write `out` for a whole page. Raises UserError naming the parts that could not be made."""
-    found = json.loads(problems.read_text(encoding="utf-8"))
-    if found:
-        told = "; ".join(f"{one['part']} ({one['error']})" for one in found)
+    failures = json.loads(problems.read_text(encoding="utf-8"))
+    if failures:
+        summary = "; ".join(f"{failure['part']} ({failure['error']})" for failure in failures)
         raise UserError(
             str(problems.parent / "index.html"),
-            f"{len(found)} part{'' if len(found) == 1 else 's'} could not be made: {told}",
+            f"{len(failures)} part{'' if len(failures) == 1 else 's'} could not be made: {summary}",
             "the other parts and the tables are whole; see results/logs/build_report.log, and report it",
         )
     write_json(out, {"parts": "all made"})

@@ -46,7 +46,7 @@ def reading(grade: Grade) -> dict[str, Any]:
 def reference_of(item: Item) -> str:
     """What a reply is held against: a text, or the item's own criteria."""
     criteria = item.reference.get("criteria", {})
-    lines = [f"{name} ({one['weight']:+g}): {one['definition']}" for name, one in criteria.items()]
+    lines = [f"{name} ({criterion['weight']:+g}): {criterion['definition']}" for name, criterion in criteria.items()]
     return str(item.reference.get("text") or "\n".join(lines))
 
 
@@ -127,21 +127,21 @@ def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> dic
     for benchmark, loadeds in plan.benchmarks.items():
         items = chosen_items(plan, results, benchmark)
         cards = [loaded.card for loaded in loadeds]
-        said: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+        by_item: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
         for model in plan.tutors:
-            mine = {card.task for card in cards if plan.belongs(card, model)}
-            shown = {(item.task, item.id) for task in mine for item in items[task]}
-            add_replies(plan, results, benchmark, model, shown, said, prompts, grades(benchmark).shown)
-        for task, of in items.items():
+            own_tasks = {card.task for card in cards if plan.belongs(card, model)}
+            shown = {(item.task, item.id) for task in own_tasks for item in items[task]}
+            add_replies(plan, results, benchmark, model, shown, by_item, prompts, grades(benchmark).shown)
+        for task, sample in items.items():
             tasks[f"{benchmark}/{task}"] = [
                 {
                     "id": item.id,
                     "reference": short(reference_of(item)),
                     "pictures": [thumbnail(results, file) for file in item.images],
                     "tags": " ".join(item.tags.values()),
-                    "replies": said[item.task, item.id],
+                    "replies": by_item[item.task, item.id],
                 }
-                for item in of
+                for item in sample
             ]
     return {"prompts": prompts, "tasks": tasks}
 
@@ -181,7 +181,7 @@ def add_replies(
     benchmark: str,
     model: str,
     shown: set[tuple[str, str]],
-    said: dict[tuple[str, str], list[dict[str, Any]]],
+    by_item: dict[tuple[str, str], list[dict[str, Any]]],
     prompts: dict[str, str],
     grades: Mapping[Place, Sequence[Grade]],
 ) -> None:
@@ -192,17 +192,17 @@ def add_replies(
     sent = {}
     if not isinstance(plan.models[model], BaselineModel):
         sent = {
-            one.messages: one.content
-            for one in read_records(paths.PROMPTS.within(results, benchmark=benchmark, tutor=model), Prompt)
+            prompt.messages: prompt.content
+            for prompt in read_records(paths.PROMPTS.within(results, benchmark=benchmark, tutor=model), Prompt)
         }
     for reply in read_records(replies, Reply):
         key = (reply.task, reply.id)
         if key not in shown:
             continue
         hashes = [turn.messages for turn in reply.turns if turn.messages in sent]
-        for one in hashes:
-            prompts[one] = "\n\n".join(f"[{part['role']}]\n{text_of(part['content'])}" for part in sent[one])
-        said[key].append(
+        for digest in hashes:
+            prompts[digest] = "\n\n".join(f"[{part['role']}]\n{text_of(part['content'])}" for part in sent[digest])
+        by_item[key].append(
             {
                 "model": model,
                 "text": short(reply.text),

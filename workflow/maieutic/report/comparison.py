@@ -40,7 +40,7 @@ class Column(NamedTuple):
 def columns_of(printed: Sequence[Printed], cards: Sequence[Card]) -> list[Column]:
     """The paper's columns: of the selected tasks and their pools, or all where nobody else has the data."""
     titles = {card.task: card.title for card in cards} | {str(card.pool): "Overall" for card in cards if card.pool}
-    names = dict.fromkeys((one.task, one.metric) for one in printed)
+    names = dict.fromkeys((cell.task, cell.metric) for cell in printed)
     everything = any(card.benchmark in PAPERS and not PAPERS[card.benchmark].released for card in cards)
     return [
         Column(task, metric, titles.get(task, task.replace("_", " ").capitalize()))
@@ -53,16 +53,17 @@ def our_scores(
     plan: Plan, results: Path, cards: Sequence[Card], scores: Sequence[ReportedScore], provenance: Provenance | None
 ) -> list[ReportedScore]:
     """The scores that may stand under printed ones: read as released, by the leading graders, and of pools."""
-    found = [score for score in scores if score.scoring == "paper_compat" and leads(plan, score)]
+    own_scores = [score for score in scores if score.scoring == "paper_compat" and leads(plan, score)]
     benchmark = cards[0].benchmark
     pools = {str(card.pool) for card in cards if card.pool}
     for model in plan.tutors if pools else []:
         path = paths.BREAKDOWN.within(results, benchmark=benchmark, tutor=model)
-        mine = [score for score in score_file(path) if score.task in pools and leads_pool(plan, cards, score)]
-        found += [
-            ReportedScore(**score.model_dump(), changed=pool_changed(plan, cards, score, provenance)) for score in mine
+        pool_scores = [score for score in score_file(path) if score.task in pools and leads_pool(plan, cards, score)]
+        own_scores += [
+            ReportedScore(**score.model_dump(), changed=pool_changed(plan, cards, score, provenance))
+            for score in pool_scores
         ]
-    return [*found, *by_people(plan, results, cards)]
+    return [*own_scores, *by_people(plan, results, cards)]
 
 
 def leads_pool(plan: Plan, cards: Sequence[Card], score: Score) -> bool:
@@ -72,8 +73,8 @@ def leads_pool(plan: Plan, cards: Sequence[Card], score: Score) -> bool:
 
 def pool_changed(plan: Plan, cards: Sequence[Card], score: Score, provenance: Provenance | None) -> bool:
     """Whether anything behind a pool's score is not as shipped."""
-    mine = [card for card in cards if card.pool == score.task]
-    return any(differences(provenance, plan, card, score.by) for card in mine)
+    pool_cards = [card for card in cards if card.pool == score.task]
+    return any(differences(provenance, plan, card, score.by) for card in pool_cards)
 
 
 def by_people(plan: Plan, results: Path, cards: Sequence[Card]) -> list[ReportedScore]:
@@ -81,7 +82,7 @@ def by_people(plan: Plan, results: Path, cards: Sequence[Card]) -> list[Reported
     if not plan.run.human_labels or not plan.run.judges:
         return []
     scores = score_file(paths.CORRECTED.within(results, judge=plan.run.judges[0]))
-    found = []
+    rates = []
     for card in cards:
         criteria = {
             metric.criterion: name for name, metric in card.metrics.items() if metric.criterion and not metric.only
@@ -89,8 +90,8 @@ def by_people(plan: Plan, results: Path, cards: Sequence[Card]) -> list[Reported
         for score in scores:
             if score.metric == "ppi" and score.criterion in criteria and score.value is not None:
                 named = {"task": card.task, "metric": criteria[score.criterion], "by": PEOPLE}
-                found.append(ReportedScore(**{**score.model_dump(), **named}))
-    return found
+                rates.append(ReportedScore(**{**score.model_dump(), **named}))
+    return rates
 
 
 def against_paper(
@@ -106,10 +107,12 @@ def against_paper(
     columns = columns_of(printed, cards)
     if not columns:
         return None
-    by_cell = {(one.model, one.task, one.metric): one for one in printed}
-    found = {(one.model, one.task, one.metric): one for one in our_scores(plan, results, cards, scores, provenance)}
+    by_cell = {(cell.model, cell.task, cell.metric): cell for cell in printed}
+    by_tutor = {
+        (score.model, score.task, score.metric): score for score in our_scores(plan, results, cards, scores, provenance)
+    }
     rows = []
-    for name in dict.fromkeys(one.model for one in printed):
+    for name in dict.fromkeys(cell.model for cell in printed):
         cells = [by_cell.get((name, column.task, column.metric)) for column in columns]
         ours = [model for model in plan.tutors if paper_name(plan.models[model].paper, benchmark) == name]
         if not any(cells):
@@ -117,10 +120,10 @@ def against_paper(
         rows.append(
             {
                 "model": name,
-                "group": next(one.group for one in printed if one.model == name),
+                "group": next(cell.group for cell in printed if cell.model == name),
                 "cells": cells,
                 "ours": [
-                    {"label": label_of(plan, model), "cells": our_cells(plan, model, cards, cells, found)}
+                    {"label": label_of(plan, model), "cells": our_cells(plan, model, cards, cells, by_tutor)}
                     for model in ours
                 ],
             }
@@ -139,16 +142,16 @@ def our_cells(
     model: str,
     cards: Sequence[Card],
     cells: Sequence[Printed | None],
-    found: Mapping[tuple[str, str, str], ReportedScore],
+    by_tutor: Mapping[tuple[str, str, str], ReportedScore],
 ) -> list[Cell | None]:
     """Our value under each printed one that we have measured, with the difference or what was not the same."""
     result: list[Cell | None] = []
     for cell in cells:
-        score = found.get((model, cell.task, cell.metric)) if cell else None
+        score = by_tutor.get((model, cell.task, cell.metric)) if cell else None
         if cell is None or score is None or score.value is None:
             result.append(None)
             continue
-        mine = [card for card in cards if cell.task in (card.task, card.pool)]
-        note = difference_note(cell, mine[0].benchmark, circumstances(plan, mine, score, score.changed))
+        cell_cards = [card for card in cards if cell.task in (card.task, card.pool)]
+        note = difference_note(cell, cell_cards[0].benchmark, circumstances(plan, cell_cards, score, score.changed))
         result.append(Cell(score.value, score.value - cell.value, note))
     return result

@@ -79,8 +79,8 @@ def rows_of(table: html.HtmlElement) -> pd.DataFrame:
     )
     if isinstance(frame.columns, pd.MultiIndex):
         frame.columns = [
-            " / ".join(dict.fromkeys(level for level in of if not str(level).startswith("Unnamed: ")))
-            for of in frame.columns
+            " / ".join(dict.fromkeys(level for level in levels if not str(level).startswith("Unnamed: ")))
+            for levels in frame.columns
         ]
     frame.columns = ["" if str(name).startswith("Unnamed: ") else safe_cell(name) for name in frame.columns]
     return frame.map(lambda cell: cell if isinstance(cell, str) and NUMBER.fullmatch(cell) else safe_cell(cell))
@@ -91,7 +91,7 @@ def with_links(page: Page, tables: list[Exported]) -> Page:
     if not tables:
         return page
     links = Markup(", ").join(
-        Markup('<a href="{}/{}.csv" download>{}</a>').format(FOLDER, one.name, one.title) for one in tables
+        Markup('<a href="{}/{}.csv" download>{}</a>').format(FOLDER, table.name, table.title) for table in tables
     )
     line = Markup('<p class="hint exports">Tables of this page as CSV: {}.</p>').format(links)
     body, end, after = str(page.html).rpartition("</section>")

@@ -90,7 +90,7 @@ def value_chart(values: Mapping[str, Sequence[float]], title: str) -> str:
 
     values: every item's, by the tutor's label. The chart holds five quantiles a tutor, however many items there are.
     """
-    order = [label for label, of in values.items() if len(of)]
+    order = [label for label, numbers in values.items() if len(numbers)]
     shares = dict(zip(QUANTILES, (0.05, 0.25, 0.5, 0.75, 0.95), strict=True))
     table = pd.DataFrame(
         [
@@ -100,10 +100,10 @@ def value_chart(values: Mapping[str, Sequence[float]], title: str) -> str:
     )
     base = alt.Chart(table).encode(y=alt.Y("label:N", sort=order, title=None))
     scale = alt.Scale(nice=False, zero=False)
-    whole = base.mark_rule(strokeWidth=1.5, color=BLUE).encode(x=alt.X("p05:Q", title=title, scale=scale), x2="p95:Q")
+    ranges = base.mark_rule(strokeWidth=1.5, color=BLUE).encode(x=alt.X("p05:Q", title=title, scale=scale), x2="p95:Q")
     half = base.mark_bar(height=12, opacity=0.45, color=BLUE).encode(x=alt.X("p25:Q", title=title), x2="p75:Q")
     middle = base.mark_tick(thickness=3, size=16, color=INK).encode(x=alt.X("p50:Q", title=title))
-    return to_svg((whole + half + middle).properties(width=WIDTH, height=ROW * max(2, len(order))))
+    return to_svg((ranges + half + middle).properties(width=WIDTH, height=ROW * max(2, len(order))))
 
 
 def bar_chart(table: pd.DataFrame, title: str) -> str:
@@ -162,15 +162,17 @@ def density_chart(scores: Mapping[tuple[str, str], Sequence[float]]) -> str:
     order = list(dict.fromkeys(model for model, _ in scores))
     rows = []
     for model in order:
-        mine = {teacher: np.asarray(of, dtype=float) for (name, teacher), of in scores.items() if name == model}
-        everything = np.concatenate([*mine.values(), np.empty(0)])
+        by_teacher = {
+            teacher: np.asarray(numbers, dtype=float) for (name, teacher), numbers in scores.items() if name == model
+        }
+        everything = np.concatenate([*by_teacher.values(), np.empty(0)])
         if not len(everything):
             continue
         edges = np.histogram_bin_edges(everything, BINS)
-        for teacher, of in mine.items():
-            counts, _ = np.histogram(of, edges)
+        for teacher, values in by_teacher.items():
+            counts, _ = np.histogram(values, edges)
             for at, count in zip(edges, [*counts, 0], strict=True):  # the last edge closes the area
-                rows.append({"model": model, "teacher": teacher, "score": at, "share": count / max(1, len(of))})
+                rows.append({"model": model, "teacher": teacher, "score": at, "share": count / max(1, len(values))})
     colour = alt.Color(
         "teacher:N",
         scale=alt.Scale(domain=["expert", "novice"], range=[BLUE, ORANGE]),
@@ -197,10 +199,10 @@ def line_chart(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     A curve of more than STEPS points is drawn as the means of as many parts of it.
     """
     parts = [
-        {"curve": curve, "step": float(np.mean(steps)), "value": float(np.mean(of))}
+        {"curve": curve, "step": float(np.mean(steps)), "value": float(np.mean(values))}
         for curve, points in curves.items()
         if points
-        for steps, of in zip(*thinned(points), strict=True)
+        for steps, values in zip(*thinned(points), strict=True)
     ]
     table = pd.DataFrame(parts)
     colour = alt.Color(

@@ -33,7 +33,7 @@ ENSEMBLES: dict[str | None, str] = {None: "all", BEST_3: BEST_3}  # by criterion
 @cache
 def paper() -> str:
     """The benchmark whose paper prints reward models."""
-    return next(name for name, one in PAPERS.items() if one.reward_models())
+    return next(name for name, entry in PAPERS.items() if entry.reward_models())
 
 
 def printed(table: int) -> list[PrintedRow]:
@@ -51,7 +51,7 @@ Measured = dict[str, dict[Quantity, Score]]  # by grader; empty for a grader who
 
 def scores_of(results: Path, name: str) -> dict[Quantity, Score]:
     """What was measured of one grader; empty where its job has failed."""
-    return {one.quantity: one for one in score_file(paths.PAIR_VALIDATION.within(results, grader=name))}
+    return {score.quantity: score for score in score_file(paths.PAIR_VALIDATION.within(results, grader=name))}
 
 
 def accuracy_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
@@ -84,7 +84,10 @@ def accuracy_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
                 }
             )
     lengths = [
-        one for scores in measured.values() for of, one in scores.items() if of.metric == "longer_reply_accuracy"
+        score
+        for scores in measured.values()
+        for quantity, score in scores.items()
+        if quantity.metric == "longer_reply_accuracy"
     ]
     alone = next(filter(None, lengths), None)
     if alone:
@@ -107,7 +110,7 @@ def judge_rows(plan: Plan, name: str, judge: JudgeModel, scores: dict[Quantity, 
     rows = []
     for rubric in judge.pairs:
         for metric, addition in (("pair_accuracy", ""), ("consistent_accuracy", ", both orders")):
-            found, both = scores.get(Quantity(metric, rubric)), scores.get(Quantity("flip_rate", rubric))
+            accuracy, both = scores.get(Quantity(metric, rubric)), scores.get(Quantity("flip_rate", rubric))
             rows.append(
                 {
                     "name": name,
@@ -115,7 +118,7 @@ def judge_rows(plan: Plan, name: str, judge: JudgeModel, scores: dict[Quantity, 
                     "pairs": both.n + both.missing if both else None,
                     "label": f"{label_of(plan, name)}: {read_rubric(rubric).rubric.title}{addition}",
                     "group": judge.group,
-                    "accuracy": found,
+                    "accuracy": accuracy,
                     "margin": None,
                     "ties": scores.get(Quantity("flip_rate", rubric)) if addition else None,
                     "length": scores.get(Quantity("length_correlation", rubric)),
@@ -163,16 +166,16 @@ def overlap_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     for benchmark in plan.rewarded_benchmarks:
         titles = {card.task: card.title for card in plan.reward_cards(benchmark)}
         for source in sorted(sources):
-            found = read_json(paths.OVERLAP.within(results, source=source, benchmark=benchmark)) or {}
+            by_task = read_json(paths.OVERLAP.within(results, source=source, benchmark=benchmark)) or {}
             rows += [
                 {
                     "source": PAIR_SOURCES[source].title,
                     "task": titles[task],
-                    "items": of["items"],
-                    "leaked": len(of["leaked"]),
-                    "problems": len(of["problems"]),
+                    "items": overlap["items"],
+                    "leaked": len(overlap["leaked"]),
+                    "problems": len(overlap["problems"]),
                 }
-                for task, of in found.items()
+                for task, overlap in by_task.items()
                 if task in titles  # the file may be of a run with more tasks
             ]
     return rows
@@ -180,40 +183,40 @@ def overlap_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 def trainings(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """What each reward model was trained with, and its curve of loss and accuracy."""
-    found = []
+    rows = []
     for name in plan.reward_models:
         model = plan.models[name]
-        told = read_json(paths.TRAINING.within(results, reward_model=name))
-        if not told or not isinstance(model, RewardModel) or model.train is None:
+        record = read_json(paths.TRAINING.within(results, reward_model=name))
+        if not record or not isinstance(model, RewardModel) or model.train is None:
             continue
         curves = {
-            key: [(float(step["step"]), float(step[key])) for step in told["history"] if key in step]
+            key: [(float(step["step"]), float(step[key])) for step in record["history"] if key in step]
             for key in ("loss", "accuracy")
         }
-        found.append(
+        rows.append(
             {
                 "label": label_of(plan, name),
-                "counts": told["counts"],
-                "train": told["settings"]["train"],
-                "longest": told["longest"],
-                "borrowed_pad": told["borrowed_pad"],
-                "steps": len(told["history"]),
+                "counts": record["counts"],
+                "train": record["settings"]["train"],
+                "longest": record["longest"],
+                "borrowed_pad": record["borrowed_pad"],
+                "steps": len(record["history"]),
                 "chart": line_chart(curves) if sum(map(len, curves.values())) > 2 else "",
             }
         )
-    return found
+    return rows
 
 
 def densities(plan: Plan, results: Path) -> str:
     """Figure 3: how the scores of expert and novice replies are spread, one panel a reward model."""
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    scores: dict[tuple[str, str], list[float]] = defaultdict(list)
     for name in plan.reward_models:
         path = paths.PAIR_REWARDS.within(results, reward_model=name)
         for pair in read_records(path, PairReward) if path.exists() else []:
             for teacher, score in (("expert", pair.chosen), ("novice", pair.rejected)):
                 if score is not None:
-                    found[label_of(plan, name), teacher].append(score)
-    return density_chart(found) if found else ""
+                    scores[label_of(plan, name), teacher].append(score)
+    return density_chart(scores) if scores else ""
 
 
 def criteria_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
@@ -240,12 +243,12 @@ def criteria_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
 
 def classifiers(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """What each set of classifiers learnt from."""
-    found = []
+    rows = []
     for name in plan.run.classifiers:
-        told = read_json(paths.CLASSIFIER_TRAINING.within(results, classifier=name))
-        if told:
-            found.append({"label": label_of(plan, name), "counts": told["counts"], "longest": told["longest"]})
-    return found
+        record = read_json(paths.CLASSIFIER_TRAINING.within(results, classifier=name))
+        if record:
+            rows.append({"label": label_of(plan, name), "counts": record["counts"], "longest": record["longest"]})
+    return rows
 
 
 def quartiles(plan: Plan, results: Path) -> list[dict[str, Any]]:
@@ -258,7 +261,7 @@ def quartiles(plan: Plan, results: Path) -> list[dict[str, Any]]:
         return []
     pairs = read_records(source, Pair)
     texts = {pair.id: pair.rejected for pair in pairs}
-    scored = [(one.rejected, one.id) for one in read_records(path, PairReward) if one.rejected is not None]
+    scored = [(reward.rejected, reward.id) for reward in read_records(path, PairReward) if reward.rejected is not None]
     ranked = [(score, texts[name]) for score, name in sorted(scored, reverse=True)]
     quarter = len(ranked) // 4
     last = len(ranked) - quarter
@@ -287,7 +290,7 @@ def read_rewards(plan: Plan, results: Path, reward: str, benchmark: str) -> list
         paths.REWARDS.within(results, reward_model=reward, benchmark=benchmark, batch=batch)
         for batch in plan.reward_batches(benchmark)
     ]
-    return [one for path in files if path.exists() for one in read_records(path, Reward)]
+    return [record for path in files if path.exists() for record in read_records(path, Reward)]
 
 
 def replies_of(results: Path, benchmark: str, model: str) -> Path:
@@ -311,11 +314,11 @@ def examples(plan: Plan, results: Path, rewards: Rewards) -> dict[str, Any] | No
     for benchmark in plan.rewarded_benchmarks if plan.run.reward_models else []:
         tasks = {card.task for card in plan.reward_cards(benchmark)}
         by_item: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-        said = replies_by_item(plan, results, benchmark)
-        for one in rewards[plan.run.reward_models[0], benchmark]:
+        replies = replies_by_item(plan, results, benchmark)
+        for reward in rewards[plan.run.reward_models[0], benchmark]:
             # Scores may be of an earlier run with other items, or of a tutor whose job has failed since.
-            if one.score is not None and one.task in tasks and (one.tutor, one.task, one.id) in said:
-                by_item[one.task, one.id][one.tutor] = one.score
+            if reward.score is not None and reward.task in tasks and (reward.tutor, reward.task, reward.id) in replies:
+                by_item[reward.task, reward.id][reward.tutor] = reward.score
         most = max(map(len, by_item.values()), default=0)
         full = {key: scores for key, scores in by_item.items() if len(scores) == most}
         if most < 2:
@@ -330,7 +333,7 @@ def examples(plan: Plan, results: Path, rewards: Rewards) -> dict[str, Any] | No
         rows = [
             {
                 "label": label_of(plan, model),
-                "text": said[model, task, name],
+                "text": replies[model, task, name],
                 "score": score,
                 "human": model == human,
             }
@@ -348,13 +351,13 @@ def speeds(plan: Plan, rewards: Rewards) -> list[dict[str, Any]]:
         pairs = 0
         for benchmark in plan.rewarded_benchmarks:
             human = plan.human_reference(benchmark)
-            for one in rewards[name, benchmark]:
-                if one.score is not None:
-                    pairs += one.tutor != human
-                    distinct[one.key] = one
-        seconds = sum(one.seconds or 0.0 for one in distinct.values())
+            for reward in rewards[name, benchmark]:
+                if reward.score is not None:
+                    pairs += reward.tutor != human
+                    distinct[reward.key] = reward
+        seconds = sum(reward.seconds or 0.0 for reward in distinct.values())
         if seconds:
-            tokens = sum(one.tokens for one in distinct.values())
+            tokens = sum(reward.tokens for reward in distinct.values())
             rows.append(
                 {
                     "label": label_of(plan, name),

@@ -54,15 +54,15 @@ def tutors_in_order(plan: Plan) -> list[str]:
 def leaderboard(plan: Plan, cards: list[Card], scores: list[ReportedScore], scoring: str) -> list[dict[str, Any]]:
     """One row a tutor, one cell a task; the best tutor that is no baseline is marked in each column."""
     headlines = [score for score in scores if score.headline]
-    found = {(score.model, score.task): score for score in headlines if score.scoring == scoring}
+    by_cell = {(score.model, score.task): score for score in headlines if score.scoring == scoring}
     # What can be read of a reply is the same under both scorings, and only robust says it.
     readable = {(score.model, score.task): score.readable for score in headlines if score.scoring == "robust"}
-    best = {card.task: best_of(plan, card, found, readable) for card in cards}
+    best = {card.task: best_of(plan, card, by_cell, readable) for card in cards}
     rows = []
     for model in tutors_in_order(plan):
         entry = plan.models[model]
         baseline = isinstance(entry, BaselineModel)
-        cells = [found.get((model, card.task)) for card in cards]
+        cells = [by_cell.get((model, card.task)) for card in cards]
         if baseline and not any(cells):  # a floor of other benchmarks' tasks
             continue
         rows.append(
@@ -91,7 +91,7 @@ def leaderboard(plan: Plan, cards: list[Card], scores: list[ReportedScore], scor
 def best_of(
     plan: Plan,
     card: Card,
-    found: Mapping[tuple[str, str], ReportedScore],
+    by_cell: Mapping[tuple[str, str], ReportedScore],
     readable: Mapping[tuple[str, str], float | None],
 ) -> str | None:
     """The tutor whose value stands out in a task's column; None where none does.
@@ -101,13 +101,13 @@ def best_of(
     """
     values = {
         model: score.value
-        for (model, task), score in found.items()
+        for (model, task), score in by_cell.items()
         if task == card.task and score.value is not None and not isinstance(plan.models[model], BaselineModel)
     }
     if not values:
         return None
     best = max(values, key=lambda model: values[model])
-    score, low = found[best, card.task], found[best, card.task].low
+    score, low = by_cell[best, card.task], by_cell[best, card.task].low
     rivals = [value for model, value in values.items() if model != best]
     if is_silent(plan, readable.get((best, card.task))) or at_floor(score) or low is None:
         return None
@@ -130,27 +130,29 @@ def task_section(run: Run, readings: Readings, card: Card) -> dict[str, Any]:
     """What the page shows of one task."""
     plan = run.plan
     judges = plan.judges_of_replies  # both scorings show a judge's verdicts as they are: once is enough
-    mine = [
+    scores = [
         score
         for score in run.scores.get(card.benchmark, [])
         if score.task == card.task and (score.by not in judges or score.scoring == "robust")
     ]
     order = tutors_in_order(plan)
-    mine.sort(key=lambda score: (order.index(score.model), not score.headline, score.metric, score.scoring))
+    scores.sort(key=lambda score: (order.index(score.model), not score.headline, score.metric, score.scoring))
     outcomes, spread = outcomes_figure(plan, readings, card)
-    graders = dict.fromkeys(score.by for score in mine)
+    graders = dict.fromkeys(score.by for score in scores)
     return {
         "name": card.benchmark,
         "card": card,
-        "scores": mine,
-        "n": max((score.n + score.missing for score in mine), default=0),
-        "intervals": intervals_figure(plan, card, mine),
+        "scores": scores,
+        "n": max((score.n + score.missing for score in scores), default=0),
+        "intervals": intervals_figure(plan, card, scores),
         "outcomes": outcomes,
         "spread": spread,
         "headline": shown_metric(card.headline),
-        "matrix": judged_matrix(plan, card, mine),
+        "matrix": judged_matrix(plan, card, scores),
         "blind_judges": [name for name in plan.judges_of_card(card) if plan.is_blind(name, card)],
-        "differs": unique(one for grader in graders for one in differences(run.provenance, plan, card, grader)),
+        "differs": unique(
+            difference for grader in graders for difference in differences(run.provenance, plan, card, grader)
+        ),
     }
 
 
@@ -169,19 +171,19 @@ def judged_matrix(plan: Plan, card: Card, scores: list[ReportedScore]) -> dict[s
         for name, metric in card.metrics.items()
         if metric.grader == JUDGE and metric.higher_is_better and not metric.only
     ]
-    found = {
-        (one.model, one.metric): one
-        for one in scores
-        if one.scoring == "robust" and one.by == judge and one.metric in metrics
+    by_cell = {
+        (score.model, score.metric): score
+        for score in scores
+        if score.scoring == "robust" and score.by == judge and score.metric in metrics
     }
     rows = [
         {
             "label": label_of(plan, model),
             "baseline": isinstance(plan.models[model], BaselineModel),
-            "cells": [found.get((model, name)) for name in metrics],
+            "cells": [by_cell.get((model, name)) for name in metrics],
         }
         for model in tutors_in_order(plan)
-        if any((model, name) in found for name in metrics)
+        if any((model, name) in by_cell for name in metrics)
     ]
     return {"judge": judge, "metrics": [shown_metric(name) for name in metrics], "rows": rows} if rows else None
 
@@ -220,14 +222,14 @@ def outcomes_figure(plan: Plan, readings: Readings, card: Card) -> tuple[str, bo
 
 def board_section(run: Run, benchmark: str, cards: list[Card]) -> dict[str, Any]:
     """One benchmark's leaderboard, under both scorings."""
-    of = run.scores.get(benchmark, [])
+    scores = run.scores.get(benchmark, [])
     return {
         "name": benchmark,
         "cards": cards,
         "skills": skill_spans(cards),
         "unjudged": [card.title for card in cards if card.task in run.plan.unjudged.get(benchmark, [])],
-        "boards": {scoring: leaderboard(run.plan, cards, of, scoring) for scoring in SCORINGS},
-        "limits": {scoring: limits(cards, of, scoring) for scoring in SCORINGS},
+        "boards": {scoring: leaderboard(run.plan, cards, scores, scoring) for scoring in SCORINGS},
+        "limits": {scoring: limits(cards, scores, scoring) for scoring in SCORINGS},
         "size": sum(len(items_of_task(run.results, benchmark, card.task)) for card in cards),
         "differs": {
             card.task: differences(run.provenance, run.plan, card, headliner(run.plan, card)) for card in cards
@@ -237,7 +239,7 @@ def board_section(run: Run, benchmark: str, cards: list[Card]) -> dict[str, Any]
 
 def in_paper_order(benchmark: str, cards: list[Card]) -> list[Card]:
     """Cards in the order of the paper's columns; those that it does not print come last, each skill together."""
-    columns = list(dict.fromkeys(one.task for one in printed_values(benchmark)))
+    columns = list(dict.fromkeys(cell.task for cell in printed_values(benchmark)))
     place = {card.task: columns.index(card.task) if card.task in columns else len(columns) for card in cards}
     skills = {card.skill: min(place[other.task] for other in cards if other.skill == card.skill) for card in cards}
     return sorted(cards, key=lambda card: (skills[card.skill], card.skill, place[card.task], card.task))
@@ -253,9 +255,10 @@ def skill_spans(cards: list[Card]) -> list[tuple[str, int]]:
 
 def limits(cards: list[Card], scores: list[ReportedScore], scoring: str) -> list[tuple[float | None, float | None]]:
     """Floor and ceiling of each column."""
-    found = {score.task: score for score in scores if score.headline and score.scoring == scoring}
+    by_task = {score.task: score for score in scores if score.headline and score.scoring == scoring}
     return [
-        (found[card.task].floor, found[card.task].ceiling) if card.task in found else (None, None) for card in cards
+        (by_task[card.task].floor, by_task[card.task].ceiling) if card.task in by_task else (None, None)
+        for card in cards
     ]
 
 
@@ -301,13 +304,18 @@ def not_as_shipped(run: Run, benchmark: str | None = None) -> list[str]:
     """What is not as shipped behind a benchmark's numbers; without one: behind those of the graders."""
     if run.provenance is None:
         return []
-    cards = [loaded.card for of in run.plan.benchmarks.values() for loaded in of]
+    cards = [loaded.card for loadeds in run.plan.benchmarks.values() for loaded in loadeds]
     graders = [None, *run.plan.run.judges, *run.plan.run.reward_models]
-    mine = [card for card in cards if card.benchmark == benchmark]
+    own_cards = [card for card in cards if card.benchmark == benchmark]
     asked = told(run.provenance, (str(path) for card in cards for path in card_paths(run.plan, card)))
     if benchmark is None:
-        return [one for one in told(run.provenance, run.provenance.differs) if one not in asked]
-    return unique(one for card in mine for by in graders for one in differences(run.provenance, run.plan, card, by))
+        return [difference for difference in told(run.provenance, run.provenance.differs) if difference not in asked]
+    return unique(
+        difference
+        for card in own_cards
+        for by in graders
+        for difference in differences(run.provenance, run.plan, card, by)
+    )
 
 
 def reservations(run: Run) -> list[str]:
@@ -410,8 +418,8 @@ def pages_of(
                     lambda: section("parts", papers)),
         *parts.page("#/trust", "Trust", "the page on trust", "trust",
                     lambda: section("trust", trust_section(plan, results, light))),
-        *(page for of in sections() for page in parts.page(
-            of.address, of.menu, f"the page {of.menu}", of.template, partial(of.produce, run))),
+        *(page for extra in sections() for page in parts.page(
+            extra.address, extra.menu, f"the page {extra.menu}", extra.template, partial(extra.produce, run))),
         *parts.page("#/rewards", "Reward models", "the page on reward models", "graders",
                     lambda: section("graders", grader_section(plan, results))),
         *parts.page("#/items", "Items", "the items", "items", dict),
@@ -450,9 +458,9 @@ def render_page(run: Run, runtime: pd.DataFrame) -> Made:
         read = partial(exported_tables, page, named)
         exported: list[Exported] = parts.data(f"the tables of {page.address}", read, [])
         pages.append(with_links(page, exported))
-        tables |= {one.name: one.rows for one in exported}
+        tables |= {table.name: table.rows for table in exported}
     models = {name: plan.models[name] for name in plan.tutors}
-    there = {score.model for of in run.scores.values() for score in of}
+    tutors = {score.model for own_scores in run.scores.values() for score in own_scores}
     tasks = {
         f"#/task/{benchmark}/{loaded.card.task}": loaded.card.title
         for benchmark, loadeds in plan.benchmarks.items()
@@ -468,7 +476,7 @@ def render_page(run: Run, runtime: pd.DataFrame) -> Made:
     html = environment.get_template("page.html.jinja").render(
         **shared,
         models=models,
-        absent=[label_of(plan, name) for name in models if name not in there],
+        absent=[label_of(plan, name) for name in models if name not in tutors],
         pages=pages,
         tasks=tasks,
         problems=parts.problems,

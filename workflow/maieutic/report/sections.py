@@ -71,10 +71,10 @@ class Parts:
     def part(self, title: str, template: str, produce: Callable[[], Variables | None]) -> Markup:
         """A rendered template; nothing where there is nothing to show; a box with the error where it raises."""
         try:
-            found = produce()
-            if found is None:
+            variables = produce()
+            if variables is None:
                 return Markup("")
-            return Markup(self.environment.get_template(f"{template}.html.jinja").render(**self.shared, **found))
+            return Markup(self.environment.get_template(f"{template}.html.jinja").render(**self.shared, **variables))
         except Exception as error:  # of whatever kind: the rest of the page must come out
             log.exception("the page's part %s could not be made", title)
             problem = problem_of(title, error)

@@ -45,18 +45,18 @@ def score_file(path: Path) -> list[Score]:
     """The scores of one file, none where its job has failed."""
     if not path.exists():
         return []
-    return [Score.model_validate(one) for one in json.loads(path.read_text(encoding="utf-8"))]
+    return [Score.model_validate(entry) for entry in json.loads(path.read_text(encoding="utf-8"))]
 
 
 def read_scores(results: Path, benchmark: str, models: Iterable[str]) -> dict[str, list[Score]]:
     """The scores of every model that has some."""
-    found = {}
+    by_model = {}
     for model in models:
         path = paths.SCORES.within(results, benchmark=benchmark, tutor=model)
         # Scores without their replies are those of an earlier run: Snakemake deleted the outputs of a job that failed.
         if path.exists() and (paths.REPLIES.within(results, benchmark=benchmark, tutor=model)).exists():
-            found[model] = score_file(path)
-    return found
+            by_model[model] = score_file(path)
+    return by_model
 
 
 Reading = tuple[str, str, str | None]  # metric, scoring, and the reward model or judge behind it
@@ -88,8 +88,8 @@ def bounds(card: Card, scores: dict[str, list[Score]]) -> dict[Reading, tuple[fl
     metrics = all_metrics(card)
     keys = {
         reading_of(score)
-        for of in scores.values()
-        for score in of
+        for own_scores in scores.values()
+        for score in own_scores
         if score.task == card.task and score.metric in metrics  # scores may be of a run with reward models
     }
     return {
@@ -109,10 +109,12 @@ def complete_scores(plan: Plan, results: Path, provenance: Provenance | None) ->
         for card in (loaded.card for loaded in loadeds):
             limits, metrics = bounds(card, scores), all_metrics(card)
             changed = cache(partial(is_changed, provenance, plan, card))
-            for model, of in scores.items():
+            for model, own_scores in scores.items():
                 if not plan.belongs(card, model):
                     continue
-                for score in (one for one in of if one.task == card.task and one.metric in metrics):
+                for score in (
+                    candidate for candidate in own_scores if candidate.task == card.task and candidate.metric in metrics
+                ):
                     floor, ceiling = limits[reading_of(score)]
                     rated = metrics[score.metric].higher_is_better is not None
                     known: dict[str, Any] = {"floor": floor if rated else None, "ceiling": ceiling if rated else None}
@@ -172,14 +174,14 @@ def label_of(plan: Plan, name: str) -> str:
 
 def breakdown_scores(plan: Plan, results: Path) -> dict[str, list[ReportedScore]]:
     """Every score by tag of the benchmarks that have some; `task` is the pool."""
-    found = {}
+    by_benchmark = {}
     for benchmark in plan.pooled_benchmarks:
-        found[benchmark] = [
-            ReportedScore(**one.model_dump())
+        by_benchmark[benchmark] = [
+            ReportedScore(**score.model_dump())
             for model in plan.tutors_on(benchmark)
-            for one in score_file(paths.BREAKDOWN.within(results, benchmark=benchmark, tutor=model))
+            for score in score_file(paths.BREAKDOWN.within(results, benchmark=benchmark, tutor=model))
         ]
-    return found
+    return by_benchmark
 
 
 def score_table(plan: Plan, scores: dict[str, list[ReportedScore]]) -> pd.DataFrame:
@@ -194,8 +196,8 @@ def score_table(plan: Plan, scores: dict[str, list[ReportedScore]]) -> pd.DataFr
             "readable": score.readable,
             "by": score.by or "parser",
         }
-        for benchmark, of in scores.items()
-        for score in of
+        for benchmark, own_scores in scores.items()
+        for score in own_scores
     ]
     first = ["benchmark", "task", "model", "label", "group", "baseline"]
     columns = [*first, *(name for name in ReportedScore.model_fields if name not in first)]
@@ -207,9 +209,9 @@ def score_table(plan: Plan, scores: dict[str, list[ReportedScore]]) -> pd.DataFr
 def difference_table(plan: Plan, results: Path) -> pd.DataFrame:
     """Every paired difference of two tutors of the run by a headline metric."""
     files = [paths.DIFFERENCES.within(results, benchmark=benchmark) for benchmark in plan.benchmarks]
-    found = [Difference.model_validate(one) for path in files for one in read_json(path) or []]
-    mine = [one.model_dump() for one in found if {one.first, one.second} <= {*plan.run.tutors}]
-    return pd.DataFrame(mine, columns=list(Difference.model_fields)).round(DIGITS).map(safe_cell)
+    records = [Difference.model_validate(entry) for path in files for entry in read_json(path) or []]
+    rows = [record.model_dump() for record in records if {record.first, record.second} <= {*plan.run.tutors}]
+    return pd.DataFrame(rows, columns=list(Difference.model_fields)).round(DIGITS).map(safe_cell)
 
 
 def read_json(path: Path) -> Any:

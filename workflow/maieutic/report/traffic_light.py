@@ -81,8 +81,8 @@ def kind_on(plan: Plan, name: str, card: Card, metric: str | None = None) -> str
 
 def kinds_on(plan: Plan, cards: Iterable[Card], names: Callable[[Card], Iterable[str]]) -> list[tuple[str, str]]:
     """Each grader of some tasks with each kind of its verdicts on them."""
-    found = [(name, kind_on(plan, name, card)) for card in cards for name in names(card)]
-    return list(dict.fromkeys((name, kind) for name, kind in found if kind))
+    kinds = [(name, kind_on(plan, name, card)) for card in cards for name in names(card)]
+    return list(dict.fromkeys((name, kind) for name, kind in kinds if kind))
 
 
 def title_of(kind: str) -> str:
@@ -104,7 +104,7 @@ def measured_of(plan: Plan, results: Path, name: str) -> Measured:
     """What was measured of one grader itself, by metric: on labels, and on the pairs."""
     patterns = (paths.LABEL_VALIDATION, paths.PAIR_VALIDATION)
     scores = [score for pattern in patterns for score in score_file(pattern.within(results, grader=name))]
-    return {one.quantity: one for one in scores if one.scoring == "robust" and one.model == name}
+    return {score.quantity: score for score in scores if score.scoring == "robust" and score.model == name}
 
 
 def light_on(plan: Plan, results: Path, name: str, kind: str) -> Light:
@@ -118,8 +118,8 @@ def light_on(plan: Plan, results: Path, name: str, kind: str) -> Light:
         data = f"{BRIDGE}{edition}, {asked.n + asked.missing:,}" if asked else ""
         return light_of(scores, None, rubric)._replace(data=data)
     if release := release_of(plan, name, kind):
-        found = mean_kappa(scores, release)
-        data = f"{LABEL_SOURCES[release].title}{edition}, {found.n:,} replies" if found else ""
+        kappa = mean_kappa(scores, release)
+        data = f"{LABEL_SOURCES[release].title}{edition}, {kappa.n:,} replies" if kappa else ""
         return light_of(scores, release, None)._replace(data=data)
     people = people_kappa(plan, results, name, kind) if plan.run.human_labels else None
     if people is None:
@@ -130,20 +130,22 @@ def light_on(plan: Plan, results: Path, name: str, kind: str) -> Light:
 def people_kappa(plan: Plan, results: Path, judge: str, kind: str) -> Score | None:
     """A judge's weighted kappa with the labels that people gave to this run's replies; None where they gave none."""
     rubric = read_rubric(kind).rubric
-    found: list[Score] = []
+    kappas: list[Score] = []
     if rubric.about_tutor:
         scores = score_file(paths.ALIGNMENT.within(results, judge=judge))
-        found = [one for one in scores if (one.model, one.metric) == (ALL, KAPPA)]
+        kappas = [score for score in scores if (score.model, score.metric) == (ALL, KAPPA)]
     elif rubric.rules.weighted:
         for benchmark in plan.judged_benchmarks(judge):
             cards = plan.judge_cards(benchmark, judge)
             if any(rubric_of(judge, plan.judge_entry(judge), card).name == kind for card in cards):
                 scores = score_file(paths.RATERS.within(results, judge=judge, benchmark=benchmark))
-                found += [one for one in scores if (one.model, one.metric) == (judge, RATED_KAPPA)]
-    elif any(source.fits({name: one.labels for name, one in rubric.criteria.items()}) for source in taxonomies()):
+                kappas += [score for score in scores if (score.model, score.metric) == (judge, RATED_KAPPA)]
+    elif any(
+        source.fits({name: criterion.labels for name, criterion in rubric.criteria.items()}) for source in taxonomies()
+    ):
         scores = score_file(paths.CORRECTED.within(results, judge=judge))
-        found = [one for one in scores if (one.metric, one.scoring) == (MEAN_KAPPA, "robust")]
-    return next((one for one in found if one.n + one.missing), None)
+        kappas = [score for score in scores if (score.metric, score.scoring) == (MEAN_KAPPA, "robust")]
+    return next((kappa for kappa in kappas if kappa.n + kappa.missing), None)
 
 
 def taxonomies() -> list[LabelSource]:

@@ -50,23 +50,23 @@ def called(criterion: str) -> str:
 
 def floors_of(results: Path, name: str) -> dict[str, Measured]:
     """How far the floors of a grader agree with people on the replies that it was asked about, by floor."""
-    found: dict[str, Measured] = {floor: {} for floor in FLOORS}
-    for one in score_file(paths.LABEL_VALIDATION.within(results, grader=name)):
-        if one.model in found and one.by == name and one.scoring == "robust":
-            found[one.model][one.quantity] = one
-    return {floor: of for floor, of in found.items() if of}
+    floors: dict[str, Measured] = {floor: {} for floor in FLOORS}
+    for score in score_file(paths.LABEL_VALIDATION.within(results, grader=name)):
+        if score.model in floors and score.by == name and score.scoring == "robust":
+            floors[score.model][score.quantity] = score
+    return {floor: measured for floor, measured in floors.items() if measured}
 
 
 def summary_rows(plan: Plan, results: Path, name: str, lights: LightOf) -> list[dict[str, Any]]:
     """One grader in the table of graders: a line for each kind of its verdicts, the floors under those with labels."""
     rows: list[dict[str, Any]] = []
     scores, floors, model = measured_of(plan, results, name), floors_of(results, name), plan.models[name]
-    learnt = any(one.value for of, one in scores.items() if of.metric == SEEN)
+    learnt = any(score.value for quantity, score in scores.items() if quantity.metric == SEEN)
     for kind in kinds_of(plan, name):
         release = release_of(plan, name, kind)
         of_pairs = kind == PAIRS or (isinstance(model, JudgeModel) and kind in model.pairs)
         by_pairs = partial(Quantity, criterion=None if kind == PAIRS else kind)
-        beside = {floor: one for floor, of in floors.items() if (one := mean_kappa(of, release))}
+        beside = {floor: score for floor, measured in floors.items() if (score := mean_kappa(measured, release))}
         kappa = mean_kappa(scores, release)
         if release is None and not of_pairs and isinstance(model, JudgeModel) and plan.run.human_labels:
             kappa = people_kappa(plan, results, name, kind)
@@ -75,11 +75,11 @@ def summary_rows(plan: Plan, results: Path, name: str, lights: LightOf) -> list[
             {
                 "name": name,
                 "label": label_of(plan, name),
-                "kind": next(word for of, word in KINDS.items() if isinstance(model, of)),
+                "kind": next(word for model_class, word in KINDS.items() if isinstance(model, model_class)),
                 "what": title_of(kind),
                 "light": lights(name, kind),
                 "kappa": kappa,
-                "beaten": [floor for floor, one in beside.items() if above(kappa, one)],
+                "beaten": [floor for floor, score in beside.items() if above(kappa, score)],
                 "floors": beside,
                 "pairs": scores.get(by_pairs("pair_accuracy")) if of_pairs else None,
                 "flips": scores.get(by_pairs("flip_rate")) if of_pairs else None,
@@ -115,17 +115,19 @@ def dimension_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
     for name in all_graders(plan):
         scores, floors = measured_of(plan, results, name), floors_of(results, name)
         for release in LABEL_SOURCES:
-            kappas = [of for of in scores if (of.metric, of.release) == ("weighted_kappa", release)]
+            kappas = [
+                quantity for quantity in scores if (quantity.metric, quantity.release) == ("weighted_kappa", release)
+            ]
             if not kappas:
                 continue
             rows = [
                 {
-                    "criterion": called(str(of.criterion)),
-                    "n": scores[of._replace(metric="accuracy")].n,
-                    "cells": [scores.get(of._replace(metric=column)) for column in COLUMNS],
-                    "floor": best_floor(floors, of),
+                    "criterion": called(str(quantity.criterion)),
+                    "n": scores[quantity._replace(metric="accuracy")].n,
+                    "cells": [scores.get(quantity._replace(metric=column)) for column in COLUMNS],
+                    "floor": best_floor(floors, quantity),
                 }
-                for of in kappas
+                for quantity in kappas
             ]
             tables.append(
                 {
@@ -140,7 +142,7 @@ def dimension_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 def best_floor(floors: Mapping[str, Measured], quantity: Quantity) -> tuple[str, float] | None:
     """The floor with the highest value of a measure, and that value; None where none was measured."""
-    values = [(floor, of[quantity].value or 0.0) for floor, of in floors.items() if quantity in of]
+    values = [(floor, measured[quantity].value or 0.0) for floor, measured in floors.items() if quantity in measured]
     return max(values, key=lambda pair: pair[1], default=None)
 
 
@@ -148,13 +150,13 @@ def agreement_figure(plan: Plan, results: Path) -> str:
     """Weighted kappa of every grader and dimension."""
     table = []
     for name in all_graders(plan):
-        for of, one in measured_of(plan, results, name).items():
-            if of.metric != "weighted_kappa" or one.value is None:
+        for quantity, score in measured_of(plan, results, name).items():
+            if quantity.metric != "weighted_kappa" or score.value is None:
                 continue
-            if of.release != next(iter(plan.releases_for(name)), None):
+            if quantity.release != next(iter(plan.releases_for(name)), None):
                 continue
-            shown = {"criterion": called(str(of.criterion)), "grader": label_of(plan, name)}
-            table.append({**shown, "value": one.value, "low": one.low, "high": one.high})
+            shown = {"criterion": called(str(quantity.criterion)), "grader": label_of(plan, name)}
+            table.append({**shown, "value": score.value, "low": score.low, "high": score.high})
     return agreement_chart(pd.DataFrame(table)) if table else ""
 
 
@@ -174,9 +176,9 @@ def reward_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
                 "length": scores.get(on("length_correlation")),
                 "seen": bool(scores[on(SEEN)].value),
                 "auc": {
-                    called(str(of.criterion)): one
-                    for of, one in scores.items()
-                    if (of.metric, of.release) == ("auc", release)
+                    called(str(quantity.criterion)): score
+                    for quantity, score in scores.items()
+                    if (quantity.metric, quantity.release) == ("auc", release)
                 },
             }
         )
@@ -202,8 +204,10 @@ def people_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     rows = []
     tutors = plan.tutors
     for name in plan.run.judges:
-        by_cell = {(one.model, one.metric, one.criterion): one for one in people_scores_of(plan, results, name)}
-        for (tutor, metric, criterion), one in by_cell.items():
+        by_cell = {
+            (score.model, score.metric, score.criterion): score for score in people_scores_of(plan, results, name)
+        }
+        for (tutor, metric, criterion), score in by_cell.items():
             if metric != "ppi" or tutor not in tutors:
                 continue
             rows.append(
@@ -211,9 +215,9 @@ def people_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
                     "judge": label_of(plan, name),
                     "tutor": label_of(plan, tutor),
                     "criterion": called(str(criterion)),
-                    "corrected": one,
-                    "why": why_not(one) if one.value is None else "",
-                    "labelled": one.clusters,
+                    "corrected": score,
+                    "why": why_not(score) if score.value is None else "",
+                    "labelled": score.clusters,
                     "by_judge": by_cell[tutor, "ppi_judge", criterion].value,
                     "by_people": by_cell[tutor, "ppi_labels", criterion].value,
                 }
@@ -226,10 +230,10 @@ def own_agreement(plan: Plan, results: Path) -> list[dict[str, Any]]:
     rows = []
     for name in plan.run.judges:
         scores = people_scores_of(plan, results, name)
-        found = {(one.metric, one.criterion): one for one in scores if one.scoring == "robust"}
-        for criterion in [criterion for metric, criterion in found if metric == "weighted_kappa"]:
-            cells = [found.get((measure, criterion)) for measure in ("weighted_kappa", "ac", "accuracy")]
-            n = found["accuracy", criterion].n
+        by_cell = {(score.metric, score.criterion): score for score in scores if score.scoring == "robust"}
+        for criterion in [criterion for metric, criterion in by_cell if metric == "weighted_kappa"]:
+            cells = [by_cell.get((measure, criterion)) for measure in ("weighted_kappa", "ac", "accuracy")]
+            n = by_cell["accuracy", criterion].n
             rows.append({"judge": label_of(plan, name), "criterion": called(str(criterion)), "n": n, "cells": cells})
     return rows
 
@@ -239,11 +243,11 @@ def annotator_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     if not plan.run.judges:
         return []
     scores = people_scores_of(plan, results, plan.run.judges[0])
-    found = {(one.metric, one.criterion): one for one in scores}
+    by_cell = {(score.metric, score.criterion): score for score in scores}
     return [
-        {"criterion": called(str(criterion)), "n": one.n, "fleiss": one.value,
-         "cohen": found["cohen_kappa", criterion].value}
-        for (metric, criterion), one in found.items()
+        {"criterion": called(str(criterion)), "n": score.n, "fleiss": score.value,
+         "cohen": by_cell["cohen_kappa", criterion].value}
+        for (metric, criterion), score in by_cell.items()
         if metric == "fleiss_kappa"
     ]  # fmt: skip
 
@@ -265,22 +269,25 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     rows = []
     for name in plan.run.judges:
         for what, written in judged_files(plan, results, name).items():
-            said = [one for path in written for one in read_records(path, Judgement)]
-            if not said:
+            judgements = [judgement for path in written for judgement in read_records(path, Judgement)]
+            if not judgements:
                 continue
-            tokens = [sum(getattr(one, key) or 0 for one in said) for key in ("prompt_tokens", "completion_tokens")]
+            tokens = [
+                sum(getattr(judgement, key) or 0 for judgement in judgements)
+                for key in ("prompt_tokens", "completion_tokens")
+            ]
             reasons: dict[str, list[str]] = {}
-            for one in said:
-                for verdict in one.verdicts:
+            for judgement in judgements:
+                for verdict in judgement.verdicts:
                     if verdict.value is None:
-                        reasons.setdefault(verdict.why_none or "", []).append(one.raw)
+                        reasons.setdefault(verdict.why_none or "", []).append(judgement.raw)
             rows.append(
                 {
                     "name": name,
                     "label": label_of(plan, name),
                     "what": what,
-                    "questions": len(said),
-                    "verdicts": sum(len(one.verdicts) for one in said),
+                    "questions": len(judgements),
+                    "verdicts": sum(len(judgement.verdicts) for judgement in judgements),
                     "tokens": tokens,
                     "usd": usd(plan, name, *tokens),
                     "reasons": sorted(
@@ -305,13 +312,13 @@ def pair_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     for name in plan.run.judges:
         scores = measured_of(plan, results, name)
         for rubric in plan.judge_entry(name).pairs:
-            found = {kind: scores.get(Quantity(kind, rubric)) for kind in PAIR_MEASURES}
-            if not found["flip_rate"]:
+            measures = {kind: scores.get(Quantity(kind, rubric)) for kind in PAIR_MEASURES}
+            if not measures["flip_rate"]:
                 continue
-            pairs = found["flip_rate"].n + found["flip_rate"].missing
+            pairs = measures["flip_rate"].n + measures["flip_rate"].missing
             title = read_rubric(rubric).rubric.title
             shown = {"name": name, "kind": rubric, "label": label_of(plan, name), "title": title, "pairs": pairs}
-            rows.append({**shown, **found})
+            rows.append({**shown, **measures})
     return rows
 
 
@@ -355,8 +362,8 @@ def label_counts(plan: Plan, results: Path) -> dict[str, Any] | None:
     for release in plan.releases:
         path = paths.LABEL_STATISTICS.within(results, release=release)
         if path.exists():
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["all"]
-            return found
+            counts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["all"]
+            return counts
     return None
 
 

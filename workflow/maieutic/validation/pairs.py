@@ -18,11 +18,11 @@ Orders = dict[Order, str | bool | None]  # first: the expert's reply; second: th
 
 def verdicts_by_pair(judgements: Sequence[Judgement], rubric: str) -> dict[str, Orders]:
     """What a judge said of each pair in each order."""
-    found: dict[str, Orders] = defaultdict(dict)
-    for one in judgements:
-        if one.rubric == rubric and one.order and one.verdicts:
-            found[one.id][one.order] = one.verdicts[0].value
-    return dict(found)
+    verdicts: dict[str, Orders] = defaultdict(dict)
+    for judgement in judgements:
+        if judgement.rubric == rubric and judgement.order and judgement.verdicts:
+            verdicts[judgement.id][judgement.order] = judgement.verdicts[0].value
+    return dict(verdicts)
 
 
 def pair_scores(
@@ -35,12 +35,12 @@ def pair_scores(
     first_place: share of all verdicts for the reply that is shown first, 0.5 where place does not matter.
     """
     by_pair = {pair.id: pair for pair in pairs}
-    verdicts = {name: of for name, of in verdicts_by_pair(judgements, rubric).items() if name in by_pair}
+    verdicts = {name: orders for name, orders in verdicts_by_pair(judgements, rubric).items() if name in by_pair}
     problem = {name: by_pair[name].problem for name in verdicts}
-    single = [(name, order, value) for name, of in verdicts.items() for order, value in of.items()]
+    single = [(name, order, value) for name, orders in verdicts.items() for order, value in orders.items()]
     read = [(name, order, value) for name, order, value in single if value is not None]
-    both = {name: of for name, of in verdicts.items() if len(of) == 2 and None not in of.values()}
-    agreed = {name: consistent(of) for name, of in both.items()}
+    both = {name: orders for name, orders in verdicts.items() if len(orders) == 2 and None not in orders.values()}
+    agreed = {name: consistent(orders) for name, orders in both.items()}
     lengths = {name: len(by_pair[name].chosen) - len(by_pair[name].rejected) for name in both}
 
     def of_pairs(metric: str, values: dict[str, float]) -> Score:
@@ -50,15 +50,15 @@ def pair_scores(
     def of_verdicts(metric: str, values: list[float], names: list[str], missing: int) -> Score:
         return made(metric, estimate(MEAN, values, [problem[name] for name in names], sampling, missing))
 
-    def made(metric: str, found: Estimate) -> Score:
+    def made(metric: str, result: Estimate) -> Score:
         first = headline and metric == "pair_accuracy"
-        return score_of(found, TASK, model, metric, criterion=rubric, headline=first)
+        return score_of(result, TASK, model, metric, criterion=rubric, headline=first)
 
     names = [name for name, _, _ in read]
     unread = len(single) - len(read)
     firsts = [float((value == "first") == (order == "ab")) for _, order, value in read]
     correlation = rank_correlation(
-        [sum(1 if value == "first" else -1 for value in of.values()) for of in both.values()],
+        [sum(1 if value == "first" else -1 for value in orders.values()) for orders in both.values()],
         [lengths[name] for name in both],
     )
     return [
@@ -66,7 +66,7 @@ def pair_scores(
         of_pairs("consistent_accuracy", {name: float(value == "first") for name, value in agreed.items()}),
         of_pairs("flip_rate", {name: float(value == "tie") for name, value in agreed.items()}),
         of_verdicts("first_place", firsts, names, unread),
-        of_verdicts("unreadable", [float(value is None) for _, _, value in single], [one[0] for one in single], 0),
+        of_verdicts("unreadable", [float(value is None) for _, _, value in single], [entry[0] for entry in single], 0),
         made("length_correlation", Estimate(correlation, Interval(None, None), len(both))),
         of_pairs("longer_reply_accuracy", {name: float(length > 0) for name, length in lengths.items()}),
     ]

@@ -50,11 +50,11 @@ def prediction_powered(people: Sequence[float], judge: Sequence[float], alone: S
 
     if len(people) < FEWEST or not alone:
         return None
-    gold, said, rest = (np.array(values, dtype=float) for values in (people, judge, alone))
+    gold, verdicts, rest = (np.array(values, dtype=float) for values in (people, judge, alone))
     # The library divides by the judge's variance to weigh it; without any, its weight is 0.
-    weight = 0.0 if np.ptp(np.concatenate([said, rest])) == 0 else None
-    value = float(np.ravel(ppi_mean_pointestimate(gold, said, rest, lam=weight))[0])
-    low, high = (float(np.ravel(end)[0]) for end in ppi_mean_ci(gold, said, rest, alpha=1 - LEVEL, lam=weight))
+    weight = 0.0 if np.ptp(np.concatenate([verdicts, rest])) == 0 else None
+    value = float(np.ravel(ppi_mean_pointestimate(gold, verdicts, rest, lam=weight))[0])
+    low, high = (float(np.ravel(end)[0]) for end in ppi_mean_ci(gold, verdicts, rest, alpha=1 - LEVEL, lam=weight))
     if not math.isfinite(value):
         return None
     # Where the labels do not vary, the normal approximation has no width and says nothing.
@@ -79,13 +79,13 @@ class Cells(NamedTuple):
 Known = Mapping[tuple[str, str, str], str | None]  # labels by item, tutor and criterion; None: annotators are divided
 
 
-def cells_of(labelled: Known, said: Said) -> dict[tuple[str, str], Cells]:
+def cells_of(labelled: Known, verdicts: Said) -> dict[tuple[str, str], Cells]:
     """By tutor and criterion, the judge's verdicts with and without a label beside them.
 
     A reply that annotators are divided about is neither labelled nor without a label: it belongs to no part.
     """
     cells: dict[tuple[str, str], Cells] = defaultdict(lambda: Cells([], [], [], [], []))
-    for (item, tutor, criterion), value in said.items():
+    for (item, tutor, criterion), value in verdicts.items():
         if criterion not in DESIRED:
             continue
         key, cell = (item, tutor, criterion), cells[tutor, criterion]
@@ -104,14 +104,14 @@ def cells_of(labelled: Known, said: Said) -> dict[tuple[str, str], Cells]:
     return dict(cells)
 
 
-def corrected_rates(grader: str, labelled: Known, said: Said, name: str, sampling: Sampling) -> list[Score]:
+def corrected_rates(grader: str, labelled: Known, verdicts: Said, name: str, sampling: Sampling) -> list[Score]:
     """The corrected DAMR of every tutor and criterion with labels, beside the judge's and the labels' own.
 
     The value is None with fewer than 20 labels, or where more than a tenth of the replies is lost: what is left would
     be another population. Where every reply has a label, people have said it all, and their rate stands.
     """
-    found = []
-    for (tutor, criterion), cell in cells_of(labelled, said).items():
+    scores = []
+    for (tutor, criterion), cell in cells_of(labelled, verdicts).items():
         if not cell.labels:
             continue
         n = len(cell.people) + len(cell.alone)
@@ -122,11 +122,11 @@ def corrected_rates(grader: str, labelled: Known, said: Said, name: str, samplin
         means = {"judge": float(np.mean(judged)) if judged else None, "labels": float(np.mean(cell.labels))}
         value, interval = corrected or (None, Interval(None, None))
         measured = Estimate(value, interval, n, len(cell.lost), len(cell.labels))
-        found.append(score(tutor, name, measured, criterion=criterion, by=grader))
-        found += [
+        scores.append(score(tutor, name, measured, criterion=criterion, by=grader))
+        scores += [
             plain(tutor, f"{name}_{which}", mean, n, 0, criterion=criterion, by=grader) for which, mean in means.items()
         ]
-    return found
+    return scores
 
 
 def whole_rate(cell: Cells, sampling: Sampling) -> Corrected | None:
@@ -137,11 +137,11 @@ def whole_rate(cell: Cells, sampling: Sampling) -> Corrected | None:
     return Corrected(float(rate.value or 0.0), rate.interval)
 
 
-def half_of(labels: Labels, said: Said, seed: int) -> Known:
+def half_of(labels: Labels, verdicts: Said, seed: int) -> Known:
     """The labels of a random half of the dialogues that the judge has seen: the others' are hidden from it."""
-    seen = sorted({item for item, _, _ in said})
+    seen = sorted({item for item, _, _ in verdicts})
     kept = set(ranked(seen, seed)[: len(seen) // 2])
-    return {(one.id, one.tutor, one.criterion): one.label for one in labels.labels if one.id in kept}
+    return {(label.id, label.tutor, label.criterion): label.label for label in labels.labels if label.id in kept}
 
 
 def read_people(path: Path) -> list[Label]:
@@ -151,8 +151,8 @@ def read_people(path: Path) -> list[Label]:
     lines of one who decides where others differ.
     """
     mend = f"the columns are {', '.join(COLUMNS)}, and annotator"
-    found: list[Label] = []
-    given: set[tuple[str | None, ...]] = set()
+    labels: list[Label] = []
+    keys: set[tuple[str | None, ...]] = set()
     try:
         with open(path, encoding="utf-8-sig", newline="") as handle:
             reader = csv.DictReader(handle)
@@ -160,13 +160,13 @@ def read_people(path: Path) -> list[Label]:
                 place = f"{path}:{reader.line_num}"
                 label = label_of(place, row, mend)
                 key = label.task, label.id, label.tutor, label.criterion, label.annotator
-                if key in given:
+                if key in keys:
                     raise UserError(place, "this reply has such a label already", "name its annotators in a column")
-                given.add(key)
-                found.append(label)
+                keys.add(key)
+                labels.append(label)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(str(path), f"cannot be read: {error}", mend) from None
-    return found
+    return labels
 
 
 def label_of(place: str, row: Mapping[str, str | None], mend: str) -> Label:
@@ -180,8 +180,8 @@ def label_of(place: str, row: Mapping[str, str | None], mend: str) -> Label:
         known[criterion] = (PASSED, "fail")
     label = label if criterion in DESIRED else label.casefold()
     if label not in known.get(criterion, ()):
-        told = ", ".join(known.get(criterion, known))
-        raise UserError(place, f"no such label {criterion}: {label!r}", f"known: {told}")
+        choices = ", ".join(known.get(criterion, known))
+        raise UserError(place, f"no such label {criterion}: {label!r}", f"known: {choices}")
     return Label(
         id=item,
         task=task,
@@ -200,10 +200,10 @@ def majority(labels: Sequence[Label]) -> list[tuple[Label, str | None]]:
     for label in labels:
         by_key[label.task, label.id, label.tutor, label.criterion].append(label)
     chosen: list[tuple[Label, str | None]] = []
-    for of in by_key.values():
-        counts = Counter(one.label for one in [one for one in of if one.resolves] or of)
+    for votes in by_key.values():
+        counts = Counter(vote.label for vote in [vote for vote in votes if vote.resolves] or votes)
         best = [name for name, count in counts.items() if count == max(counts.values())]
-        chosen.append((of[0], best[0] if len(best) == 1 else None))
+        chosen.append((votes[0], best[0] if len(best) == 1 else None))
     return chosen
 
 
@@ -212,23 +212,23 @@ def annotator_scores(model: str, labels: Sequence[Label]) -> list[Score]:
     by_criterion: dict[str, dict[tuple[str, str], dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
     for label in labels:
         by_criterion[label.criterion][label.id, label.tutor][str(label.annotator)] = label.label
-    found = []
+    scores = []
     for criterion, replies in by_criterion.items():
-        several = [of for of in replies.values() if len(of) > 1]
+        several = [votes for votes in replies.values() if len(votes) > 1]
         if not several:
             continue
-        fleiss = usual_fleiss([list(of.values()) for of in several])
-        found.append(plain(model, "fleiss_kappa", *fleiss, criterion=criterion))
-        found.append(plain(model, "cohen_kappa", mean_cohen(several), len(several), 0, criterion=criterion))
-    return found
+        fleiss = usual_fleiss([list(votes.values()) for votes in several])
+        scores.append(plain(model, "fleiss_kappa", *fleiss, criterion=criterion))
+        scores.append(plain(model, "cohen_kappa", mean_cohen(several), len(several), 0, criterion=criterion))
+    return scores
 
 
-def people_scores(grader: str, labels: Sequence[Label], said: Said, sampling: Sampling) -> list[Score]:
+def people_scores(grader: str, labels: Sequence[Label], verdicts: Said, sampling: Sampling) -> list[Score]:
     """A judge against the labels that people gave to this run's replies, and the rates corrected by them."""
     merged = majority(labels)
-    known = {(one.id, one.tutor, one.criterion): label for one, label in merged}
-    agreed = [one.model_copy(update={"label": label}) for one, label in merged if label is not None]
-    pairings = pairings_of(agreed, said, {})
-    found = agreement_scores(grader, pairings, sampling) if pairings else []
-    annotators = [one for one in labels if not one.resolves]
-    return [*found, *annotator_scores(grader, annotators), *corrected_rates(grader, known, said, "ppi", sampling)]
+    known = {(vote.id, vote.tutor, vote.criterion): label for vote, label in merged}
+    agreed = [vote.model_copy(update={"label": label}) for vote, label in merged if label is not None]
+    pairings = pairings_of(agreed, verdicts, {})
+    scores = agreement_scores(grader, pairings, sampling) if pairings else []
+    annotators = [vote for vote in labels if not vote.resolves]
+    return [*scores, *annotator_scores(grader, annotators), *corrected_rates(grader, known, verdicts, "ppi", sampling)]

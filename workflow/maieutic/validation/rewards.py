@@ -31,8 +31,8 @@ def mean_score(
     criterion: str | None = None,
 ) -> Score:
     """The mean of one number a pair (or reply), with its clustered interval."""
-    found = estimate(MEAN, values, clusters, sampling, missing)
-    return score_of(found, TASK, model, metric, criterion=criterion, headline=headline)
+    mean = estimate(MEAN, values, clusters, sampling, missing)
+    return score_of(mean, TASK, model, metric, criterion=criterion, headline=headline)
 
 
 def pair_scores(
@@ -44,24 +44,24 @@ def pair_scores(
     Source: MathTutorBench, equation 3 (accuracy) and Table 3 (average margin).
     """
     texts = {pair.id: pair for pair in pairs}
-    read = [one for one in rewards if one.chosen is not None and one.rejected is not None]
-    clusters = [one.problem for one in read]
-    margins = [float(one.chosen or 0) - float(one.rejected or 0) for one in read]
-    lengths = [len(texts[one.id].chosen) - len(texts[one.id].rejected) for one in read]
+    read = [reward for reward in rewards if reward.chosen is not None and reward.rejected is not None]
+    clusters = [reward.problem for reward in read]
+    margins = [float(reward.chosen or 0) - float(reward.rejected or 0) for reward in read]
+    lengths = [len(texts[reward.id].chosen) - len(texts[reward.id].rejected) for reward in read]
 
     def score(metric: str, values: Sequence[float], headline: bool = False) -> Score:
         missing = len(rewards) - len(read)
         return mean_score(model, metric, values, clusters, sampling, missing, headline, criterion)
 
-    found = [
+    scores = [
         score("pair_accuracy", [float(margin > 0) for margin in margins], headline=criterion is None),
         score("mean_margin", margins),
         score("ties", [float(margin == 0) for margin in margins]),
     ]
     if criterion is None:
-        found.append(score("longer_reply_accuracy", [float(length > 0) for length in lengths]))
-        found.append(correlation(model, margins, lengths, clusters))
-    return found
+        scores.append(score("longer_reply_accuracy", [float(length > 0) for length in lengths]))
+        scores.append(correlation(model, margins, lengths, clusters))
+    return scores
 
 
 def correlation(model: str, margins: Sequence[float], lengths: Sequence[float], clusters: Sequence[str]) -> Score:
@@ -93,18 +93,18 @@ def verdict(probability: float | None) -> float:
 
 def ensemble(rewards: Sequence[PairReward], criteria: Sequence[str]) -> list[PairReward]:
     """The sum of the verdicts of some criteria for both replies of every pair; none where one of them has none."""
-    given: dict[str, list[PairReward]] = defaultdict(list)
-    for one in rewards:
-        if one.criterion in criteria:
-            given[one.id].append(one)
+    by_pair: dict[str, list[PairReward]] = defaultdict(list)
+    for reward in rewards:
+        if reward.criterion in criteria:
+            by_pair[reward.id].append(reward)
     sums = []
-    for name, of in given.items():
-        chosen, rejected = (sum(verdict(getattr(one, side)) for one in of) for side in ("chosen", "rejected"))
+    for name, group in by_pair.items():
+        chosen, rejected = (sum(verdict(getattr(member, side)) for member in group) for side in ("chosen", "rejected"))
         read = math.isfinite(chosen + rejected)
         sums.append(
             PairReward(
                 id=name,
-                problem=of[0].problem,
+                problem=group[0].problem,
                 chosen=chosen if read else None,
                 rejected=rejected if read else None,
                 why_none=None if read else "a classifier gave no number",
@@ -115,23 +115,23 @@ def ensemble(rewards: Sequence[PairReward], criteria: Sequence[str]) -> list[Pai
 
 def heldout_scores(model: str, labellings: Sequence[Labelling], sampling: Sampling) -> list[Score]:
     """Accuracy of each criterion's classifier on held-out dialogues, and of always saying the more frequent label."""
-    found = []
+    scores = []
     by_criterion: dict[str, list[Labelling]] = defaultdict(list)
-    for one in labellings:
-        by_criterion[one.criterion].append(one)
+    for labelling in labellings:
+        by_criterion[labelling.criterion].append(labelling)
     for criterion, labelled in by_criterion.items():
-        given = [one for one in labelled if one.probability is not None]
-        clusters = [one.dialogue for one in given]
-        most = float(sum(one.label for one in given) * 2 >= len(given))
+        examples = [example for example in labelled if example.probability is not None]
+        clusters = [example.dialogue for example in examples]
+        most = float(sum(example.label for example in examples) * 2 >= len(examples))
         right: dict[str, Callable[[Labelling], bool]] = {
-            "heldout_accuracy": lambda one: verdict(one.probability) == one.label,
-            "majority_accuracy": lambda one, most=most: one.label == most,  # type: ignore[misc]
+            "heldout_accuracy": lambda example: verdict(example.probability) == example.label,
+            "majority_accuracy": lambda example, most=most: example.label == most,  # type: ignore[misc]
         }
         for metric, check in right.items():
-            values = [float(check(one)) for one in given]
-            missing = len(labelled) - len(given)
-            found.append(mean_score(model, metric, values, clusters, sampling, missing, criterion=criterion))
-    return found
+            values = [float(check(example)) for example in examples]
+            missing = len(labelled) - len(examples)
+            scores.append(mean_score(model, metric, values, clusters, sampling, missing, criterion=criterion))
+    return scores
 
 
 class ValidateCriteria(Sampled):
@@ -151,9 +151,9 @@ def validate_criteria(*, job: ValidateCriteria, pairs: Path, heldout: Path, clas
     model, sampling = job.classifier, Sampling(job.resamples, job.seed)
     read, rewards = read_records(pairs, Pair), read_records(classified, PairReward)
     alone = heldout_scores(model, read_records(heldout, Labelling), sampling)
-    criteria = list(dict.fromkeys(str(one.criterion) for one in rewards))
-    found = {(one.metric, one.criterion): one.value or 0.0 for one in alone}
-    gain = {name: found["heldout_accuracy", name] - found["majority_accuracy", name] for name in criteria}
+    criteria = list(dict.fromkeys(str(reward.criterion) for reward in rewards))
+    accuracies = {(score.metric, score.criterion): score.value or 0.0 for score in alone}
+    gain = {name: accuracies["heldout_accuracy", name] - accuracies["majority_accuracy", name] for name in criteria}
     best = sorted(criteria, key=lambda name: -gain[name])[:BEST]
     scores = [*alone, *pair_scores(model, read, ensemble(rewards, criteria), sampling)]
     scores += pair_scores(model, read, ensemble(rewards, best), sampling, BEST_3)

@@ -46,7 +46,7 @@ NOT_VALIDATED = Light("none", "no labels of people speak for this kind of verdic
 def mean_kappa(scores: Mapping[Quantity, Score], release: str | None) -> Score | None:
     """A grader's weighted kappa on a labelled release, over its criteria; classifiers have theirs of binary labels."""
     on = (scores.get(Quantity(MEAN_KAPPA, None, subset, release)) for subset in (None, BINARY))
-    return next((one for one in on if one is not None), None)
+    return next((kappa for kappa in on if kappa is not None), None)
 
 
 def light_of(scores: Mapping[Quantity, Score], release: str | None, rubric: str | None) -> Light:
@@ -87,18 +87,18 @@ def decided(main: Score, asked: int, checks: Mapping[str, Score | None], what: s
     if asked < FEWEST:
         return Light("grey", f"{asked} {what}, fewer than {FEWEST}")
     if main.value is None:
-        unread = any(one and one.value == 1.0 for key, one in checks.items() if key in UNREADABLE)
+        unread = any(check and check.value == 1.0 for key, check in checks.items() if key in UNREADABLE)
         return Light("red", "none can be read") if unread else Light("grey", "the labels do not vary")
-    told = f"{name} {main.value:.2f}"
+    summary = f"{name} {main.value:.2f}"
     if main.low is None:
-        return Light("grey", f"{told}, without an interval: too few problems or labels that are too rare")
+        return Light("grey", f"{summary}, without an interval: too few problems or labels that are too rare")
     for colour, bound in (("green", GREEN), ("amber", AMBER)):
         if not failed(checks, bound):
-            return Light(colour, told)
+            return Light(colour, summary)
     missed = failed(checks, AMBER)
-    found = {key: one.value for key, one in checks.items() if one is not None and key in missed}
-    besides = [words.format(found[key]) for key, words in REASONS.items() if key in found]
-    return Light("red", ", ".join([told, *besides]))
+    values = {key: check.value for key, check in checks.items() if check is not None and key in missed}
+    besides = [words.format(values[key]) for key, words in REASONS.items() if key in values]
+    return Light("red", ", ".join([summary, *besides]))
 
 
 UNREADABLE = {"unreadable", "unreadable pairs"}
@@ -112,12 +112,12 @@ REASONS = {
 def failed(checks: Mapping[str, Score | None], bound: Mapping[str, float]) -> set[str]:
     """Which checks miss a colour's bounds. More is better of kappa and accuracy, less of the others."""
     missed = set()
-    for key, one in checks.items():
-        if one is None or one.value is None:
+    for key, check in checks.items():
+        if check is None or check.value is None:
             continue
         if key in {"kappa", "pairs"}:
-            if one.value < bound[key] or (one.low or 0.0) < bound[f"{key}_low"]:
+            if check.value < bound[key] or (check.low or 0.0) < bound[f"{key}_low"]:
                 missed.add(key)
-        elif one.value > bound[key.split()[0]]:
+        elif check.value > bound[key.split()[0]]:
             missed.add(key)
     return missed

@@ -26,40 +26,40 @@ BY_TUTOR = ("ac_paper", "ac", "spearman", "weighted_kappa")
 Said = dict[tuple[str, str, str], str | None]  # by item, tutor and criterion: a label, or none
 
 
-def score(model: str, metric: str, found: Estimate, **columns: Unpack[Columns]) -> Score:
+def score(model: str, metric: str, result: Estimate, **columns: Unpack[Columns]) -> Score:
     """One number of what one grader is worth on labelled replies."""
-    return score_of(found, TASK, model, metric, **columns)
+    return score_of(result, TASK, model, metric, **columns)
 
 
 def said_by(judgements: Iterable[Judgement], rubric: str | None = None) -> Said:
     """A judge's verdicts. Where a criterion was asked for again, the answer that can be read counts."""
-    said: Said = {}
-    for one in judgements:
-        if one.tutor is None or (rubric and one.rubric != rubric):
+    verdicts: Said = {}
+    for judgement in judgements:
+        if judgement.tutor is None or (rubric and judgement.rubric != rubric):
             continue
-        for verdict in one.verdicts:
-            key = one.id, one.tutor, str(verdict.criterion)
+        for verdict in judgement.verdicts:
+            key = judgement.id, judgement.tutor, str(verdict.criterion)
             value = str(verdict.value) if verdict.value is not None else None
-            said[key] = value if value is not None else said.get(key)
-    return said
+            verdicts[key] = value if value is not None else verdicts.get(key)
+    return verdicts
 
 
 def pairings_of(
-    labels: Sequence[Label], said: Said, lengths: Mapping[tuple[str, str], int]
+    labels: Sequence[Label], verdicts: Said, lengths: Mapping[tuple[str, str], int]
 ) -> dict[str, list[Pairing]]:
     """By criterion, what people and a grader say of each reply that the grader was asked about."""
-    found: dict[str, list[Pairing]] = defaultdict(list)
+    pairings: dict[str, list[Pairing]] = defaultdict(list)
     for label in labels:
         key = label.id, label.tutor, label.criterion
-        if key not in said:
+        if key not in verdicts:
             continue
         known = SCALES[label.criterion]
-        value = said[key]
+        value = verdicts[key]
         place = known.index(value) if value in known else None
-        found[label.criterion].append(
+        pairings[label.criterion].append(
             Pairing(known.index(label.label), place, label.problem, lengths.get((label.id, label.tutor), 0))
         )
-    return {name: found[name] for name in SCALES if name in found}
+    return {name: pairings[name] for name in SCALES if name in pairings}
 
 
 def agreement_scores(
@@ -69,35 +69,35 @@ def agreement_scores(
 
     binary: of labels that are desired or not, as classifiers give; columns: of every score.
     """
-    found = []
+    scores = []
     columns |= {"subset": BINARY} if binary else {}
-    for criterion, of in pairings.items():
+    for criterion, group in pairings.items():
         labels = 2 if binary else places(criterion)
         for name, about in MEASURES.items():
             if labels < 3 and name in OF_THREE:
                 continue  # a yes or a no cannot be merged, and has no printed coding
             for scoring in SCORINGS if about.strict else SCORINGS[1:]:
-                measured = measure(name, of, labels, scoring == "paper_compat", sampling)
-                found.append(score(model, name, measured, scoring=scoring, criterion=criterion, **columns))
-        for name, value in besides(of).items():
-            found.append(plain(model, name, *value, criterion=criterion, **columns))
+                measured = measure(name, group, labels, scoring == "paper_compat", sampling)
+                scores.append(score(model, name, measured, scoring=scoring, criterion=criterion, **columns))
+        for name, value in besides(group).items():
+            scores.append(plain(model, name, *value, criterion=criterion, **columns))
     sizes = {criterion: 2 if binary else places(criterion) for criterion in pairings}
-    return [*found, *mean_scores(model, pairings, sizes, sampling, **columns)]
+    return [*scores, *mean_scores(model, pairings, sizes, sampling, **columns)]
 
 
 def besides(pairings: Sequence[Pairing]) -> dict[str, tuple[float | None, int, int]]:
     """What stands beside an agreement: the frequent label's accuracy, what cannot be read, what length explains."""
-    gold = [one.gold for one in pairings]
-    read = [one for one in pairings if one.said is not None]
+    gold = [pairing.gold for pairing in pairings]
+    read = [pairing for pairing in pairings if pairing.said is not None]
     most = max((gold.count(place) for place in set(gold)), default=0)
     # The first label is the best one, so that more is better on both sides.
-    said = rank_correlation([-(one.said or 0) for one in read], [one.length for one in read])
-    people = rank_correlation([-one.gold for one in pairings], [one.length for one in pairings])
+    correlation = rank_correlation([-(pairing.said or 0) for pairing in read], [pairing.length for pairing in read])
+    people = rank_correlation([-pairing.gold for pairing in pairings], [pairing.length for pairing in pairings])
     n, missing = len(pairings), len(pairings) - len(read)
     return {
         "majority_accuracy": (most / n if n else None, n, 0),
         "unreadable": (missing / n if n else None, n, 0),
-        "length_correlation": (said, len(read), missing),
+        "length_correlation": (correlation, len(read), missing),
         "people_length_correlation": (people, n, 0),
     }
 
@@ -127,21 +127,21 @@ def mean_scores(
 
     sizes: by criterion the number of its labels.
     """
-    several = {name: [one for one in of if one.said is not None] for name, of in pairings.items()}
-    known = {name: kappa_on(of, sizes[name]) for name, of in several.items()}
+    several = {name: [pairing for pairing in group if pairing.said is not None] for name, group in pairings.items()}
+    known = {name: kappa_on(group, sizes[name]) for name, group in several.items()}
     used = [name for name, value in known.items() if not math.isnan(value)]
-    total = sum(len(of) for of in pairings.values())
-    missing = total - sum(len(of) for of in several.values())
+    total = sum(len(group) for group in pairings.values())
+    missing = total - sum(len(group) for group in several.values())
     replies = max(map(len, pairings.values()), default=0)
-    lengths = [value for of in several.values() if (value := besides(of)["length_correlation"][0]) is not None]
+    lengths = [value for group in several.values() if (value := besides(group)["length_correlation"][0]) is not None]
     beside = [
         plain(model, "unreadable", missing / total if total else None, total, 0, **columns),
         plain(model, "length_correlation", sum(lengths) / len(lengths) if lengths else None, replies, 0, **columns),
     ]
-    pooled = [(name, one) for name in used for one in several[name]]
+    pooled = [(name, pairing) for name in used for pairing in several[name]]
     statistic = mean_kappa({name: sizes[name] for name in used})
-    found = estimate(statistic, pooled, [one.problem for _, one in pooled], sampling)
-    return [score(model, MEAN_KAPPA, found._replace(n=replies), **columns), *beside]
+    mean = estimate(statistic, pooled, [pairing.problem for _, pairing in pooled], sampling)
+    return [score(model, MEAN_KAPPA, mean._replace(n=replies), **columns), *beside]
 
 
 def kappa_on(pairings: Sequence[Pairing], labels: int) -> float:
@@ -154,17 +154,17 @@ def mean_kappa(sizes: Mapping[str, int]) -> Statistic[tuple[str, Pairing]]:
     widths = [size * (size + 1) for size in sizes.values()]
 
     def of_each(pooled: Sequence[tuple[str, Pairing]]) -> dict[str, list[Pairing]]:
-        return {name: [one for criterion, one in pooled if criterion == name] for name in sizes}
+        return {name: [pairing for criterion, pairing in pooled if criterion == name] for name in sizes}
 
     def value(pooled: Sequence[tuple[str, Pairing]]) -> float:
-        kappas = [kappa_on(of, sizes[name]) for name, of in of_each(pooled).items()]
+        kappas = [kappa_on(group, sizes[name]) for name, group in of_each(pooled).items()]
         return sum(kappas) / len(kappas)
 
     def counts(pooled: Sequence[tuple[str, Pairing]]) -> Any:
         blocks = []
-        for number, (name, of) in enumerate(of_each(pooled).items()):
+        for number, (name, group) in enumerate(of_each(pooled).items()):
             before, after = sum(widths[:number]), sum(widths[number + 1 :])
-            blocks.append(np.pad(tables_of(of, sizes[name]), ((0, 0), (before, after))))
+            blocks.append(np.pad(tables_of(group, sizes[name]), ((0, 0), (before, after))))
         return np.concatenate(blocks)
 
     def of_sums(sums: Any) -> Any:
@@ -186,49 +186,51 @@ def places(criterion: str) -> int:
 
 
 def match_rates(
-    grader: str, labels: Labels, said: Said | None, sampling: Sampling, criteria: Sequence[str] = tuple(DESIRED)
+    grader: str, labels: Labels, verdicts: Said | None, sampling: Sampling, criteria: Sequence[str] = tuple(DESIRED)
 ) -> list[Score]:
     """DAMR: the share of a tutor's replies with the desired label, by tutor, dimension and subset (MRBench, 5.4).
 
-    said: a grader's verdicts; None: the labels that people gave. `model` of a score is the tutor.
+    verdicts: a grader's; None: the labels that people gave. `model` of a score is the tutor.
     """
-    found = []
+    scores = []
     by_cell: dict[tuple[str, str], list[tuple[str, str, str | None]]] = defaultdict(list)
     for label in labels.labels:
         key = label.id, label.tutor, label.criterion
-        if said is not None and key not in said:
+        if verdicts is not None and key not in verdicts:
             continue
-        value = label.label if said is None else said[key]
+        value = label.label if verdicts is None else verdicts[key]
         by_cell[label.tutor, label.criterion].append((label.id, label.problem, value))
     for (tutor, criterion), cells in by_cell.items():
         if criterion not in criteria:
             continue
         for subset in SUBSETS:
-            mine = [cell for cell in cells if subset in {"all", labels.items[cell[0]].tags["source"]}]
-            read = [(problem, value) for _, problem, value in mine if value is not None]
-            if not mine:
+            part = [cell for cell in cells if subset in {"all", labels.items[cell[0]].tags["source"]}]
+            read = [(problem, value) for _, problem, value in part if value is not None]
+            if not part:
                 continue
             desired = [float(value == DESIRED[criterion]) for _, value in read]
-            rate = estimate(MEAN, desired, [problem for problem, _ in read], sampling, missing=len(mine) - len(read))
-            by = None if said is None else grader
-            found.append(score(tutor, "damr", rate, criterion=criterion, subset=subset, by=by))
-    return found
+            rate = estimate(MEAN, desired, [problem for problem, _ in read], sampling, missing=len(part) - len(read))
+            by = None if verdicts is None else grader
+            scores.append(score(tutor, "damr", rate, criterion=criterion, subset=subset, by=by))
+    return scores
 
 
-def correlations_by_tutor(grader: str, labels: Labels, said: Said) -> list[Score]:
+def correlations_by_tutor(grader: str, labels: Labels, verdicts: Said) -> list[Score]:
     """AC by tutor and dimension (MRBench, Tables 5 and 6), in both codings, Spearman and weighted kappa beside it.
 
     None with fewer than 20 replies; no interval: these are tables of 72 cells.
     """
-    found = []
+    scores = []
     for tutor in dict.fromkeys(label.tutor for label in labels.labels):
-        mine = [label for label in labels.labels if label.tutor == tutor]
-        for criterion, of in pairings_of(mine, said, {}).items():
-            read = [one for one in of if one.said is not None]
+        tutor_labels = [label for label in labels.labels if label.tutor == tutor]
+        for criterion, group in pairings_of(tutor_labels, verdicts, {}).items():
+            read = [pairing for pairing in group if pairing.said is not None]
             for name in BY_TUTOR:
                 value = math.nan
                 if len(read) >= FEWEST:
-                    value = MEASURES[name].value([one.gold for one in read], [one.said or 0 for one in read], 3)
-                known, missing = None if math.isnan(value) else value, len(of) - len(read)
-                found.append(plain(tutor, name, known, len(read), missing, criterion=criterion, by=grader))
-    return found
+                    value = MEASURES[name].value(
+                        [pairing.gold for pairing in read], [pairing.said or 0 for pairing in read], 3
+                    )
+                known, missing = None if math.isnan(value) else value, len(group) - len(read)
+                scores.append(plain(tutor, name, known, len(read), missing, criterion=criterion, by=grader))
+    return scores

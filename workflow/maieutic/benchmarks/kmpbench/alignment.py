@@ -35,29 +35,29 @@ Verdicts = dict[Reply, dict[str, str]]  # by criterion
 
 def criteria_of_comparisons() -> dict[str, str | None]:
     """The criteria of Win, Tie and Lose, and the level that each belongs to."""
-    return {name: one.group for name, one in read_rubric(COMPARISONS).rubric.criteria.items()}
+    return {name: criterion.group for name, criterion in read_rubric(COMPARISONS).rubric.criteria.items()}
 
 
 def judged_verdicts(judge: str, judgements: Iterable[Judgement]) -> Verdicts:
     """What a judge says of every reply that it compared with the reference."""
     by_reply: dict[tuple[Reply, str], list[Judgement]] = defaultdict(list)
-    for one in judgements:
-        if one.tutor is not None and read_rubric(one.rubric).rubric.about_tutor:
-            by_reply[(one.task, one.id, one.tutor), one.rubric].append(one)
-    found: Verdicts = {}
-    for (reply, _), of in by_reply.items():
-        grades = [grade for grade in grades_of_reply(judge, of, "robust") if grade.value in VERDICTS]
-        found.setdefault(reply, {}).update({str(grade.criterion): str(grade.value) for grade in grades})
-    return found
+    for judgement in judgements:
+        if judgement.tutor is not None and read_rubric(judgement.rubric).rubric.about_tutor:
+            by_reply[(judgement.task, judgement.id, judgement.tutor), judgement.rubric].append(judgement)
+    verdicts: Verdicts = {}
+    for (reply, _), group in by_reply.items():
+        grades = [grade for grade in grades_of_reply(judge, group, "robust") if grade.value in VERDICTS]
+        verdicts.setdefault(reply, {}).update({str(grade.criterion): str(grade.value) for grade in grades})
+    return verdicts
 
 
 def people_verdicts(labels: Sequence[Label]) -> Verdicts:
     """What people say: the resolver where there is one, else most of them; criteria that divide them are left out."""
-    found: Verdicts = defaultdict(dict)
+    verdicts: Verdicts = defaultdict(dict)
     for label, chosen in majority(labels):
         if chosen is not None:
-            found[label.task, label.id, label.tutor][label.criterion] = chosen
-    return dict(found)
+            verdicts[label.task, label.id, label.tutor][label.criterion] = chosen
+    return dict(verdicts)
 
 
 def level_grades(verdicts: Mapping[str, str], groups: Mapping[str, str | None]) -> list[Graded | None]:
@@ -75,25 +75,29 @@ def level_scores(
     tutor: str, by: str, replies: Verdicts, groups: Mapping[str, str | None], sampling: Sampling
 ) -> list[Score]:
     """General-Level, Principle-Level, Overall and each principle, from one side's verdicts."""
-    parts = {reply: level_grades(of, groups) for reply, of in replies.items()}
+    parts = {reply: level_grades(verdicts, groups) for reply, verdicts in replies.items()}
     levels = {"overall": ("kmp_overall", slice(None)), "principle_level": ("kmp_principles", slice(1, None))}
     levels |= {
         name: ("kmp_principles", slice(place, place + 1)) for place, name in enumerate(("general_level", *PRINCIPLES))
     }
-    found = []
+    scores = []
     for name, (metric, chosen) in levels.items():
-        items = {reply: Graded(None, None, None, tuple(of[chosen])) for reply, of in parts.items() if any(of[chosen])}
+        items = {
+            reply: Graded(None, None, None, tuple(grades[chosen]))
+            for reply, grades in parts.items()
+            if any(grades[chosen])
+        }
         level = estimate(METRICS[metric], [*items.values()], [item for _, item, _ in items], sampling)
         if level.value is not None:
-            found.append(score_of(level, TASK, tutor, name, by=by))
-    judged = [(item, of[OVERALL] == "win") for (_, item, _), of in replies.items() if OVERALL in of]
-    return [*found, *rate(tutor, "overall_judgement", judged, by, sampling)]
+            scores.append(score_of(level, TASK, tutor, name, by=by))
+    judged = [(item, verdicts[OVERALL] == "win") for (_, item, _), verdicts in replies.items() if OVERALL in verdicts]
+    return [*scores, *rate(tutor, "overall_judgement", judged, by, sampling)]
 
 
 def rate(tutor: str, name: str, marks: Sequence[tuple[str, bool]], by: str, sampling: Sampling) -> list[Score]:
     """A share, with an interval over instances. marks: instance, and whether it counts."""
-    found = estimate(MEAN, [float(mark) for _, mark in marks], [item for item, _ in marks], sampling)
-    return [score_of(found, TASK, tutor, name, by=by)] if marks else []
+    share = estimate(MEAN, [float(mark) for _, mark in marks], [item for item, _ in marks], sampling)
+    return [score_of(share, TASK, tutor, name, by=by)] if marks else []
 
 
 def aligned(name: str, judge: Verdicts, people: Verdicts, sampling: Sampling) -> list[Score]:
@@ -103,36 +107,39 @@ def aligned(name: str, judge: Verdicts, people: Verdicts, sampling: Sampling) ->
     """
     groups = criteria_of_comparisons()
     both = {
-        reply: {each: (judge[reply][each], label) for each, label in of.items() if each in judge.get(reply, {})}
-        for reply, of in people.items()
+        reply: {each: (judge[reply][each], label) for each, label in labels.items() if each in judge.get(reply, {})}
+        for reply, labels in people.items()
     }
-    both = {reply: of for reply, of in both.items() if of}
+    both = {reply: pairs for reply, pairs in both.items() if pairs}
     tutors = list(dict.fromkeys(tutor for _, _, tutor in both))
-    found = []
+    scores = []
     for tutor in [*tutors, ALL] if len(tutors) > 1 else tutors:
-        mine = {reply: of for reply, of in both.items() if tutor in (ALL, reply[2])}
+        by_reply = {reply: pairs for reply, pairs in both.items() if tutor in (ALL, reply[2])}
         marks = [
-            (criterion, item, said == label)
-            for (_, item, _), of in mine.items()
-            for criterion, (said, label) in of.items()
+            (criterion, item, verdict == label)
+            for (_, item, _), pairs in by_reply.items()
+            for criterion, (verdict, label) in pairs.items()
         ]
         criteria = [(item, same) for criterion, item, same in marks if criterion != OVERALL]
         overall = [(item, same) for criterion, item, same in marks if criterion == OVERALL]
-        found += rate(tutor, "alignment_rate", criteria, name, sampling)
-        found += rate(tutor, "overall_alignment", overall, name, sampling)
+        scores += rate(tutor, "alignment_rate", criteria, name, sampling)
+        scores += rate(tutor, "overall_alignment", overall, name, sampling)
         for place, by in enumerate((name, PEOPLE)):
-            side = {reply: {criterion: pair[place] for criterion, pair in of.items()} for reply, of in mine.items()}
-            found += level_scores(tutor, by, side, groups, sampling)
-    return [*found, *([pooled_kappa(name, judge, people, sampling)] if both else [])]
+            side = {
+                reply: {criterion: pair[place] for criterion, pair in pairs.items()}
+                for reply, pairs in by_reply.items()
+            }
+            scores += level_scores(tutor, by, side, groups, sampling)
+    return [*scores, *([pooled_kappa(name, judge, people, sampling)] if both else [])]
 
 
 def pooled_kappa(by: str, judge: Verdicts, people: Verdicts, sampling: Sampling) -> Score:
     """Quadratically weighted kappa over all tutors and criteria; verdicts of the judge that lack are missing."""
     pairings = []
-    for reply, of in people.items():
-        for name, label in of.items():
-            said = judge.get(reply, {}).get(name)
-            place = None if said is None else VERDICTS.index(said)
+    for reply, labels in people.items():
+        for name, label in labels.items():
+            verdict = judge.get(reply, {}).get(name)
+            place = None if verdict is None else VERDICTS.index(verdict)
             pairings.append(Pairing(VERDICTS.index(label), place, reply[1]))
     return score_of(measure(KAPPA, pairings, len(VERDICTS), False, sampling), TASK, ALL, KAPPA, by=by)
 
@@ -149,17 +156,17 @@ def align_judge(*, job: AlignJudge, verdicts: list[Path], people: Path, out: Pat
     people: the CSV of their labels (`run.human_labels`).
     """
     judge = job.judge
-    said = judged_verdicts(judge, (one for path in verdicts for one in read_records(path, Judgement)))
-    compared = {task for task, _, _ in said}
-    labels = [one for one in read_people(people) if one.label in VERDICTS and one.task in compared]
+    by_reply = judged_verdicts(judge, (judgement for path in verdicts for judgement in read_records(path, Judgement)))
+    compared = {task for task, _, _ in by_reply}
+    labels = [label for label in read_people(people) if label.label in VERDICTS and label.task in compared]
     for label in labels:
-        if (label.task, label.id, label.tutor) not in said:
+        if (label.task, label.id, label.tutor) not in by_reply:
             raise UserError(
                 str(people),
                 f"this run has no compared reply of {label.tutor} to {label.task}/{label.id}",
                 "item and tutor are named as in results/replies",
             )
-    scores = aligned(judge, said, people_verdicts(labels), Sampling(job.resamples, job.seed)) if labels else []
-    agreed = annotator_scores(judge, [one for one in labels if not one.resolves])
-    scores += [one.model_copy(update={"task": TASK, "by": judge}) for one in agreed]
+    scores = aligned(judge, by_reply, people_verdicts(labels), Sampling(job.resamples, job.seed)) if labels else []
+    agreed = annotator_scores(judge, [label for label in labels if not label.resolves])
+    scores += [score.model_copy(update={"task": TASK, "by": judge}) for score in agreed]
     write_scores(scores, out)

@@ -64,36 +64,38 @@ class Found(NamedTuple):
 def field(text: str, tag: str, words: str) -> str | None:
     """The last thing that is said under a tag, closed or not, else on or below a line that begins with these words."""
     for pattern, flags in ((TAG.format(name=tag), re.DOTALL), (LINE.format(name=words), re.MULTILINE)):
-        if said := [one.strip() for one in re.findall(pattern, text, flags | re.IGNORECASE) if SAID.search(one)]:
-            return str(said[-1])
+        if values := [
+            value.strip() for value in re.findall(pattern, text, flags | re.IGNORECASE) if SAID.search(value)
+        ]:
+            return str(values[-1])
     return None
 
 
-def verdict_in(said: str, step: int | None) -> bool | None:
+def verdict_in(text: str, step: int | None) -> bool | None:
     """Whether the solution is said to be incorrect; None where both are said, or neither. step: the one beside it."""
-    rest = NO_ERROR.sub(" ", said)
+    rest = NO_ERROR.sub(" ", text)
     if YES_OR_NO.search(rest):
         return None
     wrong = bool(WRONG.search(rest) or FAULT.search(rest))
-    right = bool(RIGHT.search(WRONG.sub(" ", rest))) or bool(NO_ERROR.search(said))
-    if first := FIRST_WORD.match(said):
+    right = bool(RIGHT.search(WRONG.sub(" ", rest))) or bool(NO_ERROR.search(text))
+    if first := FIRST_WORD.match(text):
         if first[1].lower() == "no":
-            return None if right and PARTLY.search(said) and not step else True
-        return None if wrong or PARTLY.search(said) else False
-    if wrong == right or (right and PARTLY.search(said)):
+            return None if right and PARTLY.search(text) and not step else True
+        return None if wrong or PARTLY.search(text) else False
+    if wrong == right or (right and PARTLY.search(text)):
         return None
     return wrong
 
 
-def step_in(said: str) -> int | None:
+def step_in(text: str) -> int | None:
     """The one step that is named; 0 where it is said that there is none."""
-    if NO_STEP.match(said):
+    if NO_STEP.match(text):
         return 0
-    found = NUMBER.fullmatch(said)
-    if found is None:
+    match = NUMBER.fullmatch(text)
+    if match is None:
         return None
-    more = re.search(r"\d|\bis\s+(?:correct|right)", found["rest"])
-    return int(found["step"]) if EXPLAINED.match(found["rest"]) or not more else None
+    more = re.search(r"\d|\bis\s+(?:correct|right)", match["rest"])
+    return int(match["step"]) if EXPLAINED.match(match["rest"]) or not more else None
 
 
 def detection(text: str) -> Found | None:
@@ -118,26 +120,26 @@ def error_detection(item: Item, texts: Sequence[str], scoring: Scoring) -> list[
     paper_compat: what cannot be read is wrong, the verdict and the step; no published reader is known.
     """
     gold, first = bool(item.reference["incorrect"]), int(item.reference["step"])
-    found = detection(texts[0])
-    if found is None and scoring == "robust":
+    answer = detection(texts[0])
+    if answer is None and scoring == "robust":
         return [unread(texts[0], "no verdict", criterion) for criterion in ("verdict", "step")]
-    if found is None:
+    if answer is None:
         return [
             Reading(not gold, False, "", "no verdict", "verdict"),
             Reading(None, False, "", "no verdict", "step"),
         ]
-    verdict = Reading(found.incorrect, found.incorrect == gold, "", None, "verdict")
-    if found.step is None and scoring == "robust" and found.incorrect == gold:  # a mistake, and not where
+    verdict = Reading(answer.incorrect, answer.incorrect == gold, "", None, "verdict")
+    if answer.step is None and scoring == "robust" and answer.incorrect == gold:  # a mistake, and not where
         step = unread(texts[0], "no single step number", "step")
     else:
-        step = Reading(found.step, found.incorrect == gold and found.step == first, str(found.step), None, "step")
+        step = Reading(answer.step, answer.incorrect == gold and answer.step == first, str(answer.step), None, "step")
     return [verdict, step]
 
 
 def located(item: Item, texts: Sequence[str]) -> bool:
     """Whether a reply to a wrong solution names its first wrong step: then its reason is worth judging."""
-    found = detection(texts[0]) if texts else None
-    return bool(item.reference["incorrect"]) and found is not None and found.step == int(item.reference["step"])
+    answer = detection(texts[0]) if texts else None
+    return bool(item.reference["incorrect"]) and answer is not None and answer.step == int(item.reference["step"])
 
 
 def correction(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:

@@ -43,22 +43,22 @@ def curated(run: Run) -> dict[str, Any] | None:
 def curation_part(run: Run, name: str) -> dict[str, Any] | None:
     """One curation's yields, sets and figures."""
     results = run.results
-    found = read_json(FIGURES.within(results, curation=name))
-    if found is None:
+    figures = read_json(FIGURES.within(results, curation=name))
+    if figures is None:
         return None
     training = read_json(TRAINING_SHEET.within(results, curation=name))
     return {
-        **found,
+        **figures,
         "name": name,
-        "rows": [stage_row(row) for row in found["stages"]],
+        "rows": [stage_row(row) for row in figures["stages"]],
         "sets": read_json(EVALUATION_SHEET.within(results, curation=name)),
         "training": training,
         "exchanges_chart": histogram(
-            {int(key): n for key, n in found["exchanges"].items()}, "exchanges of a dialogue", 1
+            {int(key): n for key, n in figures["exchanges"].items()}, "exchanges of a dialogue", 1
         ),
-        "words_chart": histogram(Counter(found["words_of_turns"]), "words of a turn, mean of a dialogue", 5),
-        "principles_chart": bars(found["principles"], "tutor's turns by principle") if found["dialogues"] else "",
-        "sankey": sankey(found["flow_of_seeds"]),
+        "words_chart": histogram(Counter(figures["words_of_turns"]), "words of a turn, mean of a dialogue", 5),
+        "principles_chart": bars(figures["principles"], "tutor's turns by principle") if figures["dialogues"] else "",
+        "sankey": sankey(figures["flow_of_seeds"]),
         "ratings": [row for judge in run.plan.run.judges for row in rating_rows(run, name, judge)],
     }
 
@@ -66,21 +66,25 @@ def curation_part(run: Run, name: str) -> dict[str, Any] | None:
 def rating_rows(run: Run, curation: str, judge: str) -> list[dict[str, Any]]:
     """By dimension how many of the rated turns have the label of a good reply, with the interval over dialogues."""
     path = RATINGS.within(run.results, curation=curation, judge=judge)
-    said = read_records(path, Judgement) if path.exists() else []
+    judgements = read_records(path, Judgement) if path.exists() else []
     by_case: dict[str, list[Judgement]] = defaultdict(list)
-    for one in said:
-        by_case[one.id].append(one)
-    if not said:
+    for judgement in judgements:
+        by_case[judgement.id].append(judgement)
+    if not judgements:
         return []
-    loaded = read_rubric(said[0].rubric)
-    verdicts = {name: merged(of, loaded.rubric.both_orders) for name, of in by_case.items()}
+    loaded = read_rubric(judgements[0].rubric)
+    verdicts = {name: merged(group, loaded.rubric.both_orders) for name, group in by_case.items()}
     sampling = Sampling(run.plan.config.report.resamples, run.plan.run.seed)
     rows = []
     for criterion, about in loaded.rubric.criteria.items():
-        values = {name: of[criterion][0].value for name, of in verdicts.items() if criterion in of}
+        values = {
+            name: by_criterion[criterion][0].value
+            for name, by_criterion in verdicts.items()
+            if criterion in by_criterion
+        }
         known = {name: float(value == about.desired) for name, value in values.items() if value is not None}
-        found = estimate(MEAN, list(known.values()), list(known), sampling, len(by_case) - len(known))
-        rows.append({"judge": judge, "kind": loaded.name, "criterion": about.title or criterion, "estimate": found})
+        share = estimate(MEAN, list(known.values()), list(known), sampling, len(by_case) - len(known))
+        rows.append({"judge": judge, "kind": loaded.name, "criterion": about.title or criterion, "estimate": share})
     return rows
 
 
@@ -103,20 +107,20 @@ def stage_row(row: Mapping[str, Any]) -> dict[str, Any]:
 def tuning_row(run: Run, name: str) -> dict[str, Any] | None:
     """What a tuning did; None where its job has not ended."""
     folder = TUNED.within(run.results, tuning=name).parent
-    told = read_json(folder / "training.json")
-    if told is None:
+    training = read_json(folder / "training.json")
+    if training is None:
         return None
-    losses = [step["loss"] for step in told["history"]]
+    losses = [step["loss"] for step in training["history"]]
     entry = run.plan.config.tunings[name]
     return {
         "name": name,
         "base": label_of(run.plan, entry.base) if entry.base in run.plan.models else entry.base,
         "mix": ", ".join(f"{source} {100 * share:g} %" for source, share in entry.mix.items()),
-        "examples": told["counts"]["examples"],
-        "tokens": told["counts"]["learned_tokens"],
+        "examples": training["counts"]["examples"],
+        "tokens": training["counts"]["learned_tokens"],
         "steps": len(losses),
         "losses": (losses[0], losses[-1]) if losses else None,
-        "settings": json.dumps(told["settings"]),
+        "settings": json.dumps(training["settings"]),
     }
 
 
@@ -138,37 +142,37 @@ class Gain(NamedTuple):
 def gains(run: Run) -> list[Gain]:
     """The paired differences of every tuned tutor of the run from its base, by the robust reading."""
     pairs = dict(tuned_pairs(run.plan))
-    found = []
+    rows = []
     for benchmark in run.plan.benchmarks:
         for record in read_json(paths.DIFFERENCES.within(run.results, benchmark=benchmark)) or []:
-            one = Difference.model_validate(record)
-            if one.scoring != "robust" or one.value is None:
+            difference = Difference.model_validate(record)
+            if difference.scoring != "robust" or difference.value is None:
                 continue
-            if pairs.get(one.first) == one.second:
-                sign, tutor, base = 1.0, one.first, one.second
-            elif pairs.get(one.second) == one.first:
-                sign, tutor, base = -1.0, one.second, one.first
+            if pairs.get(difference.first) == difference.second:
+                sign, tutor, base = 1.0, difference.first, difference.second
+            elif pairs.get(difference.second) == difference.first:
+                sign, tutor, base = -1.0, difference.second, difference.first
             else:
                 continue
-            ends = sorted(sign * end + 0.0 for end in (one.low, one.high) if end is not None)
+            ends = sorted(sign * end + 0.0 for end in (difference.low, difference.high) if end is not None)
             low, high = (ends[0], ends[1]) if len(ends) == 2 else (None, None)
             names = label_of(run.plan, tutor), label_of(run.plan, base)
-            p = one.p if one.p_holm is None else one.p_holm
-            value = sign * one.value + 0.0  # without a sign before zero
-            found.append(Gain(*names, benchmark, one.task, one.metric, value, low, high, p, one.n))
-    return found
+            p = difference.p if difference.p_holm is None else difference.p_holm
+            value = sign * difference.value + 0.0  # without a sign before zero
+            rows.append(Gain(*names, benchmark, difference.task, difference.metric, value, low, high, p, difference.n))
+    return rows
 
 
 def tuned_pairs(plan: Plan) -> list[tuple[str, str]]:
     """The tutors of the run that are tuned, each with its base, where that is a tutor of the run too."""
-    found = []
+    pairs = []
     for name in plan.run.tutors:
         model = plan.models[name]
         if isinstance(model, VllmModel) and isinstance(model.weights, TunedWeights):
             base = plan.config.tunings[model.weights.tuned].base
             if base in plan.run.tutors:
-                found.append((name, base))
-    return found
+                pairs.append((name, base))
+    return pairs
 
 
 def whole_numbers(counts: Mapping[str, int]) -> dict[int, int]:
@@ -218,12 +222,12 @@ def nodes_of(rows: Sequence[Mapping[str, Any]], column: str) -> dict[str, Node]:
     for row in rows:
         counts[named(row, column)] += row["n"]
     total = sum(counts.values())
-    room, place, found = 1 - GAP * (len(counts) - 1), 0.0, {}
+    room, place, nodes = 1 - GAP * (len(counts) - 1), 0.0, {}
     for name in sorted(counts):
         height = room * counts[name] / total
-        found[name] = Node(place, place + height)
+        nodes[name] = Node(place, place + height)
         place += height + GAP
-    return found
+    return nodes
 
 
 def sankey(rows: Sequence[Mapping[str, Any]]) -> str:

@@ -51,7 +51,7 @@ class Solved(NamedTuple):
 def asked(name: str, task: str, seed: Posed, rounds: Sequence[Posed], tags: dict[str, str] | None = None) -> Item:
     """FQA: a problem and its two follow-ups, each with its answer (KMP-Bench, section 3.2)."""
     first, second = rounds
-    turns = [f"{one.solution}\nFinal answer: {one.answer}" for one in (seed, first, second)]
+    turns = [f"{problem.solution}\nFinal answer: {problem.answer}" for problem in (seed, first, second)]
     return Item(
         id=name,
         task=task,
@@ -64,7 +64,7 @@ def asked(name: str, task: str, seed: Posed, rounds: Sequence[Posed], tags: dict
 
 def constructed(name: str, task: str, seed: Posed, rounds: Sequence[Posed], tags: dict[str, str] | None = None) -> Item:
     """Gen: the seed and its solution are said, then two new problems are asked for."""
-    turns = [constructed_form(one.problem, one.solution) for one in rounds]
+    turns = [constructed_form(problem.problem, problem.solution) for problem in rounds]
     solution = f"{seed.solution}\nFinal answer: {seed.answer}"
     return Item(
         id=name,
@@ -82,10 +82,10 @@ def numbered(steps: Sequence[str]) -> str:
     return "\n".join(f"Step {number}: {NUMBERED.sub('', step).strip()}" for number, step in enumerate(steps, 1))
 
 
-def detected(name: str, task: str, seed: Posed, said: Solved, tags: dict[str, str] | None = None) -> Item:
+def detected(name: str, task: str, seed: Posed, attempt: Solved, tags: dict[str, str] | None = None) -> Item:
     """EC: a student's solution to judge and to correct. An empty answer: a set without one, of the first turn only."""
-    solution = numbered(said.steps)
-    turns = [detected_form(not said.step, said.step, said.reason)]
+    solution = numbered(attempt.steps)
+    turns = [detected_form(not attempt.step, attempt.step, attempt.reason)]
     turns += [f"{seed.solution}\nFinal answer: {seed.answer}"] if seed.answer else []
     return Item(
         id=name,
@@ -95,17 +95,17 @@ def detected(name: str, task: str, seed: Posed, said: Solved, tags: dict[str, st
             "question": seed.problem,
             "student_solution": solution,
             "reference_solution": seed.solution,
-            "reference_step": str(said.step),
-            "reference_reason": said.reason,
+            "reference_step": str(attempt.step),
+            "reference_reason": attempt.reason,
         },
         reference={
-            "incorrect": bool(said.step),
-            "step": said.step,
+            "incorrect": bool(attempt.step),
+            "step": attempt.step,
             "answer": seed.answer,
             "replies": turns,
             "text": turns[-1],
         },
-        tags={"solution": "wrong" if said.step else "right", **(tags or {})},
+        tags={"solution": "wrong" if attempt.step else "right", **(tags or {})},
     )
 
 
@@ -130,17 +130,25 @@ def pair_of(record: Source, field: str) -> list[Posed]:
 
 def follow_up(records: list[Source], task: str) -> list[Item]:
     """FQA of a curated set."""
-    return [asked(one["id"], task, posed(one), pair_of(one, "followups"), skill_tags(one)) for one in records]
+    return [
+        asked(record["id"], task, posed(record), pair_of(record, "followups"), skill_tags(record)) for record in records
+    ]
 
 
 def gen_follow_up(records: list[Source], task: str) -> list[Item]:
     """Gen of follow-ups, of a curated set."""
-    return [constructed(one["id"], task, posed(one), pair_of(one, "followups"), skill_tags(one)) for one in records]
+    return [
+        constructed(record["id"], task, posed(record), pair_of(record, "followups"), skill_tags(record))
+        for record in records
+    ]
 
 
 def gen_similar(records: list[Source], task: str) -> list[Item]:
     """Gen of similar problems, of a curated set."""
-    return [constructed(one["id"], task, posed(one), pair_of(one, "similar"), skill_tags(one)) for one in records]
+    return [
+        constructed(record["id"], task, posed(record), pair_of(record, "similar"), skill_tags(record))
+        for record in records
+    ]
 
 
 def error_correction(records: list[Source], task: str) -> list[Item]:
@@ -150,18 +158,18 @@ def error_correction(records: list[Source], task: str) -> list[Item]:
             f"{record['id']}-{number}",
             task,
             posed(record),
-            solved(f"{record['id']}, solution {number}", one),
+            solved(f"{record['id']}, solution {number}", solution),
             skill_tags(record),
         )
         for record in records
-        for number, one in enumerate(record["solutions"], 1)
+        for number, solution in enumerate(record["solutions"], 1)
     ]
 
 
 def solved(place: str, record: Source) -> Solved:
     """A student's solution. Raises ValueError for a wrong step that is none of its steps, or lacks its reason."""
     steps, step, reason = record["steps"], record.get("error_step") or 0, record.get("error_reason") or ""
-    if not isinstance(steps, list) or not steps or not all(isinstance(one, str) and one.strip() for one in steps):
+    if not isinstance(steps, list) or not steps or not all(isinstance(text, str) and text.strip() for text in steps):
         raise ValueError(f"{place}: steps is no list of texts")
     if not isinstance(step, int) or not 0 <= step <= len(steps) or bool(step) != bool(reason):
         raise ValueError(f"{place}: error_step is one of 1 to {len(steps)} and has an error_reason, or both are absent")
@@ -209,7 +217,7 @@ def truncated(record: Source, place: int, task: str) -> Item:
     """One test case of a dialogue."""
     before, turn = record["turns"][:place], record["turns"][place]
     roles = {"student": "user", "tutor": "assistant"}
-    lines = [f"{one['speaker'].capitalize()}: {one['text']}" for one in before]
+    lines = [f"{message['speaker'].capitalize()}: {message['text']}" for message in before]
     return Item(
         id=f"{record['id']}-{place}",
         task=task,
@@ -226,7 +234,7 @@ def truncated(record: Source, place: int, task: str) -> Item:
             "groups": ["general", *turn["principles"]],
         },
         tags={"principles": " ".join(turn["principles"])},
-        history=[{"role": roles[one["speaker"]], "content": one["text"]} for one in before[:-1]],
+        history=[{"role": roles[message["speaker"]], "content": message["text"]} for message in before[:-1]],
     )
 
 

@@ -30,28 +30,28 @@ def seed_of(number: int, record: Source) -> tuple[str, Posed]:
 def rounds_of(text: str) -> list[Posed]:
     """The question and answer rounds of a follow-up. A round without one marked number is left out."""
     parts = ROUND.split(text)[1:]
-    said = list(zip(parts[0::2], parts[1::2], strict=True))
-    found = []
-    for (speaker, question), (other, solution) in zip(said[0::2], said[1::2], strict=False):
+    turns = list(zip(parts[0::2], parts[1::2], strict=True))
+    rounds = []
+    for (speaker, question), (other, solution) in zip(turns[0::2], turns[1::2], strict=False):
         answer = stated(solution)
         if (speaker, other) == ("A", "B") and answer is not None:
-            found.append(Posed(question.strip(), MARKED.sub(r"\1", solution).strip(), answer))
-    return found
+            rounds.append(Posed(question.strip(), MARKED.sub(r"\1", solution).strip(), answer))
+    return rounds
 
 
 def stated(solution: str) -> str | None:
     """The number that a solution ends with. "16 for Ann and 24 for Bob" is no single answer, nor is 9:15."""
-    said = MARKED.findall(solution) or STATED.split(solution)[1:]
-    if not said or ":" in said[-1]:
+    answers = MARKED.findall(solution) or STATED.split(solution)[1:]
+    if not answers or ":" in answers[-1]:
         return None
-    numbers = {one.value for one in numerals(LATEX.sub(" ", said[-1]))}
+    numbers = {numeral.value for numeral in numerals(LATEX.sub(" ", answers[-1]))}
     return f"{numbers.pop():.10g}" if len(numbers) == 1 else None
 
 
 def followed(records: list[Source]) -> list[tuple[str, Posed, list[Posed]]]:
     """The problems with two follow-ups that can be read: 1,237 of 1,319."""
-    found = [(*seed_of(number, record), rounds_of(record["followup"])) for number, record in enumerate(records)]
-    return [(name, seed, rounds) for name, seed, rounds in found if len(rounds) == 2]
+    problems = [(*seed_of(number, record), rounds_of(record["followup"])) for number, record in enumerate(records)]
+    return [(name, seed, rounds) for name, seed, rounds in problems if len(rounds) == 2]
 
 
 def follow_up(records: list[Source], task: str) -> list[Item]:
@@ -69,7 +69,7 @@ def gen_similar(records: list[Source], task: str) -> list[Item]:
     items = []
     for number, record in enumerate(records):
         name, seed = seed_of(number, record)
-        if found := PROBLEM.match(record["new_problem"]):
-            posed = Posed(found[1].strip(), found[2].strip(), "")
+        if match := PROBLEM.match(record["new_problem"]):
+            posed = Posed(match[1].strip(), match[2].strip(), "")
             items.append(constructed(name, task, seed, [posed, posed]))
     return items

@@ -28,12 +28,12 @@ PARSED = {"final_round", "f1", "correction", "task1_mcc", "task2_step"}
 
 def tutors() -> list[Printed]:
     """Tables 5 and 6, and of Table 4 what they lack."""
-    found = []
+    numbers = []
     for row in printed_rows(BENCHMARK):
         if place := TASKS.get((row.table, row.metric)):
             model, by = SPELLINGS.get(row.row, row.row), None if place[1] in PARSED else JUDGE
-            found.append(Printed(row.group, model, *place, row.value / PERCENT, by))
-    return found
+            numbers.append(Printed(row.group, model, *place, row.value / PERCENT, by))
+    return numbers
 
 
 PRINTED = Paper(tables="Tables 4 to 6", values=tutors, judges=(JUDGE,), released=False)

@@ -31,23 +31,25 @@ def solution_of(text: str) -> str:
     return parts[1] if len(parts) > 1 else ""
 
 
-def likeness(one: str, other: str) -> float:
+def likeness(problem: str, other: str) -> float:
     """The share of the shorter problem's words that stand in the other in their order: 1 for copies."""
-    first, second = (WORD.findall(text.casefold())[:MOST_WORDS] for text in (one, other))
+    first, second = (WORD.findall(text.casefold())[:MOST_WORDS] for text in (problem, other))
     common = sum(block.size for block in SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks())
     return common / max(1, min(len(first), len(second)))
 
 
 def new_problem(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
     """Whether the last reply holds a problem and a solution with a number, and copies none of the earlier problems."""
-    said = texts[-1]
-    if not plain(said) and scoring == "robust":
-        return [unread(said, "empty reply")]
-    problem = problem_of(said)
-    whole = len(WORD.findall(problem)) >= FEWEST_WORDS and final_number(solution_of(said)) is not None
+    reply = texts[-1]
+    if not plain(reply) and scoring == "robust":
+        return [unread(reply, "empty reply")]
+    problem = problem_of(reply)
+    complete = len(WORD.findall(problem)) >= FEWEST_WORDS and final_number(solution_of(reply)) is not None
     copied = max(likeness(problem, other) for other in (item.vars["seed_problem"], *map(problem_of, texts[:-1])))
     return [
         Reading(
-            round(copied, 3), whole and copied <= COPIED, "" if whole else "no problem with a number as its solution"
+            round(copied, 3),
+            complete and copied <= COPIED,
+            "" if complete else "no problem with a number as its solution",
         )
     ]

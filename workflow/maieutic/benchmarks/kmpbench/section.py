@@ -99,16 +99,16 @@ DATA = {
 def paper_rows(table: Table, printed: Iterable[PrintedRow]) -> list[dict[str, Any]]:
     """The printed rows, and the gain of the paper's own model."""
     by_model: dict[str, dict[str, PrintedRow]] = defaultdict(dict)
-    for one in printed:
-        if one.table == table.number:
-            by_model[one.row][one.metric] = one
+    for entry in printed:
+        if entry.table == table.number:
+            by_model[entry.row][entry.metric] = entry
     rows: list[dict[str, Any]] = []
-    for model, of in by_model.items():
-        cells = [of[column.printed].value if column.printed in of else None for column in table.columns]
-        rows.append({"who": model, "group": next(iter(of.values())).group, "cells": cells})
-    found = {row["who"]: row["cells"] for row in rows}
-    if all(name in found for name in DELTA):
-        pairs = zip(found[DELTA[0]], found[DELTA[1]], strict=True)
+    for model, by_metric in by_model.items():
+        cells = [by_metric[column.printed].value if column.printed in by_metric else None for column in table.columns]
+        rows.append({"who": model, "group": next(iter(by_metric.values())).group, "cells": cells})
+    by_name = {row["who"]: row["cells"] for row in rows}
+    if all(name in by_name for name in DELTA):
+        pairs = zip(by_name[DELTA[0]], by_name[DELTA[1]], strict=True)
         gains = [None if None in (ours, base) else ours - base for ours, base in pairs]
         rows.append({"who": f"{DELTA[0]} minus {DELTA[1]}", "group": "gain", "cells": gains})
     return rows
@@ -116,11 +116,15 @@ def paper_rows(table: Table, printed: Iterable[PrintedRow]) -> list[dict[str, An
 
 def our_rows(plan: Plan, table: Table, scores: Sequence[Score]) -> list[dict[str, Any]]:
     """Every tutor's numbers, a row for each set of data."""
-    found = {(one.model, one.task, one.metric): one for one in scores if one.scoring == "robust" and leads(plan, one)}
+    by_metric = {
+        (score.model, score.task, score.metric): score
+        for score in scores
+        if score.scoring == "robust" and leads(plan, score)
+    }
     rows = []
     for suffix in table.suffixes:
         for model in plan.tutors:
-            cells = [found.get((model, f"{column.task}{suffix}", column.metric)) for column in table.columns]
+            cells = [by_metric.get((model, f"{column.task}{suffix}", column.metric)) for column in table.columns]
             baseline = isinstance(plan.models[model], BaselineModel)
             if not any(cells):
                 continue
@@ -132,20 +136,20 @@ def alignment_rows(plan: Plan, results: Path, printed: Iterable[PrintedRow]) -> 
     """Table 3: the paper's, then each judge of the run against the labels that people gave."""
     columns = ("general_level", "principle_level", "overall", "alignment_rate")
     by_row: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for one in printed:
-        if one.table == "3":
-            by_row[one.row, one.group][one.metric] = one.value
+    for entry in printed:
+        if entry.table == "3":
+            by_row[entry.row, entry.group][entry.metric] = entry.value
     rows: list[dict[str, Any]] = [
-        {"who": model, "by": by, "paper": [*(of.get(name) for name in columns), None]}
-        for (model, by), of in by_row.items()
+        {"who": model, "by": by, "paper": [*(values.get(name) for name in columns), None]}
+        for (model, by), values in by_row.items()
     ]
     for judge in plan.judges_of_replies if plan.run.human_labels else []:
         scores = score_file(paths.ALIGNMENT.within(results, judge=judge))
-        found = {(one.model, one.metric, one.by): one for one in scores}
-        for tutor in dict.fromkeys(model for model, metric, _ in found if metric in RATES):
+        by_metric = {(score.model, score.metric, score.by): score for score in scores}
+        for tutor in dict.fromkeys(model for model, metric, _ in by_metric if metric in RATES):
             for by, shown in ((judge, label_of(plan, judge)), (PEOPLE, "people")):
-                cells = [found.get((tutor, name, by)) for name in columns[:-1]]
-                rates = [found.get((tutor, name, by)) if by == judge else None for name in RATES]
+                cells = [by_metric.get((tutor, name, by)) for name in columns[:-1]]
+                rates = [by_metric.get((tutor, name, by)) if by == judge else None for name in RATES]
                 who = label_of(plan, tutor) if tutor in plan.models else tutor
                 rows.append({"who": who, "by": shown, "cells": [*cells, *rates]})
     return rows
@@ -156,28 +160,32 @@ def error_section(plan: Plan, results: Path, printed: Iterable[PrintedRow]) -> d
     if not plan.compared_benchmarks():
         return None
     types = read_rubric(ERROR_TYPES).rubric.criteria[ERROR_TYPE].labels
-    paper = {one.metric: one.value for one in printed if one.table == "figure 5"}
+    paper = {entry.metric: entry.value for entry in printed if entry.table == "figure 5"}
     counts: dict[str, Counter[str]] = {}
     lost: dict[str, int] = {}
     examples: dict[str, list[dict[str, Any]]] = defaultdict(list)
     items = compared_items(plan, results)
     for tutor, judged in error_judgements(plan, results).items():
-        said = {(one.task, one.id): str(merged([one], False)[ERROR_TYPE][0].value) for one in judged}
-        counts[tutor] = Counter(value for value in said.values() if value in types)
-        lost[tutor] = len(said)
+        kinds = {
+            (judgement.task, judgement.id): str(merged([judgement], False)[ERROR_TYPE][0].value) for judgement in judged
+        }
+        counts[tutor] = Counter(value for value in kinds.values() if value in types)
+        lost[tutor] = len(kinds)
         if not isinstance(plan.models[tutor], BaselineModel):
-            for kind, example in examples_of(plan, results, tutor, said, items):
+            for kind, example in examples_of(plan, results, tutor, kinds, items):
                 if len(examples[kind]) < EXAMPLES:
                     examples[kind].append(example)
     rows = [
         {
             "type": kind,
             "paper": paper.get(kind),
-            "cells": [of[kind] / of.total() if of.total() else None for of in counts.values()],
+            "cells": [tally[kind] / tally.total() if tally.total() else None for tally in counts.values()],
         }
         for kind in types
     ]
-    tutors = [{"label": label_of(plan, tutor), "read": of.total(), "lost": lost[tutor]} for tutor, of in counts.items()]
+    tutors = [
+        {"label": label_of(plan, tutor), "read": tally.total(), "lost": lost[tutor]} for tutor, tally in counts.items()
+    ]
     judge = comparing(plan)
     shown = {"rows": rows, "tutors": tutors, "examples": dict(examples), "types": types}
     return {**shown, "judge": judge, "kind": ERROR_TYPES}
@@ -191,15 +199,15 @@ def comparing(plan: Plan) -> str:
 def error_judgements(plan: Plan, results: Path) -> dict[str, list[Judgement]]:
     """What the first judge says of each tutor's lost responses; tutors without any are left out."""
     judge = comparing(plan)
-    found: dict[str, list[Judgement]] = defaultdict(list)
+    by_tutor: dict[str, list[Judgement]] = defaultdict(list)
     for benchmark in plan.compared_benchmarks():
         for batch in plan.judge_batches(benchmark):
             path = paths.VERDICTS.within(results, judge=judge, benchmark=benchmark, batch=batch)
-            for one in read_records(path, Judgement) if path.exists() else []:
-                if one.rubric == ERROR_TYPES and one.tutor is not None:
-                    found[one.tutor].append(one)
-    order = [name for name in plan.tutors if name in found]
-    return {name: found[name] for name in order}
+            for judgement in read_records(path, Judgement) if path.exists() else []:
+                if judgement.rubric == ERROR_TYPES and judgement.tutor is not None:
+                    by_tutor[judgement.tutor].append(judgement)
+    order = [name for name in plan.tutors if name in by_tutor]
+    return {name: by_tutor[name] for name in order}
 
 
 def compared_items(plan: Plan, results: Path) -> dict[tuple[str, str], Item]:
@@ -217,13 +225,13 @@ def examples_of(
     plan: Plan,
     results: Path,
     tutor: str,
-    said: Mapping[tuple[str, str], str],
+    kinds: Mapping[tuple[str, str], str],
     items: Mapping[tuple[str, str], Item],
 ) -> Iterable[tuple[str, dict[str, Any]]]:
     """Lost responses with their error type, beside the reference."""
     for benchmark in plan.compared_benchmarks():
         for reply in read_records(paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor), Reply):
-            kind, item = said.get((reply.task, reply.id)), items.get((reply.task, reply.id))
+            kind, item = kinds.get((reply.task, reply.id)), items.get((reply.task, reply.id))
             if kind and item:
                 yield (
                     kind,

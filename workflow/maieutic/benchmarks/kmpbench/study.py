@@ -88,10 +88,16 @@ def draw_study(
     write_csv(
         out / INSTANCES, ["instance", "instructions", "dialogue", "response 1", "response 2"], map(shown, instances)
     )
-    for name, of in sheets.items():
-        write_csv(sheet_path(out, name), SHEET, (row for instance in of for row in questions(instance)))
+    for name, sheet in sheets.items():
+        write_csv(sheet_path(out, name), SHEET, (row for instance in sheet for row in questions(instance)))
     key = {
-        one.name: {"task": one.task, "item": one.item.id, "tutor": one.tutor, "first": one.first} for one in instances
+        instance.name: {
+            "task": instance.task,
+            "item": instance.item.id,
+            "tutor": instance.tutor,
+            "first": instance.first,
+        }
+        for instance in instances
     }
     write_json(out / KEY, {"annotators": list(annotators), "instances": key})
     log.info("%d instances, %d sheets in %s; %s is not for annotators", len(instances), len(sheets), out, KEY)
@@ -99,13 +105,13 @@ def draw_study(
 
 def replies_of(results: Path, benchmark: str, task: str, tutors: Sequence[str]) -> dict[str, list[Reply]]:
     """What each tutor said to a task, without what its server refused."""
-    found = {}
+    replies = {}
     for tutor in tutors:
         path = REPLIES.within(results, benchmark=benchmark, tutor=tutor)
         if not path.exists():
             raise UserError(str(path), f"{tutor} has no replies to {benchmark}", "run it first, or mend --tutors")
-        found[tutor] = [one for one in read_records(path, Reply) if one.task == task and not one.error]
-    return found
+        replies[tutor] = [reply for reply in read_records(path, Reply) if reply.task == task and not reply.error]
+    return replies
 
 
 def drawn(items: Mapping[str, Item], replies: Mapping[str, list[Reply]], n: int, seed: int) -> list[Instance]:
@@ -114,30 +120,35 @@ def drawn(items: Mapping[str, Item], replies: Mapping[str, list[Reply]], n: int,
     No item stands there twice while there are others: the text that two instances share would be the reference.
     """
     draw = random.Random(seed)
-    left = {tutor: draw.sample(of, len(of)) for tutor, of in replies.items()}
+    left = {tutor: draw.sample(pool, len(pool)) for tutor, pool in replies.items()}
     used: Counter[str] = Counter()
-    found = []
+    instances = []
     for place in range(n):
         tutor = list(replies)[place % len(replies)]
         if not left[tutor]:
             raise UserError("--n", f"{n} replies are wanted, {tutor} has {len(replies[tutor])}", "draw fewer")
-        reply = min(left[tutor], key=lambda one: used[one.id])
+        reply = min(left[tutor], key=lambda candidate: used[candidate.id])
         left[tutor].remove(reply)
         used[reply.id] += 1
         # A letter first: a spreadsheet would take digits for a number.
         name = "i" + hashlib.sha256(f"{seed}:{reply.task}:{reply.id}:{tutor}".encode()).hexdigest()[:9]
-        found.append(Instance(name, reply.task, items[reply.id], tutor, reply.text, draw.random() < 1 / TWO))
+        instances.append(Instance(name, reply.task, items[reply.id], tutor, reply.text, draw.random() < 1 / TWO))
     if max(used.values(), default=0) > 1:
         log.warning("some items stand there for several tutors: the response that returns is the reference")
-    draw.shuffle(found)
-    return found
+    draw.shuffle(instances)
+    return instances
 
 
 def shown(instance: Instance) -> list[str]:
     """What annotators read of an instance."""
     responses = [instance.text, str(instance.item.reference["text"])]
-    said = instance.item.vars
-    return [instance.name, said["instruction"], said["history"], *(responses if instance.first else responses[::-1])]
+    variables = instance.item.vars
+    return [
+        instance.name,
+        variables["instruction"],
+        variables["history"],
+        *(responses if instance.first else responses[::-1]),
+    ]
 
 
 def questions(instance: Instance) -> list[list[str]]:
@@ -179,10 +190,10 @@ def read_study(*, study: Path, out: Path, resolver: str | None = None) -> None:
         if name not in (*annotators, resolver):
             raise UserError(str(path), f"{name} is no annotator of this study", f"give --resolver {name}, or remove it")
         unanswered += read_sheet(path, key, answers)
-    divided = [cell for cell, of in answers.items() if differ(of, resolver)]
+    divided = [cell for cell, by_annotator in answers.items() if differ(by_annotator, resolver)]
     if resolver and divided:
         ask_resolver(sheet_path(study, resolver), divided, {cell: answers[cell].get(resolver) for cell in divided})
-    labels = [row for cell, of in answers.items() for row in label_rows(cell, of, key, resolver)]
+    labels = [row for cell, by_annotator in answers.items() for row in label_rows(cell, by_annotator, key, resolver)]
     write_csv(out, [*COLUMNS, "annotator", "resolves"], labels)
     left = sum(resolver not in answers[cell] for cell in divided)
     log.info("%d answers in %s; %d rows are open, %d divided", len(labels), out, unanswered, left)
@@ -199,20 +210,20 @@ def read_key(study: Path) -> tuple[dict[str, Any], list[str]]:
 
 def ask_resolver(path: Path, divided: Sequence[tuple[str, str]], answers: Mapping[tuple[str, str], int | None]) -> None:
     """Write the resolver's sheet: every divided row, with what is answered already."""
-    said: dict[int | None, str] = {None: "", **{number: text for text, number in ANSWERS.items()}}
-    write_csv(path, SHEET, ([*cell, *told_of(cell[1]), said[answers[cell]]] for cell in divided))
+    texts: dict[int | None, str] = {None: "", **{number: text for text, number in ANSWERS.items()}}
+    write_csv(path, SHEET, ([*cell, *told_of(cell[1]), texts[answers[cell]]] for cell in divided))
     log.info("%d rows on which annotators differ: %s", len(divided), path)
 
 
-def differ(of: Mapping[str, int], resolver: str | None) -> bool:
+def differ(by_annotator: Mapping[str, int], resolver: str | None) -> bool:
     """Whether the annotators of a row differ, whatever the resolver says."""
-    return len({answer for name, answer in of.items() if name != resolver}) > 1
+    return len({answer for name, answer in by_annotator.items() if name != resolver}) > 1
 
 
 def told_of(criterion: str) -> tuple[str, str, str]:
     """A criterion's name, question and aspects, as the judge is told them."""
-    one = read_rubric(COMPARISONS).rubric.criteria[criterion]
-    return one.title, one.definition, " | ".join(one.aspects)
+    entry = read_rubric(COMPARISONS).rubric.criteria[criterion]
+    return entry.title, entry.definition, " | ".join(entry.aspects)
 
 
 def read_sheet(path: Path, key: Mapping[str, Any], answers: Answers) -> int:
@@ -245,12 +256,14 @@ def read_sheet(path: Path, key: Mapping[str, Any], answers: Answers) -> int:
 
 
 def label_rows(
-    cell: tuple[str, str], of: Mapping[str, int], key: Mapping[str, Any], resolver: str | None
+    cell: tuple[str, str], by_annotator: Mapping[str, int], key: Mapping[str, Any], resolver: str | None
 ) -> list[list[str]]:
     """The labels of one instance and criterion, a row an annotator: Win, Tie or Lose of the tutor's response."""
     about = key[cell[0]]
-    mine = 1 if about["first"] else 2
-    verdicts = {name: "tie" if not answer else "win" if answer == mine else "lose" for name, answer in of.items()}
+    place = 1 if about["first"] else 2
+    verdicts = {
+        name: "tie" if not answer else "win" if answer == place else "lose" for name, answer in by_annotator.items()
+    }
     return [
         [about["task"], about["item"], about["tutor"], cell[1], verdict, name, "yes" if name == resolver else ""]
         for name, verdict in verdicts.items()

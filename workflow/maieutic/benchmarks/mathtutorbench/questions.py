@@ -84,6 +84,6 @@ def reveals(item: Item, text: str) -> Reading:
     if not solution:
         return Reading(None, None, "", "no reference solution", "reveals_answer")
     final = solution[-1].value
-    if any(final in values_in(said) for said in item.vars.values()):
+    if any(final in values_in(variable) for variable in item.vars.values()):
         return Reading(None, None, "", "the answer already stands in the dialogue", "reveals_answer")
     return Reading(final in values_in(text), None, "", criterion="reveals_answer")

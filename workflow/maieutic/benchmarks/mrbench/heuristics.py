@@ -50,8 +50,8 @@ def natural(item: Item, text: str) -> bool:
 
 def reveals(item: Item, text: str) -> bool:
     """Whether a reply announces an answer, or says the number that the solution ends with."""
-    final = [one.value for one in numerals(str(item.reference.get("solution", "")))][-1:]
-    return bool(REVEALS.search(text)) or bool(final and final[0] in {one.value for one in numerals(text)})
+    final = [numeral.value for numeral in numerals(str(item.reference.get("solution", "")))][-1:]
+    return bool(REVEALS.search(text)) or bool(final and final[0] in {numeral.value for numeral in numerals(text)})
 
 
 HEURISTICS = {

@@ -93,12 +93,12 @@ def tracks_of(labels: Labels) -> dict[str, Sequence[str]]:
 
 def refuse(path: Path, faults: Iterable[Fault]) -> None:
     """Raise UserError for faults of one kind, naming the first one and all lines."""
-    found = list(faults)
-    if not found:
+    fault_list = list(faults)
+    if not fault_list:
         return
-    more = ", ".join(str(fault.line) for fault in found[:SHOWN]) + (", ..." if len(found) > SHOWN else "")
-    told = f" ({len(found)} such lines: {more})" if len(found) > 1 else ""
-    raise UserError(f"{path}:{found[0].line}", f"{found[0].problem}{told}", found[0].mend)
+    more = ", ".join(str(fault.line) for fault in fault_list[:SHOWN]) + (", ..." if len(fault_list) > SHOWN else "")
+    suffix = f" ({len(fault_list)} such lines: {more})" if len(fault_list) > 1 else ""
+    raise UserError(f"{path}:{fault_list[0].line}", f"{fault_list[0].problem}{suffix}", fault_list[0].mend)
 
 
 def numbered_rows(path: Path) -> list[tuple[int, Row]]:
@@ -112,8 +112,10 @@ def numbered_rows(path: Path) -> list[tuple[int, Row]]:
         if not line.strip():
             continue
         try:
-            given: Any = json.loads(line, object_pairs_hook=named_once)
-            rows.append((number, Row.model_validate({name: given[name] for name in Row.model_fields if name in given})))
+            record: Any = json.loads(line, object_pairs_hook=named_once)
+            rows.append(
+                (number, Row.model_validate({name: record[name] for name in Row.model_fields if name in record}))
+            )
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(map(str, first["loc"]))
@@ -153,17 +155,17 @@ def places_of(path: Path, rows: list[tuple[int, Row]], labels: Labels) -> dict[i
     absent: list[Fault] = []
     nobody: list[Fault] = []
     repeated: list[Fault] = []
-    for (conversation, tutor), of in lines.items():
+    for (conversation, tutor), group in lines.items():
         known = by_conversation.get(conversation, [])
         left = [item for item in known if (item, tutor) in replies]
         if not known:
             mend = "take the ids from the release (its conversation_id)"
-            absent += [Fault(number, f"0 dialogues have its id {conversation!r}", mend) for number, _ in of]
+            absent += [Fault(number, f"0 dialogues have its id {conversation!r}", mend) for number, _ in group]
         elif not left:
             mend = f"tutors of the release: {', '.join(tutors)}"
-            nobody += [Fault(number, f"{tutor} has no reply to {conversation}", mend) for number, _ in of]
+            nobody += [Fault(number, f"{tutor} has no reply to {conversation}", mend) for number, _ in group]
         else:
-            for number, row in of:
+            for number, row in group:
                 place = row.item or next(iter(left), None)
                 if place is None or place not in left:
                     mend = f"one line a reply; {len(known)} dialogue(s) of the release have this id: {', '.join(known)}"
@@ -200,11 +202,11 @@ class Coverage(NamedTuple):
     unparsed: int
 
 
-def coverage_of(keys: Iterable[Any], said: Mapping[Any, str | None]) -> Coverage:
+def coverage_of(keys: Iterable[Any], answers: Mapping[Any, str | None]) -> Coverage:
     """The coverage of the labelled replies `keys`."""
     wanted = list(keys)
-    absent = sum(key not in said for key in wanted)
-    return Coverage(len(wanted), absent, sum(said.get(key, "") is None for key in wanted))
+    absent = sum(key not in answers for key in wanted)
+    return Coverage(len(wanted), absent, sum(answers.get(key, "") is None for key in wanted))
 
 
 def score_predictions(
@@ -218,27 +220,34 @@ def score_predictions(
     """
     release, path = read_labels(labels), predictions
     predicted = read_predictions(path, release)
-    found: dict[str, dict[str, Any]] = {}
+    by_track: dict[str, dict[str, Any]] = {}
     for criterion in (name for name in predicted.tracks if name != IDENTIFICATION):
         labelled = [label for label in release.labels if label.criterion == criterion]
         keys = [(label.id, label.tutor, criterion) for label in labelled]
         covered = coverage_of(keys, predicted.said)
         check_missing(path, criterion, covered, missing)
-        said: Said = {key: predicted.said.get(key) for key in keys}
-        [(_, pairings)] = pairings_of(labelled, said, {}).items()
-        found[criterion] = {
-            name: {"value": one.value, "low": one.interval.low, "high": one.interval.high, "n": one.n}
+        answers: Said = {key: predicted.said.get(key) for key in keys}
+        [(_, pairings)] = pairings_of(labelled, answers, {}).items()
+        by_track[criterion] = {
+            name: {
+                "value": estimate.value,
+                "low": estimate.interval.low,
+                "high": estimate.interval.high,
+                "n": estimate.n,
+            }
             for name in BEA
-            for one in [measure(name, pairings, len(LABELS[criterion]), missing == "wrong", Sampling(resamples, seed))]
+            for estimate in [
+                measure(name, pairings, len(LABELS[criterion]), missing == "wrong", Sampling(resamples, seed))
+            ]
         }
-        found[criterion]["missing"] = {"rule": missing, **covered._asdict()}
+        by_track[criterion]["missing"] = {"rule": missing, **covered._asdict()}
     if IDENTIFICATION in predicted.tracks:
-        found[IDENTIFICATION] = identification(path, release, predicted, missing)
-    if not found:
+        by_track[IDENTIFICATION] = identification(path, release, predicted, missing)
+    if not by_track:
         raise UserError(str(path), "no prediction is in it", FORM)
-    write_json(out, found)
-    say(found)
-    if left_out := [name for name in tracks_of(release) if name not in found]:
+    write_json(out, by_track)
+    say(by_track)
+    if left_out := [name for name in tracks_of(release) if name not in by_track]:
         print(f"not in {path}, so without a score: {', '.join(left_out)}")
 
 
@@ -270,13 +279,13 @@ def check_missing(path: Path, track: str, covered: Coverage, missing: Missing) -
         )
 
 
-def say(found: Mapping[str, Mapping[str, Any]]) -> None:
+def say(by_track: Mapping[str, Mapping[str, Any]]) -> None:
     """Print a line for each track, with what is missing and which rule was applied."""
-    for track, measures in found.items():
-        values = [f"{name} {one['value']:.4f}" for name, one in measures.items() if name != "missing"]
+    for track, measures in by_track.items():
+        values = [f"{name} {estimate['value']:.4f}" for name, estimate in measures.items() if name != "missing"]
         lacks = measures["missing"]
-        told = ""
+        suffix = ""
         if lacks["absent"] or lacks["unparsed"]:
             rule = {"wrong": "counted as wrong", "exclude": "left out"}[lacks["rule"]]
-            told = f"; {lacks['absent']} replies without a line and {lacks['unparsed']} without a label are {rule}"
-        print(track, *values, f"n {measures['accuracy']['n']}{told}")
+            suffix = f"; {lacks['absent']} replies without a line and {lacks['unparsed']} without a label are {rule}"
+        print(track, *values, f"n {measures['accuracy']['n']}{suffix}")

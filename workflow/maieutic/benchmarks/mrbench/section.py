@@ -54,18 +54,18 @@ def attainable(percent: float, n: int) -> bool:
     return any(abs(round(100 * hits / n, 2) - percent) < 0.0051 for hits in (nearest - 1, nearest, nearest + 1))
 
 
-def cell_notes(one: PrintedRow, ours: float | None) -> list[str]:
+def cell_notes(entry: PrintedRow, ours: float | None) -> list[str]:
     """Why a printed cell of Table 3, 8 or 9 is no target."""
     notes = []
-    n = 60 if one.row == "Novice" else PRINTED_N[one.subset]
-    if not attainable(one.value, n):
-        notes.append(f"no share of {n} replies is {one.value:.2f} %")
-    if one.text:
-        notes.append(f"printed under {one.text}: the two headers are swapped, Table 3 shows it")
-    if (one.subset, one.row, one.metric) == ("all", "Expert", "Tutor_Tone"):
+    n = 60 if entry.row == "Novice" else PRINTED_N[entry.subset]
+    if not attainable(entry.value, n):
+        notes.append(f"no share of {n} replies is {entry.value:.2f} %")
+    if entry.text:
+        notes.append(f"printed under {entry.text}: the two headers are swapped, Table 3 shows it")
+    if (entry.subset, entry.row, entry.metric) == ("all", "Expert", "Tutor_Tone"):
         notes.append("Tables 8 and 9 imply 12.19")
-    if ours is not None and abs(ours - one.value / 100) > FAR:
-        notes.append(f"the released labels differ by {100 * ours - one.value:+.1f} points")
+    if ours is not None and abs(ours - entry.value / 100) > FAR:
+        notes.append(f"the released labels differ by {100 * ours - entry.value:+.1f} points")
     return notes
 
 
@@ -79,7 +79,9 @@ def damr_tables(
 ) -> list[dict[str, Any]]:
     """Tables 3, 8 and 9: the labels of people, the paper's values with notes, and each judge of the run."""
     printed = {
-        (one.row, one.subset, one.metric): one for one in printed_rows(BENCHMARK) if one.table in {"3", "8", "9"}
+        (entry.row, entry.subset, entry.metric): entry
+        for entry in printed_rows(BENCHMARK)
+        if entry.table in {"3", "8", "9"}
     }
     tables = []
     for subset in SUBSETS:
@@ -91,16 +93,18 @@ def damr_tables(
             rows.append({"who": TUTORS.get(tutor, tutor), "by": "people, released labels", "cells": cells})
             if published and any(paper):
                 noted = [
-                    None if one is None else {"value": one.value / 100, "notes": cell_notes(one, value_of(cell))}
-                    for one, cell in zip(paper, cells, strict=True)
+                    None if entry is None else {"value": entry.value / 100, "notes": cell_notes(entry, value_of(cell))}
+                    for entry, cell in zip(paper, cells, strict=True)
                 ]
                 rows.append({"who": "", "by": f"paper, Table {DAMR_TABLES[subset]}", "paper": noted})
             for judge, scores in judged.items():
-                mine = cells_by_tutor(scores, release, subset).get(tutor, {})
-                if mine:
+                by_dimension = cells_by_tutor(scores, release, subset).get(tutor, {})
+                if by_dimension:
                     sample = ", on a sample" if plan.label_limit(judge) else ""
                     by = f"{label_of(plan, judge)}, judge{sample}"
-                    rows.append({"who": "", "by": by, "cells": [mine.get(name) for name in dimensions], "judge": judge})
+                    rows.append(
+                        {"who": "", "by": by, "cells": [by_dimension.get(name) for name in dimensions], "judge": judge}
+                    )
         if rows:
             tables.append({"subset": subset, "number": DAMR_TABLES[subset], "rows": rows})
     return tables
@@ -113,11 +117,11 @@ def value_of(score: Score | None) -> float | None:
 
 def cells_by_tutor(scores: list[Score], release: str, subset: str) -> dict[str, dict[str, Score]]:
     """DAMR by tutor and dimension."""
-    found: dict[str, dict[str, Score]] = defaultdict(dict)
-    for one in scores:
-        if (one.metric, one.release, one.subset) == ("damr", release, subset):
-            found[one.model][str(one.criterion)] = one
-    return found
+    by_tutor: dict[str, dict[str, Score]] = defaultdict(dict)
+    for score in scores:
+        if (score.metric, score.release, score.subset) == ("damr", release, subset):
+            by_tutor[score.model][str(score.criterion)] = score
+    return by_tutor
 
 
 SHOWN = {"ac": "aligned", "ac_paper": "the paper's coding", "spearman": "Spearman", "weighted_kappa": "weighted kappa"}
@@ -127,22 +131,22 @@ def correlation_tables(
     release: str, judged: dict[str, list[Score]], plan: Plan, dimensions: list[str], published: bool
 ) -> list[dict[str, Any]]:
     """Tables 5 and 6: AC of each judge by tutor and dimension, in both codings, beside the paper's critic."""
-    printed = {(one.table, one.row, one.metric): one.value for one in printed_rows(BENCHMARK)}
+    printed = {(entry.table, entry.row, entry.metric): entry.value for entry in printed_rows(BENCHMARK)}
     tables = []
     for judge, scores in judged.items():
         number = CRITICS.get(paper_name(plan.models[judge].paper, "mrbench") or "") if published else None
-        found: dict[str, dict[tuple[str, str], Score]] = defaultdict(dict)
-        for one in scores:
-            if one.metric in SHOWN and one.criterion and one.release == release and one.model != judge:
-                found[one.model][one.metric, one.criterion] = one
+        by_tutor: dict[str, dict[tuple[str, str], Score]] = defaultdict(dict)
+        for score in scores:
+            if score.metric in SHOWN and score.criterion and score.release == release and score.model != judge:
+                by_tutor[score.model][score.metric, score.criterion] = score
         rows = []
-        for tutor in in_papers_order(found):
-            of = found[tutor]
-            if all(one.value is None for one in of.values()):
+        for tutor in in_papers_order(by_tutor):
+            by_metric = by_tutor[tutor]
+            if all(score.value is None for score in by_metric.values()):
                 continue
-            n = max((one.n for one in of.values()), default=0)
+            n = max((score.n for score in by_metric.values()), default=0)
             lines = [
-                {"what": word, "cells": [value_of(of.get((kind, name))) for name in dimensions]}
+                {"what": word, "cells": [value_of(by_metric.get((kind, name))) for name in dimensions]}
                 for kind, word in SHOWN.items()
             ]
             if number:
@@ -153,7 +157,7 @@ def correlation_tables(
                     }
                 )
             rows.append({"who": TUTORS.get(tutor, tutor), "n": n, "lines": lines})
-        if found:
+        if by_tutor:
             tables.append({"name": judge, "label": label_of(plan, judge), "number": number, "rows": rows})
     return tables
 
@@ -163,18 +167,20 @@ def in_papers_order(tutors: Iterable[str]) -> list[str]:
     return sorted(tutors, key=lambda name: [*TUTORS].index(name) if name in TUTORS else len(TUTORS))
 
 
-def statistics_rows(found: dict[str, Any], published: bool) -> list[dict[str, Any]]:
+def statistics_rows(statistics: dict[str, Any], published: bool) -> list[dict[str, Any]]:
     """Table 7: what the released file holds, beside what is printed."""
-    printed = {(one.row, one.subset): one.value for one in printed_rows(BENCHMARK) if one.table == "7" and published}
+    printed = {
+        (entry.row, entry.subset): entry.value for entry in printed_rows(BENCHMARK) if entry.table == "7" and published
+    }
     rows = [
-        {"label": label, "cells": [statistic(found, subset, key, label, printed) for subset in SUBSETS]}
+        {"label": label, "cells": [statistic(statistics, subset, key, label, printed) for subset in SUBSETS]}
         for key, label in STATISTICS.items()
     ]
-    for tutor in in_papers_order(found["all"]["response_length"]):
+    for tutor in in_papers_order(statistics["all"]["response_length"]):
         label = f"Avg. {TUTORS.get(tutor, tutor)} response length"
         cells = [
             {
-                "ours": found[subset]["response_length"].get(tutor),
+                "ours": statistics[subset]["response_length"].get(tutor),
                 "paper": printed.get((label, subset)),
                 "doubt": DOUBTS.get((label, subset)) if published else None,
             }
@@ -185,11 +191,11 @@ def statistics_rows(found: dict[str, Any], published: bool) -> list[dict[str, An
 
 
 def statistic(
-    found: dict[str, Any], subset: str, key: str, label: str, printed: dict[tuple[str, str], float]
+    statistics: dict[str, Any], subset: str, key: str, label: str, printed: dict[tuple[str, str], float]
 ) -> dict[str, Any]:
     """One cell of Table 7."""
     return {
-        "ours": found[subset][key],
+        "ours": statistics[subset][key],
         "paper": printed.get((label, subset)),
         "doubt": DOUBTS.get((label, subset)) if (label, subset) in printed else None,
     }
@@ -207,9 +213,9 @@ BEA_TRACKS = ("Mistake_Identification", "Mistake_Location", "Providing_Guidance"
 def bea_rows(release: str, plan: Plan, results: Path, published: bool) -> list[dict[str, Any]]:
     """The BEA 2025 protocol: unreadable verdicts are wrong. The shared task's best team stands above the judges."""
     best: dict[str, dict[str, PrintedRow]] = defaultdict(dict)
-    for one in printed_rows(BENCHMARK) if published and release == "mrbench_v3" else []:
-        if one.table == "bea":
-            best[one.metric].setdefault(one.subset, one)
+    for entry in printed_rows(BENCHMARK) if published and release == "mrbench_v3" else []:
+        if entry.table == "bea":
+            best[entry.metric].setdefault(entry.subset, entry)
     rows: list[dict[str, Any]] = []
     for dimension in (*BEA_TRACKS, "tutor_identification"):
         if top := best.get(dimension):
@@ -218,14 +224,14 @@ def bea_rows(release: str, plan: Plan, results: Path, published: bool) -> list[d
             rows.append({"dimension": called(dimension), "by": team, "cells": values})
         for judge in plan.run.judges:
             scores = {
-                one.quantity: one
-                for one in score_file(paths.LABEL_VALIDATION.within(results, grader=judge))
-                if one.scoring == "paper_compat"
+                score.quantity: score
+                for score in score_file(paths.LABEL_VALIDATION.within(results, grader=judge))
+                if score.scoring == "paper_compat"
             }
-            found = [scores.get(Quantity(measure, dimension, release=release)) for measure in BEA]
-            if any(found):
+            cells = [scores.get(Quantity(measure, dimension, release=release)) for measure in BEA]
+            if any(cells):
                 name = called(dimension) if not best else ""
-                rows.append({"dimension": name, "by": label_of(plan, judge), "name": judge, "scores": found})
+                rows.append({"dimension": name, "by": label_of(plan, judge), "name": judge, "scores": cells})
     return rows
 
 
@@ -233,35 +239,35 @@ def mended(release: str, judged: dict[str, list[Score]], plan: Plan) -> list[dic
     """What half the labels would mend: how far each estimate is from what people say of the same replies."""
     rows = []
     for judge, scores in judged.items():
-        cells = {(one.model, one.quantity): one.value for one in scores if one.release == release}
+        cells = {(score.model, score.quantity): score.value for score in scores if score.release == release}
         errors: dict[str, list[float]] = defaultdict(list)
-        for (tutor, of), value in cells.items():
-            truth = cells.get((tutor, of._replace(metric="people_damr", subset="all")))
+        for (tutor, quantity), value in cells.items():
+            truth = cells.get((tutor, quantity._replace(metric="people_damr", subset="all")))
             by_judge, by_labels = (
-                cells.get((tutor, of._replace(metric=f"ppi_half_{who}"))) for who in ("judge", "labels")
+                cells.get((tutor, quantity._replace(metric=f"ppi_half_{who}"))) for who in ("judge", "labels")
             )
-            if of.metric != "ppi_half" or None in (value, truth, by_judge, by_labels):
+            if quantity.metric != "ppi_half" or None in (value, truth, by_judge, by_labels):
                 continue
             for name, guess in (("corrected", value), ("judge", by_judge), ("labels", by_labels)):
                 errors[name].append(abs(float(guess or 0.0) - float(truth or 0.0)))
         if errors:
-            means = {name: sum(of) / len(of) for name, of in errors.items()}
+            means = {name: sum(values) / len(values) for name, values in errors.items()}
             rows.append({"name": judge, "label": label_of(plan, judge), "n": len(errors["judge"]), "errors": means})
     return rows
 
 
 def earlier_schemes() -> dict[str, set[str]]:
     """Table 1: which of the dimensions earlier evaluations of tutors look at, scheme by scheme."""
-    found: dict[str, set[str]] = {}
-    for one in printed_rows(BENCHMARK):
-        if one.table == "1":
-            found.setdefault(one.row, set()).update([one.metric] if one.value else [])
-    return found
+    by_scheme: dict[str, set[str]] = {}
+    for entry in printed_rows(BENCHMARK):
+        if entry.table == "1":
+            by_scheme.setdefault(entry.row, set()).update([entry.metric] if entry.value else [])
+    return by_scheme
 
 
 def printed_agreement() -> dict[str, float]:
     """How far the paper's annotators agree with each other, by measure (sections 4.2 and 5.2)."""
-    return {one.row: one.value for one in printed_rows(BENCHMARK) if one.table == "agreement"}
+    return {entry.row: entry.value for entry in printed_rows(BENCHMARK) if entry.table == "agreement"}
 
 
 def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
@@ -270,11 +276,11 @@ def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
     judges = [name for name in plan.run.judges if isinstance(plan.models[name], JudgeModel)]
     for release in (name for name in plan.releases if LABEL_SOURCES[name].taxonomy):
         people = score_file(paths.LABEL_SCORES.within(results, release=release))
-        found = read_json(paths.LABEL_STATISTICS.within(results, release=release))
-        if not people or not found:
+        statistics = read_json(paths.LABEL_STATISTICS.within(results, release=release))
+        if not people or not statistics:
             continue
         judged = {name: score_file(paths.LABEL_VALIDATION.within(results, grader=name)) for name in judges}
-        labelled = {one.criterion for one in people}
+        labelled = {score.criterion for score in people}
         dimensions = [name for name in DESIRED if name in labelled]
         published = release == "mrbench" and plan.edition == "published"
         shown.append(
@@ -283,10 +289,10 @@ def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
                 "title": LABEL_SOURCES[release].title,
                 "published": published,
                 "kinds": {name: release_rubric(plan.judge_entry(name), release) for name in judges},
-                "counts": found["all"],
+                "counts": statistics["all"],
                 "damr": damr_tables(release, people, judged, plan, dimensions, published),
                 "ac": correlation_tables(release, judged, plan, dimensions, published),
-                "statistics": statistics_rows(found, published),
+                "statistics": statistics_rows(statistics, published),
                 "bea": bea_rows(release, plan, results, plan.edition == "published"),
                 "mended": mended(release, judged, plan),
                 "dimensions": [called(name) for name in dimensions],

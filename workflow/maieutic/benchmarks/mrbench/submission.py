@@ -34,17 +34,17 @@ def write_submission(*, job: WriteSubmission, source: Path, verdicts: Path, out:
     A verdict that could not be read is left out and counted: nothing stands for it.
     """
     release = job.release
-    said = said_by(one for one in read_records(verdicts, Judgement) if one.task == release)
+    answers = said_by(judgement for judgement in read_records(verdicts, Judgement) if judgement.task == release)
     records = read_source(source, "json")
     missing = 0
     predicted = []
     for number, record in enumerate(records):
         responses = {}
-        for tutor, given in responses_of(record).items():
-            labels = {name: said.get((f"mrbench-{number:03d}", tutor, name)) for name in SHARED_TASK}
+        for tutor, response in responses_of(record).items():
+            labels = {name: answers.get((f"mrbench-{number:03d}", tutor, name)) for name in SHARED_TASK}
             annotation = {name: label for name, label in labels.items() if label is not None}
             missing += len(SHARED_TASK) - len(annotation)
-            responses[tutor] = {"response": given["response"], "annotation": annotation}
+            responses[tutor] = {"response": response["response"], "annotation": annotation}
         kept = {key: record[key] for key in ("conversation_id", "conversation_history")}
         predicted.append({**kept, "tutor_responses": responses})
     write_json(out, predicted)

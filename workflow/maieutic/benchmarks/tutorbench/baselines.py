@@ -8,8 +8,8 @@ from maieutic.replies.sentences import last_sentence
 
 def criteria(item: Item) -> str:
     """What the item's own criteria ask for, recited: a tutor that knows the rubric and says nothing else."""
-    wanted = [one for one in item.reference.get("criteria", {}).values() if one["weight"] > 0]
-    return "\n".join(one["definition"] for one in wanted) or last_sentence(item)
+    wanted = [criterion for criterion in item.reference.get("criteria", {}).values() if criterion["weight"] > 0]
+    return "\n".join(criterion["definition"] for criterion in wanted) or last_sentence(item)
 
 
 TUTORS = {"recites-criteria": criteria}
