@@ -26,7 +26,7 @@ LAID_OUT = """
 import json, sys
 from pathlib import Path
 from maieutic.rewards.loading import load_tokenizer
-from maieutic.curation.tuning import IGNORED, encode_chat
+from maieutic.curation.encoding import IGNORED, encode_chat
 tokenizer = load_tokenizer(Path(sys.argv[1]))
 found = []
 for line in open(sys.argv[2]):
@@ -163,3 +163,116 @@ def test_what_cannot_be_learned_is_refused_by_one_line(tiny: Path, examples: Pat
     done = tune(bare, examples, tmp_path / "t2")
     assert done.returncode == 2 and "tunings.t.base: tiny has no chat template. Fix: name a base" in done.stdout
     assert "Traceback" not in done.stdout
+
+
+@pytest.fixture(scope="module")
+def shared(tiny: Path, examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same training by two processes."""
+    out = tmp_path_factory.mktemp("shared") / "t"
+    done = tune(tiny, examples, out, processes=2)
+    assert done.returncode == 0, done.stdout
+    return out
+
+
+def test_two_processes_share_a_training(tuned: Path, shared: Path) -> None:
+    """Each step's examples are those of one process, so that the losses are, up to the order of the sums."""
+    alone, together = ([step["loss"] for step in told(folder)["history"]] for folder in (tuned, shared))
+    assert together == pytest.approx(alone, abs=2e-4)
+    assert told(shared)["counts"] == told(tuned)["counts"]
+    assert {path.name for path in shared.iterdir()} == {path.name for path in tuned.iterdir()}
+
+
+def test_a_killed_training_of_two_processes_leaves_none_and_goes_on(
+    tiny: Path, examples: Path, shared: Path, tmp_path: Path
+) -> None:
+    out, mark = tmp_path / "t", {"MAIEUTIC_TEST": str(tmp_path)}
+    with open(tmp_path / "log", "w", encoding="utf-8") as log:
+        process = subprocess.Popen(
+            command(tiny, examples, out, processes=2, checkpoint_seconds=0.2),
+            stdout=log,
+            stderr=log,
+            env=environment() | mark,
+        )
+    wait_for(process, tmp_path / "log", lambda: bool(list((tmp_path / "t.journal").glob("checkpoint-*/whole"))))
+    assert len(marked(mark)) >= 4, "the command, the launcher, two processes"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    until = time.monotonic() + 10
+    while marked(mark) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not marked(mark)
+    done = tune(tiny, examples, out, processes=2, checkpoint_seconds=0.2)
+    assert done.returncode == 0, done.stdout
+    assert "t goes on from checkpoint-" in done.stdout
+    assert sha256_of(out / "model.safetensors") == sha256_of(shared / "model.safetensors")
+
+
+def marked(mark: dict[str, str]) -> list[str]:
+    """The processes that live with a word in their environment."""
+    [(name, value)] = mark.items()
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"{name}={value}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                found.append(entry.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_adapters_of_two_processes_are_merged_by_one(tiny: Path, examples: Path, tuned: Path, tmp_path: Path) -> None:
+    done = tune(tiny, examples, tmp_path / "t", lora={"rank": 4, "alpha": 8}, epochs=1, processes=2)
+    assert done.returncode == 0, done.stdout
+    assert {path.name for path in (tmp_path / "t").iterdir()} == {path.name for path in tuned.iterdir()}
+
+
+TEMPLATES = """
+import json, sys
+from pathlib import Path
+from maieutic.config.curation import FineTuning
+from maieutic.core.errors import UserError
+from maieutic.curation.encoding import IGNORED, encode
+from maieutic.rewards.loading import load_tokenizer
+folder = Path(sys.argv[1])
+tokenizer = load_tokenizer(folder)
+results = []
+for template, chat, longest in json.load(sys.stdin):
+    tokenizer.chat_template = template or tokenizer.chat_template
+    train = FineTuning(base="tiny", mix={"x": 1.0}, max_length=longest)
+    try:
+        [ids], [labels], _ = encode(tokenizer, [chat], "t", train, folder)
+    except UserError as error:
+        results.append([None, str(error)])
+    else:
+        learned = [token for token, label in zip(ids, labels) if label != IGNORED]
+        results.append([tokenizer.decode(ids), tokenizer.decode(learned)])
+print("RESULT" + json.dumps(results))
+"""
+GEMMA = (
+    "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}<end>{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+MOVING = "{{ messages | length }}{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}<end>{% endfor %}"
+BROKEN = "{{ raise_exception('Conversation roles must alternate') }}"
+
+
+def test_templates_of_other_models(tiny: Path) -> None:
+    """One that refuses a system message, a chat that the tutor begins, ones that cannot be learned from."""
+    system, user, tutor = ({"role": role, "content": role.upper()} for role in ("system", "user", "assistant"))
+    cases = [
+        (GEMMA, [system, user, tutor], 512),
+        (GEMMA, [tutor, user, tutor], 512),
+        (MOVING, [user, tutor, user, tutor], 512),
+        (BROKEN, [user, tutor], 512),
+        (GEMMA, [user, {**tutor, "content": "so " * 3000}], 100_000),
+    ]
+    line = [str(SERVE), "-c", TEMPLATES, str(tiny)]
+    done = subprocess.run(line, input=json.dumps(cases), capture_output=True, text=True, env=environment())
+    assert done.returncode == 0, done.stderr
+    folded, begun, moving, broken, longer = json.loads(done.stdout.split("RESULT")[1])
+    assert folded == ["<user>SYSTEM\n\nUSER<end><assistant>ASSISTANT<end>", "ASSISTANT<end>"]
+    assert begun[1] == "ASSISTANT<end>" * 2 and begun[0].startswith("<assistant>ASSISTANT<end><user>")
+    assert moving[1].startswith("tunings.t.base: its chat template lays a turn out differently")
+    assert "cannot lay out the example that begins 'USER': Conversation roles must alternate" in broken[1]
+    assert "exceed the context of " in longer[1] and "overlong: drop; the base has " in longer[1]

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, ValidationError, model_validator
 
 from maieutic.config.faults import fault_of
-from maieutic.config.models import Entry, Training
+from maieutic.config.models import Entry, Needs, Training
 from maieutic.core.errors import UserError
 from maieutic.core.paths import RESOURCES
 
@@ -124,6 +124,18 @@ class FineTuning(Training):
         "refuse", description="examples longer than the context: one line before the training, or left out and counted"
     )
     lora: Lora | None = Field(None, description="low-rank adapters; `null`: all weights")
+    needs: Needs | None = Field(
+        None,
+        description=(
+            "what the training asks of a machine; `null`: the base's `needs`. Several GPUs: one process each, all "
+            "weights sharded over them (FSDP), adapters trained side by side (DDP)"
+        ),
+    )
+    processes: int = Field(1, ge=1, description="processes that share a training on the CPU; on GPUs: one a GPU")
+
+    def workers(self, gpus: int) -> int:
+        """Processes of one training on so many GPUs."""
+        return gpus or self.processes
 
     @model_validator(mode="after")
     def whole_mix(self) -> FineTuning:

@@ -217,7 +217,8 @@ async def ask_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
 
 def unreadable(judgements: Sequence[Judgement]) -> Counter[str]:
     """Why verdicts could not be read, and how often."""
-    return Counter(verdict.why_none or "" for record in judgements for verdict in record.verdicts if verdict.value is None)
+    verdicts = (verdict for record in judgements for verdict in record.verdicts)
+    return Counter(verdict.why_none or "" for verdict in verdicts if verdict.value is None)
 
 
 def run_judge(panel: Panel, work: Work, files: JobFiles, out: Path) -> None:

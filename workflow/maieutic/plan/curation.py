@@ -75,6 +75,11 @@ class CurationPlan(Plan):
             runtime=self.curation(curation).runtime,
         )
 
+    def tuning_needs(self, tuning: str) -> Needs:
+        """What a fine-tuning needs: its own `needs`, else its base's."""
+        entry = self.config.tunings[tuning]
+        return entry.needs or self.models[entry.base].needs
+
     def asked_in(self, curation: str, step: str) -> list[str]:
         """The models that one job of a curation asks."""
         roles = self.curation(curation).roles
@@ -168,6 +173,10 @@ def check_tuning(plan: CurationPlan, name: str) -> None:
     if isinstance(base.weights, TunedWeights):
         raise UserError(f"{key}.base", f"{entry.base} is tuned itself", "name weights that this run does not make")
     base.weights.refuse_unpinned(f"models.{entry.base}.weights")
+    workers = entry.workers(plan.tuning_needs(name).gpus)
+    if entry.batch_size % (entry.micro_batch * workers):
+        problem = f"{entry.batch_size} is not divided by micro_batch times {workers} processes"
+        raise UserError(f"{key}.batch_size", problem, f"set a multiple of {entry.micro_batch * workers}")
     for source in entry.mix:
         if source in plan.config.curations:
             continue

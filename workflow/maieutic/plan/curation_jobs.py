@@ -114,4 +114,4 @@ def mix_examples(plan: CurationPlan, tuning: str) -> MixExamples:
 
 def tune_tutor(plan: CurationPlan, tuning: str) -> TuneTutor:
     entry: FineTuning = plan.config.tunings[tuning]
-    return TuneTutor(tuning=tuning, train=entry)
+    return TuneTutor(tuning=tuning, train=entry.model_copy(update={"needs": None}))  # the machine changes no weights

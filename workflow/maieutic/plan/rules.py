@@ -90,6 +90,8 @@ class RulePlan(CurationPlan):
         names = dict(wildcards.items())
         if "curation" in names and "judge" not in names:
             return self.role_needs(names["curation"])
+        if "tuning" in names:
+            return self.tuning_needs(names["tuning"])
         [model] = self.models_of(wildcards)
         return self.models[model].needs
 

@@ -22,11 +22,11 @@ class Machine(NamedTuple):
     threads: int
 
 
-def take_device(name: str, machine: Machine) -> str:
-    """Take the GPU that a job needs, before torch looks for one. Returns the device's name in torch."""
+def take_device(name: str, machine: Machine, all_gpus: bool = False) -> str:
+    """Take the GPU that a job needs, or all, before torch looks for one. Returns the device's name in torch."""
     from maieutic.serving.devices import take_gpus
 
-    grant = asyncio.run(take_gpus(name, min(machine.gpus, 1), os.environ))
+    grant = asyncio.run(take_gpus(name, machine.gpus if all_gpus else min(machine.gpus, 1), os.environ))
     os.environ.update(grant.environment)
     import torch
 

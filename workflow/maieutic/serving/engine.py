@@ -7,32 +7,13 @@ this from its main thread.
 
 from __future__ import annotations
 
-import ctypes
 import importlib.metadata
 import multiprocessing.util
 import os
-import signal
 from collections.abc import Sequence
 
-from maieutic.serving.handover import LOCKS, PARENT
-
-PR_SET_PDEATHSIG = 1
-
-
-def die_with_parent() -> None:
-    """Ask the kernel to kill this process when its parent's spawning thread ends. Linux only."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def end_where_parent_is_gone() -> None:
-    """A process whose parent died before it could ask for the signal would live for ever.
-
-    Each process names itself to those that it spawns, and the driver named itself to the first.
-    """
-    parent = os.environ.get(PARENT)
-    if parent is not None and int(parent) not in {os.getppid(), os.getpid()}:
-        os._exit(1)
-    os.environ[PARENT] = str(os.getpid())
+from maieutic.core.parent import tie_to_parent
+from maieutic.serving.handover import LOCKS
 
 
 def find_vllm_version() -> None:
@@ -62,10 +43,8 @@ def hand_on_locks() -> None:
         multiprocessing.util.spawnv_passfds = spawn_with_locks  # type: ignore[assignment]
 
 
-die_with_parent()
-end_where_parent_is_gone()
+tie_to_parent()
 hand_on_locks()
-os.register_at_fork(after_in_child=die_with_parent)
 find_vllm_version()
 
 if __name__ == "__main__":

@@ -17,8 +17,8 @@ from typing import Any
 
 from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
+from maieutic.core.parent import PARENT
 from maieutic.serving.devices import Grant, gpu_names, take_gpus
-from maieutic.serving.handover import PARENT
 from maieutic.serving.weights import MANIFEST
 
 log = logging.getLogger(__name__)
