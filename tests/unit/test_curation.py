@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
+import inspect
 import json
 import re
 from collections import Counter
@@ -16,8 +18,10 @@ from httpserver import serving
 from maieutic.benchmarks.kmpbench import items as kmp
 from maieutic.config.curation import Roles, read_stage, stage_names
 from maieutic.core.errors import UserError
+from maieutic.core.journal import Entry
 from maieutic.core.records import Item, read_records, write_records
-from maieutic.curation import leakage, parsers, quality, rules, sets, standards, weaving
+from maieutic.curation import examples, leakage, parsers, quality, rating, rules, sets, standards, weaving
+from maieutic.curation.crew import Crew
 from maieutic.curation.parsers import Unread
 from maieutic.curation.pipeline import (
     STAGES,
@@ -28,10 +32,11 @@ from maieutic.curation.pipeline import (
     write_dialogues,
     write_flows,
 )
-from maieutic.curation.records import Components, Dialogue, Flow, Outcome, Seed
+from maieutic.curation.records import Components, Dialogue, Flow, Outcome, Said, Seed
 from maieutic.curation.rules import Answered, Rejected
 from maieutic.curation.seeds import SeedSource, for_evaluation, make_seeds, seeds_of
 from maieutic.datasets.text import cluster_of
+from maieutic.judges import rubrics
 
 # parsers --------------------------------------------------------------------------------------------------------------
 
@@ -57,10 +62,17 @@ READ: list[tuple[str, str, dict[str, Any], Any]] = [
     ("validation", f"<judge> y </judge><solution>{BOX}</solution>", {}, (True, BOX, "12")),
     ("validation", f"<judge>N.</judge><solution>{BOX} {BOX}</solution>", {}, (False, f"{BOX} {BOX}", None)),
     ("validation", "<judge>Y</judge>", {}, (True, "", None)),
+    ("choice", "<choice>Turn 5</choice>", {"options": [{"code": 5}, {"code": 15}]}, ["5"]),
+    ("choice", "<choice>**OA**: Operations and NF</choice>", {"options": [{"code": "OA"}, {"code": "NF"}]}, ["OA", "NF"]),
+    ("choice", "<choice>[1.OA.A]; 1.OA.A.1</choice>", {"options": [{"code": "1.OA.A"}, {"code": "1.OA.A.1"}]}, ["1.OA.A", "1.OA.A.1"]),
+    ("choice", "<choice>1.OA.B.2, 11.OA.A</choice>", {"options": [{"code": "1.OA.B"}, {"code": "1.OA.A"}]}, []),
     ("boxed", r"2 + 2 = 4, \boxed{1,204}", {}, "1204"),
     ("boxed", "The answer is 3.50", {}, "3.5"),
     ("final_answer", " It is 7. ", {}, ("It is 7.", "7")),
     ("steps", "<steps>Step 1: a\n**Step 2:** b\nmore</steps><answer>$7</answer>", {}, (["a", "b\nmore"], "7")),
+    ("steps", "<steps>Here are the steps:\n**Step 1**: a\n### Step 2 \u2014 b</steps><answer>7</answer>", {}, (["a", "b"], "7")),
+    ("steps", "<steps>Step 1: a Step 2: as in Step 1: b</steps><answer>7</answer>", {}, (["a", "as in Step 1: b"], "7")),
+    ("steps", "<steps>- Step 1. a\n- Step 2. b</steps><answer>7</answer>", {}, (["a", "b"], "7")),
     ("judgement", "<judge>**Y**</judge>", {}, True),
     ("judgement", "<judge>N</judge>", {}, False),
     ("feedback", "<correctness>Yes.</correctness>", {}, (0, "", None, [])),
@@ -113,6 +125,7 @@ UNREAD = [
     ("boxed", r"\boxed{\frac{1}{3}}", None),
     ("steps", "<steps>Step 1: a</steps><answer>1</answer>", "too few or too many steps"),
     ("steps", "<steps>a\nb</steps><answer>1</answer>", "no numbered steps"),
+    ("steps", "<steps>Two of them.\nStep 1: a\nStep 2: b</steps><answer>1</answer>", "no numbered steps"),
     ("steps", "<steps>well: Step 1: a Step 2: b</steps><answer>1</answer>", "no numbered steps"),
     ("steps", "<steps>Step 1:\nStep 2: b</steps><answer>1</answer>", "an empty step"),
     ("steps", "<steps>Step 1: a\nStep 2: b\nStep 3: c</steps><answer>1</answer>", "too few or too many"),
@@ -172,8 +185,8 @@ BRANCHES: list[tuple[str, str, Any, str, str | None]] = [
     ("tag-odd", "tag", NOTHING, "tag_domain", "unreadable: no <choice>"),
     ("judge-n", "validate_seed", replaced("<judge>Y", "<judge>N"), "validate_seed", "a validator says N"),
     ("judge-odd", "validate_seed", NOTHING, "validate_seed", "unreadable: no <judge>"),
-    ("no-box", "validate_seed", replaced(r"\\boxed", "box"), "validate_seed", "no validator's solution gives the answer in one box"),
-    ("wrong-box", "validate_seed", replaced(r"\\boxed\{", r"\\boxed{9"), "validate_seed", "no validator's solution gives the answer in one box"),
+    ("no-box", "validate_seed", replaced(r"\\boxed", "box"), "validate_seed", "no validator's solution has one box"),
+    ("wrong-box", "validate_seed", replaced(r"\\boxed\{", r"\\boxed{9"), "validate_seed", "a validator's own solution has another answer"),
     ("f-again", "follow_up", ONCE, "follow_up", None),
     ("f-odd", "follow_up", NOTHING, "follow_up", "unreadable: no <question2>"),
     ("f-same", "follow_up", replaced(r"(<question\d>).*?(\[f-same )\d+", r"\1Ann counts. \g<2>5"), "follow_up", "a question that was there before"),
@@ -190,7 +203,8 @@ BRANCHES: list[tuple[str, str, Any, str, str | None]] = [
     ("c-right", "correct", lambda said, attempt: "<correctness>yes</correctness>", "correct", "a wrong solution is called right"),
     ("c-step", "correct", replaced("<error_step_num>.", "<error_step_num>3"), "correct", "a step that the solution does not have"),
     ("c-zero", "correct", replaced("<error_step_num>.", "<error_step_num>0"), "correct", "a wrong solution is called right"),
-    ("c-answer", "correct", replaced(r"<answer>\d+", "<answer>1"), "correct", "the corrected answer is wrong"),
+    ("c-answer", "correct", lambda said, attempt: re.sub(r"(<answer>|boxed\{)\d+", r"\g<1>1", said), "correct", "the corrected answer is wrong"),
+    ("c-differ", "correct", replaced(r"<answer>\d+", "<answer>1"), "correct", "unreadable: answer and box differ"),
     ("c-rewrite", "correct", replaced("Step 1: There", "Step 1: Here"), "correct", "steps before the mistake were rewritten"),
     ("s-odd", "similar", NOTHING, "similar", "unreadable: no <question1>"),
     ("s-copy", "similar", lambda said, attempt: re.sub("<question>.*</question>", f"<question>{text_of('s-copy', 6)}</question>", said), "similar", "more than 90% of the seed"),
@@ -450,7 +464,7 @@ def assembled(tmp_path: Path, share: float, count: int = 6) -> tuple[Curated, Pa
         made.run(address, share)
     out = tmp_path / "sets"
     sets.assemble_sets(
-        job=sets.AssembleSets(curation="c", roles=Roles(**roles()), answering={"maker": "m"}, evaluation_share=share, seed=SEED),
+        job=sets.AssembleSets(curation="c", roles=Roles(**roles()), answering={"maker": "m"}, prompts={"flow.yaml": "1" * 64}, evaluation_share=share, seed=SEED),
         seeds=made.seeds, components=made.at("components.jsonl"), dialogues=made.at("dialogues.jsonl"),
         out=out / "skills.jsonl", tests=out / "dialogues.jsonl", raw=out / "raw.jsonl", sheet=out / "evaluation.json",
     )  # fmt: skip
@@ -496,8 +510,8 @@ def cleaned(tmp_path: Path, out: Path, made: Curated, items: list[Item]) -> dict
     """The sheet of a training set that was compared with some items."""
     write_records(tmp_path / "items.jsonl", items)
     sets.clean_training_set(
-        job=sets.CleanTrainingSet(curation="c", near_duplicate=0.7, roles=Roles(**roles()), answering={}),
-        raw=out / "raw.jsonl", items=[tmp_path / "items.jsonl"], seeds=made.seeds,
+        job=sets.CleanTrainingSet(curation="c", near_duplicate=0.7, roles=Roles(**roles()), answering={}, prompts={}),
+        raw=out / "raw.jsonl", items=[tmp_path / "items.jsonl"], tests=[out / "skills.jsonl", out / "dialogues.jsonl"], seeds=made.seeds,
         out=out / "training.jsonl", parquet=out / "training.parquet", sheet=out / "training.json",
     )  # fmt: skip
     found: dict[str, Any] = json.loads((out / "training.json").read_text())
@@ -556,6 +570,131 @@ def test_more_than_half_is_a_majority(answers: list[str | None], kept: bool) -> 
     else:
         with pytest.raises(Rejected):
             rules.majority(answered(*answers), {"answer": "5"}, {})
+
+
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [(r"\frac{3}{4}", "0.75"), ("1{,}000", "1000"), (r"10\,000", "10000"), (r"2\frac{1}{2}", "2.5"), (r"18\text{ cm}^2", "18")],
+)  # fmt: skip
+def test_a_box_is_read_with_its_latex(content: str, value: str) -> None:
+    assert parsers.only_box(rf"So it is \boxed{{{content}}}.") == value
+
+
+def test_steps_of_a_long_text_are_read_in_no_time() -> None:
+    """Time that grows with the square would be minutes here."""
+    with pytest.raises(parsers.Unread, match="an empty step"):
+        parsers.in_steps("Step 1: a" + "\n" * 400_000 + "Step 2:")
+    with pytest.raises(parsers.Unread):
+        parsers.in_steps("- * # > " * 100_000)
+
+
+PROBLEM = (
+    "A farmer has 17 hens that lay an egg a day each; she eats three and sells the others. How many does she sell?"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "held"),
+    [
+        (f"I am stuck on my homework since yesterday. {PROBLEM} Could you please help me with it, step by step?", 1.0),
+        (PROBLEM.upper().replace(";", ","), 1.0),
+        (PROBLEM.replace("17", "19"), 0.8),
+        ("A farmer has 17 cows. How many does she sell?", None),
+        ("What is 15% of 80?", 1.0),
+        ("So I said: what is 15 % of 80? And then?", None),
+        (
+            "\u041a\u043e\u043b\u044f \u0438\u043c\u0435\u0435\u0442 \u0442\u0440\u0438 \u044f\u0431\u043b\u043e\u043a\u0430",
+            1.0,
+        ),
+        ("Good.", None),
+    ],
+)
+def test_a_problem_within_a_message_is_a_leak(message: str, held: float | None) -> None:
+    cyrillic = "\u043a\u043e\u043b\u044f \u0438\u043c\u0435\u0435\u0442 \u0442\u0440\u0438 \u044f\u0431\u043b\u043e\u043a\u0430!"
+    texts = [("hens", PROBLEM), ("share", "What is 15 % of 80?"), ("apples", cyrillic), ("said", "Good.")]
+    leaks = leakage.leaks({"x": [message]}, texts, 0.6)
+    assert (round(leaks["x"].similarity, 1) if leaks else None) == held
+
+
+def test_a_tutor_that_poses_a_problem_and_a_system_message_with_one_are_leaks() -> None:
+    chat = [
+        {"role": "system", "content": f"You are a tutor. Problem: {PROBLEM}"},
+        {"role": "user", "content": "Hello!"},
+        {"role": "assistant", "content": "Shall we begin?"},
+    ]
+    posed = [{"role": "user", "content": "Hello!"}, {"role": "assistant", "content": f"Try this one: {PROBLEM}"}]
+    for messages in (chat, posed):
+        assert leakage.leaks({"x": sets.example_texts({"messages": messages})}, [("hens", PROBLEM)], 0.7)
+
+
+def test_what_is_looked_for_is_the_problem_of_a_dialogue_too(tmp_path: Path) -> None:
+    _, out = assembled(tmp_path, 1.0, 2)
+    [dialogue, _] = sets.read_lines(out / "dialogues.jsonl")
+    [case] = kmp.dialogue([dialogue], "dialogue")
+    assert dialogue["problem"] in leakage.texts_in(case)
+    named = leakage.set_texts("s", [*sets.read_lines(out / "skills.jsonl"), dialogue])
+    assert len(named) == 2 * (1 + 2 + 2) + 1 and (f"s {dialogue['id']}", dialogue["problem"]) in named
+
+
+def test_the_second_look_for_leaks_is_by_another_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leakage.EvaluationTexts, "held_by", lambda *_: None)
+    with pytest.raises(RuntimeError, match="1 training examples hold an evaluation text still, x among them"):
+        leakage.without_leaks({"x": [PROBLEM], "y": ["Hello!"]}, lambda: [("hens", PROBLEM)], 0.7)
+
+
+def test_examples_of_one_id_are_examples_still() -> None:
+    records = [{"id": "conv", "n": number} for number in range(3)] + [{"id": "other", "n": 3}]
+    named = examples.by_name("s", records)
+    assert list(named) == ["s conv", "s conv #2", "s conv #3", "s other"]
+    assert [record["n"] for record in named.values()] == [0, 1, 2, 3]
+
+
+def test_a_rated_turn_is_any_of_a_dialogue() -> None:
+    turns = [Said(speaker=speaker, text="x", principles=[]) for _ in range(6) for speaker in ("student", "tutor")]
+    about = {"problem": "p", "solution": "s", "persona": "", "student_profile": "", "objectives": [], "turns": turns}
+    loaded = rubrics.read_rubric("mrbench_taxonomy")
+    places = Counter(
+        rating.case_of(loaded, Dialogue(id=str(number), **about), SEED).id.rpartition("-")[2] for number in range(300)
+    )
+    assert set(places) == {"1", "3", "5", "7", "9", "11"} and max(places.values()) < 2 * min(places.values())
+
+
+def test_an_answer_that_was_cut_off_is_no_solution() -> None:
+    """A number stands in it all the same, and would be a wrong answer or a vote."""
+
+    class Asked:
+        async def ask(self, request: dict[str, Any]) -> Any:
+            return Entry(
+                key="k", text="There are 13 eggs. Then she bakes with 4", finish="length", seconds=0.1, attempts=1
+            )
+
+    job = MakeComponents(curation="c", roles=Roles(**roles()), models=entries("http://127.0.0.1:9"), seed=SEED)
+    crew = object.__new__(Crew)
+    crew.seed, crew.models, crew.asking = SEED, job.models, {"maker": Asked()}  # type: ignore[dict-item]
+    for stage in ("wrong_solution", "solve_similar"):
+        answer = asyncio.run(crew.answer("maker", "?", read_stage(stage), {}, 0, 0))
+        assert answer.value is None and answer.why_none == "cut off"
+
+
+def test_every_rejected_attempt_is_kept_with_what_it_decided_on(walked: Curated) -> None:
+    outcomes = {(outcome.seed, outcome.stage): outcome for outcome in walked.outcomes}
+    again = outcomes["k-again", "clarify"]
+    assert again.reason is None and again.attempts == 2
+    [earlier] = again.earlier
+    assert earlier.reason.startswith("unreadable") and "Pardon?" in earlier.answers[0]["text"]
+    assert outcomes["v-n", "verify_rephrasing"].judged["steps"]
+    assert outcomes["solve-no", "solve_follow_up"].judged["problem"]
+    assert outcomes["t-none", "choose_turns"].judged["turns"]
+    assert set(outcomes["k-odd", "complete"].product) == {"follow-ups", "wrong solutions", "similar problems"}
+    order = [*STAGES["make_components"], "complete", *STAGES["write_flows"], *STAGES["write_dialogues"]]
+    table = {row["stage"]: row for row in quality.yields(walked.outcomes, order)}
+    assert sum(table["clarify"]["earlier"].values()) >= 1
+
+
+def test_what_parsers_and_rules_read_of_the_limits_is_what_is_checked_before() -> None:
+    for functions, limits in ((parsers.PARSERS, parsers.LIMITS), (rules.RULES, rules.LIMITS)):
+        for name, function in functions.items():
+            assert set(re.findall(r'limits\["(\w+)"\]', inspect.getsource(function))) == limits.get(name, frozenset())
 
 
 def test_near_duplicates_are_found_by_minhash_and_compared_exactly() -> None:

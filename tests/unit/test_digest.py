@@ -231,7 +231,8 @@ DEAR = {
         "replies.sentences", "core.thinking",
     },
     "tune-tutor": {
-        "config.curation", "config.models", "curation.sets", "curation.tuning", "rewards.checkpoints", "rewards.loading",
+        "config.curation", "config.models", "core.parent", "curation.encoding", "curation.processes", "curation.sets",
+        "curation.training", "curation.tuning", "replies.generate", "rewards.checkpoints", "rewards.loading",
         "rewards.training", "serving.weights",
     },
     "make-components": {

@@ -252,6 +252,7 @@ rule clean_training_set:
             "clean-training-set",
             raw="{input.raw}",
             items="{input.cases}",
+            tests="{input.tests}",
             seeds="{input.seeds}",
             out="{output.chats}",
             parquet="{output.parquet}",

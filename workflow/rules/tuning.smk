@@ -34,6 +34,7 @@ rule mix_examples:
             "mix-examples",
             sources="{input.sources}",
             items="{input.cases}",
+            tests="{input.tests}",
             out="{output.examples}",
             sheet="{output.sheet}",
         )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from maieutic.curation import standards
-from maieutic.curation.crew import Crew
+from maieutic.curation.crew import Crew, together
 from maieutic.curation.parsers import Attempt, Steps
 from maieutic.curation.records import (
     LEVELS,
@@ -34,11 +33,11 @@ WRONG = 2  # solutions of each seed
 
 async def make(crew: Crew, seed: Seed) -> Components | None:
     """A seed with all four components; None where it was rejected or lacks one."""
-    tags, solution = await asyncio.gather(tag(crew, seed), crew.run("validate_seed", seed.id, seed.model_dump()))
+    tags, solution = await together(tag(crew, seed), crew.run("validate_seed", seed.id, seed.model_dump()))
     if tags is None or solution is None:
         return None
     sound = seed.model_copy(update={"solution": solution})
-    followups, solutions, similar, clarifications = await asyncio.gather(
+    followups, solutions, similar, clarifications = await together(
         follow_ups(crew, sound), attempts(crew, sound), similar_problems(crew, sound, tags), clarify(crew, sound)
     )
     made = {
@@ -49,7 +48,8 @@ async def make(crew: Crew, seed: Seed) -> Components | None:
     }
     lacking = [name for name, product in made.items() if not product]
     reason = f"no {', no '.join(lacking)}" if lacking else None
-    crew.put(Outcome(seed=seed.id, stage=COMPLETE, reason=reason))
+    there = {name: dump(product) for name, product in made.items() if product} if lacking else None
+    crew.put(Outcome(seed=seed.id, stage=COMPLETE, reason=reason, product=there))
     if not (followups and solutions and similar and clarifications):
         return None
     return Components(
@@ -60,6 +60,13 @@ async def make(crew: Crew, seed: Seed) -> Components | None:
         similar=similar,
         clarifications=clarifications,
     )
+
+
+def dump(product: Any) -> Any:
+    """A product as JSON has it."""
+    if isinstance(product, dict):
+        return {name: dump(value) for name, value in product.items()}
+    return [dump(value) for value in product] if isinstance(product, list) else product.model_dump()
 
 
 async def tag(crew: Crew, seed: Seed) -> list[Standard] | None:
@@ -87,7 +94,8 @@ async def posed_and_solved(crew: Crew, seed: Seed, stage: str, part: str, about:
     if new is None:
         return None
     context = [*about.get("problems", ()), new.model_dump()]
-    solved = await crew.run(f"solve_{stage}", seed.id, {"problems": context, "answer": new.answer}, part)
+    question = {"problems": context, "answer": new.answer}
+    solved = await crew.run(f"solve_{stage}", seed.id, question, part, judged=new.model_dump())
     return new if solved else None
 
 
@@ -110,7 +118,7 @@ async def similar_problems(crew: Crew, seed: Seed, tags: list[Standard]) -> dict
         about = {**seed.model_dump(), "standards": [tag.model_dump() for tag in tags], "level": level}
         return await posed_and_solved(crew, seed, "similar", level, about)
 
-    made = dict(zip(LEVELS, await asyncio.gather(*map(one, LEVELS)), strict=True))
+    made = dict(zip(LEVELS, await together(*map(one, LEVELS)), strict=True))
     found = {level: problem for level, problem in made.items() if problem}
     return found if len(found) == len(LEVELS) else None
 
@@ -126,7 +134,7 @@ async def attempts(crew: Crew, seed: Seed) -> list[Attempted] | None:
     numbered = [(f"wrong {number}", one) for number, one in enumerate(candidates, 1)]
     right = attempted(crew, seed, "right", "validators", Attempt(seed.solution, seed.answer), True)
     first = [attempted(crew, seed, part, one.by, one.value, False) for part, one in numbered[:WRONG]]
-    correct, *wrong = await asyncio.gather(right, *first)
+    correct, *wrong = await together(right, *first)
     for part, one in numbered[WRONG:]:
         if sum(map(bool, wrong)) < WRONG and correct:
             wrong.append(await attempted(crew, seed, part, one.by, one.value, False))
@@ -142,10 +150,10 @@ async def attempted(crew: Crew, seed: Seed, part: str, by: str, attempt: Attempt
     if steps is None:
         return None
     lines = "\n".join(f"Step {number}: {step}" for number, step in enumerate(steps.steps, 1))
-    if not await crew.run("verify_rephrasing", seed.id, {**about, "rephrased": lines}, part):
+    if not await crew.run("verify_rephrasing", seed.id, {**about, "rephrased": lines}, part, steps._asdict()):
         return None
     about = {**seed.model_dump(), "student": lines, "steps": steps.steps, "is_right": is_right}
-    feedback: Feedback | None = await crew.run("correct", seed.id, about, part)
+    feedback: Feedback | None = await crew.run("correct", seed.id, about, part, steps._asdict())
     if feedback is None:
         return None
     return Attempted(steps=steps.steps, answer=steps.answer, by=by, feedback=feedback)

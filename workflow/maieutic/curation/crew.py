@@ -5,25 +5,40 @@ All requests go through one journal, and entries that several roles name are ask
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Any
 
+from jinja2 import UndefinedError
+
+from maieutic.config.curation import STAGES as FOLDER
 from maieutic.config.curation import LoadedStage, Role, Roles
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.config.prompts import render
+from maieutic.core.errors import UserError
 from maieutic.core.journal import Entry, Journal
-from maieutic.curation.parsers import PARSERS, About, Unread
-from maieutic.curation.records import Outcome
+from maieutic.curation.parsers import PARSERS, READ_TO_THE_END, About, Unread
+from maieutic.curation.records import Outcome, Rejection
 from maieutic.curation.rules import RULES, Answered, Kept, Rejected
 from maieutic.replies.generate import Asking
 from maieutic.serving.backends import JobFiles, backend_of
 
 log = logging.getLogger(__name__)
-LONGEST_PRODUCT = 4000  # characters of a rejected answer that the results keep; the journal has all of it
+LONGEST_PRODUCT = 100_000  # characters of a rejected answer that the results keep; the journal has all of it
+CUT_OFF = "cut off"  # by the limit of tokens
 NEXT_ATTEMPT = 1000  # between the seeds of two attempts, so that no sample of one is one of the other
+
+
+async def together(*work: Awaitable[Any]) -> list[Any]:
+    """The results of all. Where some fail, the first failure, after the others are done: what they pay for is kept."""
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return results
 
 
 class Crew:
@@ -68,29 +83,31 @@ class Crew:
         named = self.roles.of(role)
         return [(name, named[:place].count(name)) for place, name in enumerate(named)]
 
-    async def run(self, stage: str, seed: str, about: About, part: str = "") -> Any:
+    async def run(self, stage: str, seed: str, about: About, part: str = "", judged: Any = None) -> Any:
         """One product of one stage: what is kept, or None; either is put down as an outcome.
 
-        about: the variables of the prompt, and what parser and rule compare with; part: which product of the seed.
-        Raises Unanswered where a server does not answer.
+        about: the variables of the prompt, and what parser and rule compare with; part: which product of the seed;
+        judged: the product that the stage decides on, kept where it is rejected.
+        Raises Unanswered where a server does not answer, UserError for a prompt that asks for what there is not.
         """
         loaded = self.stages[stage]
         card = loaded.card
         fields: dict[str, Any] = {"seed": seed, "stage": stage, "part": part}
         answers: list[Answered] = []
-        reason = ""
+        rejections: list[Rejection] = []
         for attempt in range(card.attempts):
             answers = await self.answers(loaded, about, attempt)
             fields |= {"attempts": attempt + 1, "by": list(dict.fromkeys(answer.by for answer in answers))}
             try:
                 kept: Kept = RULES[card.accept](answers, about, card.limits)
             except Rejected as rejected:
-                reason = str(rejected)
+                texts = [{"by": answer.by, "text": answer.text[:LONGEST_PRODUCT]} for answer in answers]
+                rejections.append(Rejection(reason=str(rejected), answers=texts))
                 continue
-            self.put(Outcome(**fields, refined=kept.refined, truncated=kept.truncated))
+            self.put(Outcome(**fields, refined=kept.refined, truncated=kept.truncated, earlier=rejections))
             return kept.value
-        product = [{"by": answer.by, "text": answer.text[:LONGEST_PRODUCT]} for answer in answers]
-        self.put(Outcome(**fields, reason=reason, product=product))
+        *earlier, last = rejections
+        self.put(Outcome(**fields, reason=last.reason, product=last.answers, judged=judged, earlier=earlier))
         return None
 
     def put(self, outcome: Outcome) -> None:
@@ -99,16 +116,18 @@ class Crew:
 
     async def answers(self, loaded: LoadedStage, about: About, attempt: int) -> list[Answered]:
         """What every model of the stage's role answers, each as often as the card says; all are in flight at once."""
-        import asyncio
-
         card = loaded.card
-        prompt = render(loaded.template, about, loaded.shots)
+        try:
+            prompt = render(loaded.template, about, loaded.shots)
+        except UndefinedError as error:
+            problem, mend = f"the template asks for what there is not: {error}", f"use {', '.join(sorted(about))}"
+            raise UserError(str(FOLDER / card.prompt), problem, mend) from None
         calls = [
             self.answer(name, prompt, loaded, about, attempt, sample + card.samples * instance)
             for name, instance in self.instances(card.role)
             for sample in range(card.samples)
         ]
-        return list(await asyncio.gather(*calls))
+        return await together(*calls)
 
     async def answer(
         self, name: str, prompt: str, loaded: LoadedStage, about: About, attempt: int, sample: int
@@ -128,8 +147,10 @@ class Crew:
         entry = await self.asking[name].ask(request)
         if entry.error:
             return Answered(name, entry.error, None, "refused by the server")
+        if entry.finish == "length" and card.parser in READ_TO_THE_END:
+            return Answered(name, entry.text, None, CUT_OFF)
         try:
             return Answered(name, entry.text, PARSERS[card.parser](entry.text, about, card.limits))
         except Unread as error:
-            why = "cut off" if entry.finish == "length" else str(error)
+            why = CUT_OFF if entry.finish == "length" else str(error)
             return Answered(name, entry.text, None, why)

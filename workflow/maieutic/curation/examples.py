@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,18 +38,20 @@ class MixExamples(Job):
     near_duplicate: float
 
 
-def mix_examples(*, job: MixExamples, sources: list[Path], items: list[Path], out: Path, sheet: Path) -> None:
+def mix_examples(
+    *, job: MixExamples, sources: list[Path], items: list[Path], tests: list[Path], out: Path, sheet: Path
+) -> None:
     """Write the examples, and what there is to say of them: counts by source, what was left out as a leak.
 
-    sources: the files, in the job's order; items: of every selected task, none of whose problems is left. Raises
-    UserError for a source without chats.
+    sources: the files, in the job's order; items: of every selected task, tests: evaluation sets of curations, none of
+    whose problems is left. Raises UserError for a source without chats.
     """
     pools: dict[str, list[dict[str, Any]]] = {}
     leaked: list[Any] = []
     for source, path in zip(job.sources, sources, strict=True):
         place = f"tunings.{job.tuning}.mix.{source.name}"
-        pool = {f"{source.name} {record['id']}": record for record in chats(source, path, place)}
-        kept, leaks = clean(pool, items, job.near_duplicate)
+        pool = by_name(source.name, chats(source, path, place))
+        kept, leaks = clean(pool, items, tests, job.near_duplicate)
         leaked += leaks
         pools[source.name] = [{**pool[name], "id": name} for name in kept]
         if not kept:
@@ -63,9 +66,20 @@ def mix_examples(*, job: MixExamples, sources: list[Path], items: list[Path], ou
             "sources": {name: sum(example["id"].startswith(f"{name} ") for example in mixed) for name in pools},
             "there": {name: len(pool) for name, pool in pools.items()},
             "left_out_as_leaks": [leak._asdict() for leak in leaked],
-            "compared_with": [str(path) for path in items],
+            "compared_with": [str(path) for path in (*items, *tests)],
         },
     )
+
+
+def by_name(source: str, records: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Examples by the source's name and their id; where an id stands there again, with a number too."""
+    named: dict[str, dict[str, Any]] = {}
+    counts: Counter[str] = Counter()
+    for record in records:
+        name = f"{source} {record['id']}"
+        counts[name] += 1
+        named[name if counts[name] == 1 else f"{name} #{counts[name]}"] = record
+    return named
 
 
 def chats(source: ChatSource, path: Path, place: str) -> list[dict[str, Any]]:

@@ -9,14 +9,19 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from maieutic.curation.records import PRINCIPLES, Clarification, Exchange, Feedback, Flow, Posed
-from maieutic.graders.answers import BOXED, in_box, read_final
-from maieutic.graders.reading import plain
+from maieutic.graders.answers import BOXED, read_final
 
 About = Mapping[str, Any]  # what a stage is about: the variables of its prompt, and what its rule compares with
 Limits = Mapping[str, float]
 Parser = Callable[[str, About, Limits], Any]
 MOST_DIGITS = 15  # of an answer, so that it is a plain number
-STEP = re.compile(r"^\s*(?:\*\*)?Step\s+\d+\s*[:.)-]\s*(?:\*\*)?\s*", re.IGNORECASE | re.MULTILINE)
+# At the start of a line, with the marks of lists and headings; or within one, as Figure 11 writes steps.
+STEP = re.compile(
+    r"^[-*#> \t]*Step[ \t]+(?P<own>\d{1,3})[* \t]*[:.)\-\u2013\u2014][* \t]*"
+    r"|(?<=\s)Step[ \t]+(?P<within>\d{1,3}):[* \t]*",
+    re.IGNORECASE | re.MULTILINE,
+)
+BETWEEN_CHOICES = re.compile(r"[,;\n]|\band\b")
 NUMBER = re.compile(r"\d+")
 KINDS: Mapping[str, Any] = {"what": "What", "how": "How", "why": "Why"}
 
@@ -83,7 +88,7 @@ def only_box(text: str) -> str:
     boxes = BOXED.findall(text)
     if len(boxes) != 1:
         raise Unread("no box" if not boxes else "several boxes")
-    value = in_box(plain(boxes[0])).value
+    value = read_final(f"\\boxed{{{boxes[0]}}}").value
     if value is None:
         raise Unread("no number in the box")
     return written(value)
@@ -155,11 +160,16 @@ class Decision(NamedTuple):
 
 
 def choice(text: str, about: About, limits: Limits) -> list[str]:
-    """The chosen ones of `options` (their codes), in order, at most `most`; what is no option is left out."""
-    part = needed(text, "choice")
+    """The chosen ones of `options` (their codes), in order, at most `most`; what is no option is left out.
+
+    A code may stand among other words ("Turn 5", "OA: Operations"): the first one of each part counts.
+    """
     known = {str(option["code"]).casefold(): str(option["code"]) for option in about["options"]}
-    words = [word.strip(" .()\"'").casefold() for word in re.split(r"[,;\n]", part)]
-    return list(dict.fromkeys(known[word] for word in words if word in known))[: int(limits["most"])]
+    longest_first = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
+    code = re.compile(rf"(?<![\w.])(?:{longest_first})(?!\w|\.\w)")
+    parts = BETWEEN_CHOICES.split(needed(text, "choice").casefold())
+    chosen = [known[match[0]] for part in parts if (match := code.search(part))]
+    return list(dict.fromkeys(chosen))[: int(limits["most"])]
 
 
 def validation(text: str, about: About, limits: Limits) -> Validation:
@@ -195,12 +205,21 @@ def final_answer(text: str, about: About, limits: Limits) -> Attempt:
 
 def in_steps(text: str) -> list[str]:
     """The steps of a text that numbers them, without their numbers. Raises Unread for one that does not."""
-    parts = [part.strip() for part in STEP.split(text)]
-    if len(parts) < 2 or parts[0]:
+    marks: list[re.Match[str]] = []
+    last = 0
+    for mark in STEP.finditer(text):
+        # "as in Step 1: ..." within a step is no step of its own.
+        if mark["own"] or (last and int(mark["within"]) == last + 1):
+            marks.append(mark)
+            last = int(mark["own"] or mark["within"])
+    before = text[: marks[0].start()].strip() if marks else ""
+    if not marks or (before and not (before.endswith(":") and "\n" not in before)):
         raise Unread("no numbered steps")
-    if not all(parts[1:]):
+    ends = [*(mark.start() for mark in marks[1:]), len(text)]
+    parts = [text[mark.end() : end].strip() for mark, end in zip(marks, ends, strict=True)]
+    if not all(parts):
         raise Unread("an empty step")
-    return parts[1:]
+    return parts
 
 
 def steps(text: str, about: About, limits: Limits) -> Steps:
@@ -227,8 +246,11 @@ def feedback(text: str, about: About, limits: Limits) -> Correction:
     parts = in_steps(corrected)
     if len(parts) > limits["most"]:
         raise Unread("too many steps")
+    answer = said_answer(needed(text, "answer"))
+    if BOXED.search(corrected) and float(only_box(corrected)) != float(answer):
+        raise Unread("answer and box differ")
     review = Feedback(step=int(number[0][:6]), reason=needed(text, "error_step"), corrected=corrected)
-    return Correction(review, said_answer(needed(text, "answer")), parts)
+    return Correction(review, answer, parts)
 
 
 def clarification(text: str, about: About, limits: Limits) -> Made:
@@ -327,3 +349,11 @@ PARSERS: dict[str, Parser] = {
 }
 # What a flow's principles may be; that they are is the rule's question, so that a plan with others is kept as rejected.
 KNOWN_PRINCIPLES = frozenset(PRINCIPLES)
+
+# Of a stage card's limits those that a parser needs; parsers that read a text to its end, so that it must have one.
+LIMITS: Mapping[str, frozenset[str]] = {
+    "choice": frozenset({"most"}),
+    "steps": frozenset({"most"}),
+    "feedback": frozenset({"most"}),
+}
+READ_TO_THE_END = frozenset({"boxed", "final_answer"})

@@ -97,6 +97,7 @@ def yields(outcomes: Iterable[Outcome], stages: Sequence[str]) -> list[dict[str,
             "refined": sum(outcome.refined for outcome in group),
             "truncated": sum(outcome.truncated for outcome in group),
             "asked_again": sum(outcome.attempts > 1 for outcome in group),
+            "earlier": dict(Counter(attempt.reason for outcome in group for attempt in outcome.earlier).most_common()),
         }
         for stage in stages
         if (group := by_stage[stage])

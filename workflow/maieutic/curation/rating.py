@@ -48,7 +48,8 @@ def rate_dialogues(
 def case_of(loaded: LoadedRubric, dialogue: Dialogue, seed: int) -> Case:
     """One of the tutor's turns, drawn at random, with what stands before it, in the variables of MRBench's items."""
     places = [place for place, turn in enumerate(dialogue.turns) if turn.speaker == "tutor"]
-    place = int(ranked(map(str, places), seed)[0])
+    by_name = {f"{dialogue.id} {place}": place for place in places}
+    place = by_name[ranked(by_name, seed)[0]]
     lines = [f"{turn.speaker.capitalize()}: {turn.text}" for turn in dialogue.turns[:place]]
     variables = {
         "question": dialogue.problem,

@@ -126,12 +126,20 @@ class Dialogue(Record):
     turns: list[Said]
 
 
+class Rejection(Record):
+    """An attempt that was not kept: why, and what was answered (`by`, `text`)."""
+
+    reason: str
+    answers: list[dict[str, str]]
+
+
 class Outcome(Record):
     """What became of one product of one stage.
 
     part: which of a seed's products at this stage; reason: why it was rejected, None: accepted; refined: its maker
-    revised it; truncated: a flow lost its end; attempts: how often it was asked; product: of a rejected one what there
-    was of it; by: whose it is.
+    revised it; truncated: a flow lost its end; attempts: how often it was asked; by: whose it is.
+    Of a rejected one `product`: what was answered last, and `judged`: the product of another stage that was rejected by
+    it. earlier: the attempts before the last.
     """
 
     seed: str
@@ -143,3 +151,5 @@ class Outcome(Record):
     attempts: int = 1
     by: list[str] = []
     product: Any = None
+    judged: Any = None
+    earlier: list[Rejection] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from maieutic.curation.parsers import KNOWN_PRINCIPLES, About, Attempt, Decision, Limits, Made, Steps, Validation
@@ -49,6 +49,11 @@ def words_of(text: str) -> list[str]:
     return re.findall(r"[a-z0-9]+", text.casefold())
 
 
+def in_one_line(text: str) -> str:
+    """A text without case and line breaks; its signs stay: "12 - 4" is not "12 + 4"."""
+    return " ".join(text.casefold().split())
+
+
 def overlap(text: str, other: str) -> float:
     """The longest common subsequence of two texts, over the longer one's length (Appendix D.3)."""
     from rapidfuzz.distance import LCSseq
@@ -77,24 +82,22 @@ def all_approve(answers: Sequence[Answered], about: About, limits: Limits) -> Ke
 
 
 def all_validate(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
-    """Every validator says Y. Of their solutions the first whose box holds the seed's answer."""
+    """Every validator says Y, and no solution of theirs has another answer in its box. The first one with a box."""
     validations: list[Validation] = read(answers)
     if not all(validation.approved for validation in validations):
         raise Rejected("a validator says N")
-    solutions = [
-        validation.solution
-        for validation in validations
-        if validation.answer and float(validation.answer) == float(about["answer"])
-    ]
-    if not solutions:
-        raise Rejected("no validator's solution gives the answer in one box")
-    return Kept(solutions[0])
+    boxed = [validation for validation in validations if validation.answer]
+    if not boxed:
+        raise Rejected("no validator's solution has one box")
+    if any(float(validation.answer or "nan") != float(about["answer"]) for validation in boxed):
+        raise Rejected("a validator's own solution has another answer")
+    return Kept(boxed[0].solution)
 
 
 def well_posed(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
     """A question that is none of those before it."""
     [made] = read(answers)
-    if words_of(made.product.problem) in [words_of(problem["problem"]) for problem in about["problems"]]:
+    if in_one_line(made.product.problem) in [in_one_line(problem["problem"]) for problem in about["problems"]]:
         raise Rejected("a question that was there before")
     return Kept(*made)
 
@@ -239,3 +242,11 @@ RULES: dict[str, Rule] = {
         as_planned,
     )
 }
+
+# Of a stage card's limits those that a rule needs; rules that take the answers of several models or samples.
+LIMITS: Mapping[str, frozenset[str]] = {
+    "new_problem": frozenset({"overlap"}),
+    "what_how_why": frozenset({"fewest", "most"}),
+    "sound_flow": frozenset({"fewest", "most"}),
+}
+OF_SEVERAL = frozenset({"all_approve", "all_validate", "majority", "two_distinct_wrong"})

@@ -15,7 +15,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of, whole_file, write_json
 from maieutic.core.jobs import Job
 from maieutic.core.records import Item, read_records
-from maieutic.curation.leakage import item_texts, without_leaks
+from maieutic.curation.leakage import item_texts, set_texts, without_leaks
 from maieutic.curation.records import Components, Dialogue, Level, Seed
 from maieutic.curation.seeds import for_evaluation
 from maieutic.serving.weights import begin, link_folder, write_manifest
@@ -26,11 +26,15 @@ CRAFTED: tuple[Level, ...] = ("medium", "hard")  # the levels of the two similar
 
 
 class AssembleSets(Job):
-    """A curation's split, and what its datasheets say of its models. answering: by model what answers for it."""
+    """A curation's split, and what its datasheets say of how it was made.
+
+    answering: by model what answers for it; prompts: the SHA-256 of every stage card and prompt.
+    """
 
     curation: str
     roles: Roles
     answering: dict[str, str]
+    prompts: dict[str, str]
     evaluation_share: float
     seed: int
 
@@ -42,6 +46,7 @@ class CleanTrainingSet(Job):
     near_duplicate: float
     roles: Roles
     answering: dict[str, str]
+    prompts: dict[str, str]
 
 
 def assemble_sets(
@@ -67,7 +72,7 @@ def assemble_sets(
         {licences[name] for name in (*(record.id for record in made), *(dialogue.id for dialogue in for_tests))}
     )
     content = {
-        **made_by(job.curation, job.roles, job.answering),
+        **made_by(job.curation, job.roles, job.answering, job.prompts),
         "licences": used,
         "sources": dict(Counter(record.source for record in made)),
         "skills": {"file": out.name, **file_facts(out, len(made)), **skill_facts(made)},
@@ -140,17 +145,25 @@ def chat_record(dialogue: Dialogue, problems: Sequence[str]) -> dict[str, Any]:
 
 
 def clean_training_set(
-    *, job: CleanTrainingSet, raw: Path, items: list[Path], seeds: Path, out: Path, parquet: Path, sheet: Path
+    *,
+    job: CleanTrainingSet,
+    raw: Path,
+    items: list[Path],
+    tests: list[Path],
+    seeds: Path,
+    out: Path,
+    parquet: Path,
+    sheet: Path,
 ) -> None:
-    """Write the training set without examples that hold a problem of the run's items, as JSON lines and Parquet.
+    """Write the training set without examples that hold a problem of an evaluation set, as JSON lines and Parquet.
 
-    items: of every selected task of every benchmark, this curation's own evaluation sets among them.
+    items: of every selected task of every benchmark; tests: the evaluation sets of every curation.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     records = {record["id"]: record for record in read_lines(raw)}
-    kept, leaked = clean(records, items, job.near_duplicate)
+    kept, leaked = clean(records, items, tests, job.near_duplicate)
     examples = [records[name] for name in kept]
     write_lines(out, examples)
     message = pa.struct([("role", pa.string()), ("content", pa.string())])
@@ -160,7 +173,7 @@ def clean_training_set(
         pq.write_table(pa.Table.from_pylist(rows, schema=schema), handle)
     licences = {seed.id: seed.licence for seed in read_records(seeds, Seed)}
     content = {
-        **made_by(job.curation, job.roles, job.answering),
+        **made_by(job.curation, job.roles, job.answering, job.prompts),
         "licences": sorted({licences[name] for name in kept}),
         "training": {
             "file": out.name,
@@ -170,7 +183,7 @@ def clean_training_set(
         },
         "leakage": {
             "near_duplicate": job.near_duplicate,
-            "compared_with": [str(path) for path in items],
+            "compared_with": [str(path) for path in (*items, *tests)],
             "left_out": [leak._asdict() for leak in leaked],
         },
     }
@@ -178,13 +191,14 @@ def clean_training_set(
 
 
 def clean(
-    records: Mapping[str, Mapping[str, Any]], items: Sequence[Path], threshold: float
+    records: Mapping[str, Mapping[str, Any]], items: Sequence[Path], tests: Sequence[Path], threshold: float
 ) -> tuple[list[str], list[Any]]:
-    """The names of the examples without a leak, and the leaks."""
+    """The names of the examples without a leak, and the leaks. items: of tasks; tests: evaluation sets of curations."""
     texts = {name: example_texts(record) for name, record in records.items()}
 
     def evaluation() -> list[tuple[str, str]]:
-        return [pair for path in items for pair in item_texts(read_records(path, Item))]
+        of_tasks = [pair for path in items for pair in item_texts(read_records(path, Item))]
+        return of_tasks + [pair for path in tests for pair in set_texts(str(path), read_lines(path))]
 
     return without_leaks(texts, evaluation, threshold)
 
@@ -215,14 +229,13 @@ def serve_tuned(*, tuned: Path, out: Path) -> None:
 
 
 def example_texts(record: Mapping[str, Any]) -> list[str]:
-    """What of a training example may be a problem: those that it names, and what its user says."""
-    texts = [message["content"] for message in record["messages"] if message["role"] == "user"]
-    return [*record.get("problems", ()), *texts]
+    """What of a training example may hold a problem: those that it names, and what anybody says in it."""
+    return [*record.get("problems", ()), *(message["content"] for message in record["messages"])]
 
 
-def made_by(curation: str, roles: Roles, answering: Mapping[str, str]) -> dict[str, Any]:
-    """The models of a set by their roles, and what answered for them."""
-    return {"curation": curation, "roles": roles.model_dump(), "models": dict(answering)}
+def made_by(curation: str, roles: Roles, answering: Mapping[str, str], prompts: Mapping[str, str]) -> dict[str, Any]:
+    """The models of a set by their roles, what answered for them, and the SHA-256 of every stage card and prompt."""
+    return {"curation": curation, "roles": roles.model_dump(), "models": dict(answering), "prompts": dict(prompts)}
 
 
 def file_facts(path: Path, records: int) -> dict[str, Any]:

@@ -52,7 +52,7 @@ async def plan(
     planned[made.id] = flow
     if decided is None:
         about = {"materials": materials, "flow": flow.model_dump(), "plan": flow}
-        kept: Flow | None = await crew.run(VERIFY, made.id, about)
+        kept: Flow | None = await crew.run(VERIFY, made.id, about, judged=flow.model_dump())
         return kept
     if made.id not in decided:
         return None  # said by check_sheet
@@ -162,7 +162,7 @@ async def with_tests(crew: Crew, dialogue: Dialogue) -> Dialogue | None:
         "options": [{"code": place} for place in places],
         "most": int(crew.stages["choose_turns"].card.limits["most"]),
     }
-    chosen: list[str] | None = await crew.run("choose_turns", dialogue.id, about)
+    chosen: list[str] | None = await crew.run("choose_turns", dialogue.id, about, judged=dialogue.model_dump())
     if chosen is None:
         return None
     tested = list(turns)

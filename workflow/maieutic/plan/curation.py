@@ -7,10 +7,11 @@ from pathlib import Path
 
 from maieutic.config.curation import STAGES as FOLDER
 from maieutic.config.curation import Curation, read_stage
-from maieutic.config.models import HostedModel, Needs, TunedWeights, VllmModel, WeightsOnly
+from maieutic.config.models import HostedModel, Needs, PackagedWeights, TunedWeights, VllmModel, Weights, WeightsOnly
 from maieutic.config.prompts import variables_of
 from maieutic.config.registry import check_entry, unknown
 from maieutic.core.errors import UserError, check_all
+from maieutic.curation import parsers, rules
 from maieutic.curation.parsers import PARSERS
 from maieutic.curation.paths import (
     SETS,
@@ -119,6 +120,12 @@ def check_stage(name: str) -> None:
     for key, value, known in (("parser", card.parser, PARSERS), ("accept", card.accept, RULES)):
         if value not in known:
             raise unknown(f"{place}: {key}", value, list(known), f"the {key}s of stages")
+    needed = parsers.LIMITS.get(card.parser, frozenset()) | rules.LIMITS.get(card.accept, frozenset())
+    if missing := sorted(needed - card.limits.keys()):
+        mend = f"add it to limits: {card.parser} and {card.accept} read {', '.join(sorted(needed))}"
+        raise UserError(f"{place}: limits", f"{' and '.join(missing)} is missing", mend)
+    if card.samples > 1 and card.accept not in rules.OF_SEVERAL:
+        raise UserError(f"{place}: samples", f"{card.accept} reads one answer, found {card.samples}", "set samples: 1")
     try:
         variables_of(read_stage(name).template)
     except ValueError as error:
@@ -173,6 +180,7 @@ def check_tuning(plan: CurationPlan, name: str) -> None:
     if isinstance(base.weights, TunedWeights):
         raise UserError(f"{key}.base", f"{entry.base} is tuned itself", "name weights that this run does not make")
     base.weights.refuse_unpinned(f"models.{entry.base}.weights")
+    check_template(f"{key}.base", entry.base, base.weights)
     workers = entry.workers(plan.tuning_needs(name).gpus)
     if entry.batch_size % (entry.micro_batch * workers):
         problem = f"{entry.batch_size} is not divided by micro_batch times {workers} processes"
@@ -184,6 +192,17 @@ def check_tuning(plan: CurationPlan, name: str) -> None:
             known = [*plan.config.curations, *plan.datasets]
             raise unknown(f"{key}.mix", source, known, "curations and config/datasets.yaml")
         plan.datasets[source].copy_of(source, plan.edition)
+
+
+def check_template(key: str, name: str, weights: PackagedWeights | Weights) -> None:
+    """A base in a folder has a chat template; that of a repository is known when its weights are there."""
+    folder = Path(weights.path) if isinstance(weights, Weights) and weights.path else None
+    if folder is None or not folder.is_dir() or (folder / "chat_template.jinja").is_file():
+        return
+    settings = folder / "tokenizer_config.json"
+    if not settings.is_file() or '"chat_template"' not in settings.read_text(encoding="utf-8", errors="replace"):
+        mend = "name a base that has one (an instruct model), or add chat_template.jinja to its folder"
+        raise UserError(key, f"{name} has no chat template", mend)
 
 
 def check_curated(plan: CurationPlan, dataset: str) -> None:

@@ -47,6 +47,11 @@ def selected_items(plan: CurationPlan) -> list[str]:
     ]
 
 
+def evaluation_sets(plan: CurationPlan) -> list[str]:
+    """The evaluation sets of every curation: they must not be learned either, whether their tasks run or not."""
+    return [pattern.of(curation=name) for name in plan.config.curations for pattern in SETS.values()]
+
+
 def asked_files(plan: CurationPlan, curation: str, step: str) -> Files:
     """What every job that asks models reads besides its products."""
     return {"weights": weights_of(plan, curation, step), "cards": stage_files(list(STAGES[step]))}
@@ -99,7 +104,8 @@ def assemble_sets(plan: CurationPlan, curation: str) -> Files:
 
 def clean_training_set(plan: CurationPlan, curation: str) -> Files:
     patterns = {"seeds": SEEDS, "raw": RAW}
-    return {name: pattern.of(curation=curation) for name, pattern in patterns.items()} | {"cases": selected_items(plan)}
+    files: Files = {name: pattern.of(curation=curation) for name, pattern in patterns.items()}
+    return files | {"cases": selected_items(plan), "tests": evaluation_sets(plan)}
 
 
 def fetch_curated(plan: CurationPlan, dataset: str) -> Files:
@@ -110,7 +116,7 @@ def fetch_curated(plan: CurationPlan, dataset: str) -> Files:
 def mix_examples(plan: CurationPlan, tuning: str) -> Files:
     mix = plan.config.tunings[tuning].mix
     files = [TRAINING_SET.of(curation=name) if name in plan.config.curations else source_of(name) for name in mix]
-    return {"sources": files, "cases": selected_items(plan)}
+    return {"sources": files, "cases": selected_items(plan), "tests": evaluation_sets(plan)}
 
 
 def tune_tutor(plan: CurationPlan, tuning: str) -> Files:

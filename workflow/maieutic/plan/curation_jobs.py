@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from maieutic.config.curation import FineTuning
+from maieutic.config.curation import FineTuning, stage_files, stage_names
 from maieutic.config.models import HostedModel
+from maieutic.core.files import sha256_of
 from maieutic.curation.examples import ChatSource, MixExamples
 from maieutic.curation.pipeline import ORDER, MakeComponents, WriteDialogues, WriteFlows
 from maieutic.curation.quality import MeasureCuration
@@ -37,6 +39,11 @@ def answering(plan: CurationPlan, curation: str) -> dict[str, str]:
             origin if isinstance(origin, str) else origin.model_dump_json(exclude_none=True) if origin else ""
         )
     return origins
+
+
+def prompts_used() -> dict[str, str]:
+    """The SHA-256 of every stage card and prompt, for the datasheets."""
+    return {Path(file).name: sha256_of(Path(file)) for file in stage_files(stage_names())}
 
 
 def make_seeds(plan: CurationPlan, curation: str) -> MakeSeeds:
@@ -84,6 +91,7 @@ def assemble_sets(plan: CurationPlan, curation: str) -> AssembleSets:
         curation=curation,
         roles=entry.roles,
         answering=answering(plan, curation),
+        prompts=prompts_used(),
         evaluation_share=entry.evaluation_share,
         seed=plan.run.seed,
     )
@@ -96,6 +104,7 @@ def clean_training_set(plan: CurationPlan, curation: str) -> CleanTrainingSet:
         near_duplicate=entry.near_duplicate,
         roles=entry.roles,
         answering=answering(plan, curation),
+        prompts=prompts_used(),
     )
 
 

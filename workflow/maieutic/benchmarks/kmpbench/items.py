@@ -230,6 +230,7 @@ def truncated(record: Source, place: int, task: str) -> Item:
         },
         reference={
             "text": turn["text"],
+            "problem": record["problem"],
             "solution": record["solution"],
             "groups": ["general", *turn["principles"]],
         },
