@@ -37,16 +37,16 @@ def resume_from(folder: Path, identity: str) -> Path | None:
         folder.mkdir(parents=True, exist_ok=True)  # a network file system may keep an open file's shadow
         mark.write_text(identity, encoding="utf-8")
         return None
-    for half in [one for one in checkpoints(folder) if not (one / WHOLE).exists()]:
+    for half in [checkpoint for checkpoint in checkpoints(folder) if not (checkpoint / WHOLE).exists()]:
         discard(half)
     return next(reversed(checkpoints(folder)), None)
 
 
-def callback(kind: type, *given: Any) -> Any:
+def callback(kind: type, *args: Any) -> Any:
     """One of our classes as a callback of the trainer, made where transformers is: not every environment has it."""
     from transformers import TrainerCallback
 
-    return type(kind.__name__, (kind, TrainerCallback), {})(*given)
+    return type(kind.__name__, (kind, TrainerCallback), {})(*args)
 
 
 class SaveByTime:

@@ -60,7 +60,7 @@ def split_by_dialogue(replies: Sequence[Labelled], share: float, seed: int) -> S
 
 def encode_replies(tokenizer: Any, replies: Sequence[Labelled], longest: int | None) -> list[Ids]:
     """Token ids of dialogue and reply; one longer than `longest` loses its oldest tokens."""
-    return list(encode(tokenizer, [conversation(one.messages, one.reply, "") for one in replies], longest))
+    return list(encode(tokenizer, [conversation(reply.messages, reply.reply, "") for reply in replies], longest))
 
 
 class TrainCriteria(Job):
@@ -116,7 +116,7 @@ def train_all(
         settings = train.model_dump(exclude=RUNTIME_ONLY | {"criteria"})
         common = digest([settings, sha256_of(base / MANIFEST), learnt])
         for criterion in train.criteria:
-            labels = [binary(criterion, one.labels[criterion]) for one in split.train]
+            labels = [binary(criterion, reply.labels[criterion]) for reply in split.train]
             identity = digest([common, labels])
             folder = journal / criterion
             examples: dict[str, list[Any]] = {"input_ids": list(learnt), "labels": labels}
@@ -130,8 +130,8 @@ def train_all(
             shutil.copytree(journal / criterion / "model", out / criterion)
         write_records(out / "heldout.jsonl", heldout)
         write_records(out / "bridge.jsonl", bridge)
-        whole = [ids for part in split for ids in encode_replies(tokenizer, part, None)]
-        tell(name, model, split, sum(len(ids) > longest for ids in whole), longest, histories, out)
+        encoded = [ids for part in split for ids in encode_replies(tokenizer, part, None)]
+        tell(name, model, split, sum(len(ids) > longest for ids in encoded), longest, histories, out)
         discard(journal)
 
 
@@ -141,14 +141,14 @@ def labellings(
     """What a classifier says of held-out replies, beside what people say."""
     return [
         Labelling(
-            id=f"{one.dialogue}-{one.tutor}",
-            dialogue=one.problem,
+            id=f"{reply.dialogue}-{reply.tutor}",
+            dialogue=reply.problem,
             criterion=criterion,
-            label=binary(criterion, one.labels[criterion]),
+            label=binary(criterion, reply.labels[criterion]),
             probability=probability,
             tokens=len(ids),
         )
-        for one, ids, probability in zip(replies, encoded, probabilities(encoded), strict=True)
+        for reply, ids, probability in zip(replies, encoded, probabilities(encoded), strict=True)
     ]
 
 
@@ -217,12 +217,12 @@ def predictor(folder: Path, tokenizer: Any, device: str) -> Probabilities:
     forward = forward_of(load_classifier(folder / "model", tokenizer, labels=2), tokenizer.pad_token_id, device)
 
     def probabilities(conversations: Sequence[Ids]) -> list[float | None]:
-        found: list[float | None] = [None] * len(conversations)
+        values: list[float | None] = [None] * len(conversations)
         for batch in batches([len(ids) for ids in conversations], BUDGET[device]):
-            for position, logit in zip(batch, forward([conversations[one] for one in batch]), strict=True):
+            for position, logit in zip(batch, forward([conversations[place] for place in batch]), strict=True):
                 if math.isfinite(logit):
-                    found[position] = 1 / (1 + math.exp(-max(-60.0, min(60.0, logit))))
-        return found
+                    values[position] = 1 / (1 + math.exp(-max(-60.0, min(60.0, logit))))
+        return values
 
     return probabilities
 
@@ -237,7 +237,7 @@ def tell(
     out: Path,
 ) -> None:
     """training.json: settings, counts and the log of every step."""
-    dialogues = [len({one.dialogue for one in part}) for part in split]
+    dialogues = [len({reply.dialogue for reply in part}) for part in split]
     content = {
         "model": name,
         "settings": model.model_dump(include={"train"}),
@@ -250,7 +250,7 @@ def tell(
             "overlong_cut": cut,
             "positive_share": {
                 criterion: round(
-                    sum(binary(criterion, one.labels[criterion]) for one in split.train) / len(split.train), 4
+                    sum(binary(criterion, reply.labels[criterion]) for reply in split.train) / len(split.train), 4
                 )
                 for criterion in model.train.criteria
             },

@@ -18,7 +18,7 @@ MEASURES = ("score", "reference_score", "margin")
 
 
 def grades_of_reply(
-    by: str, item: Item, text: str, mine: Reward, reference: Reward, leaked: bool, known: bool
+    by: str, item: Item, text: str, reward: Reward, reference: Reward, leaked: bool, known: bool
 ) -> list[Grade]:
     """Win (strictly above the human reply: a tie loses), both scores, the margin; the clean wins where nothing leaked.
 
@@ -31,19 +31,19 @@ def grades_of_reply(
     for scoring in SCORINGS:
         common: dict[str, Any] = {"id": item.id, "task": item.task, "kind": REWARD, "by": by}
         common |= {"scoring": scoring, "raw": ""}
-        said, human = mine.under(scoring), reference.under(scoring)
-        if said.score is None or human.score is None:
-            why = said.why_none or f"human reply: {human.why_none}"
-            lost = scoring == "robust" and mine.refused
+        scalar, human = reward.under(scoring), reference.under(scoring)
+        if scalar.score is None or human.score is None:
+            why = scalar.why_none or f"human reply: {human.why_none}"
+            lost = scoring == "robust" and reward.refused
             for name in [*wins, *MEASURES]:
                 value = False if lost and name in wins else None
                 grades.append(Grade(**common, criterion=name, value=value, correct=value, why_none=why))
             continue
         # The same words have the same score, whatever the batches were in which two jobs computed it.
-        margin = 0.0 if said.key == human.key else said.score - human.score
+        margin = 0.0 if scalar.key == human.key else scalar.score - human.score
         won = margin > 0 and (scoring == "paper_compat" or bool(text.strip()))
         grades += [Grade(**common, criterion=name, value=won, correct=won) for name in wins]
-        measured = zip(MEASURES, (said.score, human.score, margin), strict=True)
+        measured = zip(MEASURES, (scalar.score, human.score, margin), strict=True)
         grades += [Grade(**common, criterion=name, value=value, correct=None) for name, value in measured]
     return grades
 
@@ -67,10 +67,10 @@ def grade_by_rewards(
     reply without a score.
     """
     scores = {
-        (one.tutor, one.task, one.id): one
+        (reward.tutor, reward.task, reward.id): reward
         for path in rewards
-        for one in read_records(path, Reward)
-        if one.tutor in {job.tutor, job.ceiling}
+        for reward in read_records(path, Reward)
+        if reward.tutor in {job.tutor, job.ceiling}
     }
     texts = {(reply.task, reply.id): reply.text for reply in read_records(replies, Reply)}
     leaks = [json.loads(path.read_text(encoding="utf-8")) for path in overlaps]
@@ -79,11 +79,11 @@ def grade_by_rewards(
         leaked, known = ({name for leak in leaks for name in leak[task][kind]} for kind in ("leaked", "problems"))
         for item in read_items(items, [task]):
             try:
-                mine, reference = scores[job.tutor, task, item.id], scores[job.ceiling, task, item.id]
+                reward, reference = scores[job.tutor, task, item.id], scores[job.ceiling, task, item.id]
             except KeyError:
                 raise UserError(
                     ", ".join(map(str, rewards)), f"no score of {task}/{item.id}", "delete these files and run again"
                 ) from None
             flags = item.id in leaked, item.id in known
-            grades += grades_of_reply(job.reward_model, item, texts[task, item.id], mine, reference, *flags)
+            grades += grades_of_reply(job.reward_model, item, texts[task, item.id], reward, reference, *flags)
     write_records(out, grades)

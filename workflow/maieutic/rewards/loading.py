@@ -84,15 +84,15 @@ def load_classifier(
     from transformers import AutoConfig, AutoModelForSequenceClassification
 
     config = read_config(folder)
-    known, there = config.get("vocab_size", UNLIMITED), config.get("num_hidden_layers", UNLIMITED)
+    known, depth = config.get("vocab_size", UNLIMITED), config.get("num_hidden_layers", UNLIMITED)
     if tokenizer.pad_token_id >= known:
         raise UserError(
             str(folder),
             f"the pad token {tokenizer.pad_token!r} has number {tokenizer.pad_token_id}, the model knows {known}",
             "name another base, or give its tokenizer a pad token that the model knows",
         )
-    if layers and layers > there:
-        raise UserError(str(folder), f"{layers} layers are asked for, it has {there}", "lower train.layers")
+    if layers and layers > depth:
+        raise UserError(str(folder), f"{layers} layers are asked for, it has {depth}", "lower train.layers")
     settings = AutoConfig.from_pretrained(folder, num_labels=labels, trust_remote_code=trust_remote_code)
     if layers:
         settings.num_hidden_layers = layers

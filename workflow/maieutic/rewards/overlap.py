@@ -65,12 +65,12 @@ def find_overlap(*, job: FindOverlap, items: Path, pairs: Path, out: Path) -> No
     leaked: the human reply stands in the pairs; problems: the problem does. items: the folder of the benchmark's items.
     """
     known = read_records(pairs, Pair)
-    found = {}
+    overlaps = {}
     for task in job.tasks:
         cases = read_items(items, [task])
-        found[task] = {
+        overlaps[task] = {
             "items": len(cases),
             "leaked": leaked_items(cases, known),
             "problems": items_with_seen_problems(cases, known),
         }
-    write_json(out, found)
+    write_json(out, overlaps)

@@ -44,20 +44,20 @@ def batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
 
     The order depends on the lengths alone, so that what a killed job had left is batched as it would have been.
     """
-    found: list[list[int]] = []
-    for position in sorted(range(len(lengths)), key=lambda one: -lengths[one]):
-        if found and (len(found[-1]) + 1) * lengths[found[-1][0]] <= budget:
-            found[-1].append(position)
+    chunks: list[list[int]] = []
+    for position in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        if chunks and (len(chunks[-1]) + 1) * lengths[chunks[-1][0]] <= budget:
+            chunks[-1].append(position)
         else:
-            found.append([position])
-    return found
+            chunks.append([position])
+    return chunks
 
 
 def common(conversations: Sequence[Ids]) -> int:
     """How many tokens all begin with, leaving at least one of each."""
     ordered = sorted(map(tuple, conversations))
     first, last = ordered[0], ordered[-1]  # in dictionary order these two differ soonest
-    same = next((place for place, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), None)
+    same = next((place for place, (token, other) in enumerate(zip(first, last, strict=False)) if token != other), None)
     return min(same if same is not None else min(len(first), len(last)), min(map(len, conversations)) - 1)
 
 
@@ -66,35 +66,35 @@ def groups_of(conversations: Sequence[Ids], dialogues: Sequence[str], budget: in
     members: dict[str, list[int]] = defaultdict(list)
     for position, dialogue in enumerate(dialogues):
         members[dialogue].append(position)
-    found = []
+    groups = []
     for positions in members.values():
-        mine = [conversations[position] for position in positions]
-        shared = common(mine) if len(mine) > 1 else 0
-        suffixes = [ids[shared:] for ids in mine]
+        sequences = [conversations[position] for position in positions]
+        shared = common(sequences) if len(sequences) > 1 else 0
+        suffixes = [ids[shared:] for ids in sequences]
         # The score is read off the last token that is no padding: it must be the reply's.
-        if SHORTEST <= shared <= budget and all(any(one != pad for one in ids) for ids in suffixes):
+        if SHORTEST <= shared <= budget and all(any(token != pad for token in ids) for ids in suffixes):
             longest = max(map(len, suffixes))
             rows = max(1, min(budget // longest, KEPT * budget // (shared + longest)))
-            found += [
-                Group(mine[0][:shared], suffixes[at : at + rows], positions[at : at + rows])
-                for at in range(0, len(mine), rows)
+            groups += [
+                Group(sequences[0][:shared], suffixes[at : at + rows], positions[at : at + rows])
+                for at in range(0, len(sequences), rows)
             ]
-    return sorted(found, key=lambda group: -len(group.prefix))
+    return sorted(groups, key=lambda group: -len(group.prefix))
 
 
 def group_batches(groups: Sequence[Group], budget: int) -> list[list[Group]]:
     """Groups together as long as their dialogues, their replies and what is kept, padded, are within the budget."""
-    found: list[list[Group]] = []
+    chunks: list[list[Group]] = []
     for group in groups:
-        batch = [*found[-1], group] if found else [group]
-        rows = [ids for one in batch for ids in one.suffixes]
+        batch = [*chunks[-1], group] if chunks else [group]
+        rows = [ids for member in batch for ids in member.suffixes]
         longest, prefix = max(map(len, rows)), len(batch[0].prefix)
         fits = len(batch) * prefix <= budget and len(rows) * longest <= budget
-        if found and fits and len(rows) * (prefix + longest) <= KEPT * budget:
-            found[-1] = batch
+        if chunks and fits and len(rows) * (prefix + longest) <= KEPT * budget:
+            chunks[-1] = batch
         else:
-            found.append([group])
-    return found
+            chunks.append([group])
+    return chunks
 
 
 def score_key(ids: Ids, identity: str) -> str:
@@ -118,16 +118,16 @@ def passes_of(
     groups = groups_of(conversations, dialogues, budget, model.pad) if model.shared else []
     grouped = {position for group in groups for position in group.positions}
     groups = [left for group in groups if (left := without(group, known)).positions]
-    found: list[tuple[list[int], Callable[[], list[float]]]] = []
+    passes: list[tuple[list[int], Callable[[], list[float]]]] = []
     for together in group_batches(groups, budget):
         assert model.shared is not None
         positions = [position for group in together for position in group.positions]
-        found.append((positions, partial(model.shared, together)))
+        passes.append((positions, partial(model.shared, together)))
     alone = [position for position in range(len(conversations)) if position not in grouped | known]
     for batch in batches([len(conversations[position]) for position in alone], budget):
         positions = [alone[place] for place in batch]
-        found.append((positions, partial(model.plain, [conversations[one] for one in positions])))
-    return found
+        passes.append((positions, partial(model.plain, [conversations[position] for position in positions])))
+    return passes
 
 
 def score_all(
@@ -151,16 +151,16 @@ def score_all(
     for _ in known:
         progress.step(known=True)
     if len(known) < len(names):
-        mine = [conversations[places[name]] for name in names]
-        passes = passes_of(mine, [dialogues[places[name]] for name in names], known, budget, load())
+        sequences = [conversations[places[name]] for name in names]
+        passes = passes_of(sequences, [dialogues[places[name]] for name in names], known, budget, load())
         for positions, run in passes:
             began = time.perf_counter()
             scores = [score if math.isfinite(score) else None for score in run()]
             share = round((time.perf_counter() - began) / len(positions), 6)
-            found = zip(positions, scores, strict=True)
-            journal.append(*(Scored(key=names[place], score=score, seconds=share) for place, score in found))
+            results = zip(positions, scores, strict=True)
+            journal.append(*(Scored(key=names[place], score=score, seconds=share) for place, score in results))
             for position in positions:
-                progress.step(tokens=len(mine[position]))
+                progress.step(tokens=len(sequences[position]))
         log.info("%s: %d conversations scored in %d forward passes", what, len(names) - len(known), len(passes))
     progress.say()
     return [journal.answers[key] for key in keys]
@@ -173,9 +173,9 @@ def padded(rows: Sequence[Ids], pad: int, device: str) -> tuple[Any, Any]:
     longest = max(map(len, rows))
     ids = torch.full((len(rows), longest), pad, dtype=torch.long)
     mask = torch.zeros_like(ids)
-    for row, one in enumerate(rows):
-        ids[row, : len(one)] = torch.tensor(one)
-        mask[row, : len(one)] = 1
+    for row, tokens in enumerate(rows):
+        ids[row, : len(tokens)] = torch.tensor(tokens)
+        mask[row, : len(tokens)] = 1
     return ids.to(device), mask.to(device)
 
 

@@ -106,7 +106,7 @@ def score_conversations(name: str, loaded: Loaded, conversations: list[list[Mess
         log.warning("%s: %d of %d conversations have no score: too long", name, unscored, len(tokens))
     with Journal(journal, Scored) as answers:
         fitting = [number for number, reason in enumerate(why) if reason is None]
-        found = score_all(
+        records = score_all(
             name,
             [tokens[number] for number in fitting],
             [json.dumps(conversations[number][:-1]) for number in fitting],
@@ -115,7 +115,7 @@ def score_conversations(name: str, loaded: Loaded, conversations: list[list[Mess
             loaded.budget,
             loaded.load,
         )
-        scores = iter(found)
+        scores = iter(records)
     results = []
     for ids, reason in zip(tokens, why, strict=True):
         scored = next(scores) if reason is None else None
@@ -155,31 +155,31 @@ def score_rewards(
     """
     cases = read_items(items, job.tasks)
     wanted = {(item.task, item.id): item for item in cases}
-    said = [reply for path in replies for reply in read_records(path, Reply) if (reply.task, reply.id) in wanted]
-    if len(said) != len(cases) * len(replies):
+    all_replies = [reply for path in replies for reply in read_records(path, Reply) if (reply.task, reply.id) in wanted]
+    if len(all_replies) != len(cases) * len(replies):
         raise UserError(
             ", ".join(map(str, replies)),
-            f"{len(cases) * len(replies)} replies expected, {len(said)} found",
+            f"{len(cases) * len(replies)} replies expected, {len(all_replies)} found",
             "delete these files and run again",
         )
     loaded = prepare(job.reward_model, job.entry, weights.parent, Machine(gpus, threads))
-    write_records(out, rewards_of(job.reward_model, loaded, wanted, said, journal))
+    write_records(out, rewards_of(job.reward_model, loaded, wanted, all_replies, journal))
 
 
 def rewards_of(
-    name: str, loaded: Loaded, items: dict[tuple[str, str], Item], said: list[Reply], journal: Path
+    name: str, loaded: Loaded, items: dict[tuple[str, str], Item], replies: list[Reply], journal: Path
 ) -> list[Reward]:
     """One Reward a reply: of its text without outer blanks, and of the released scorer's text where that differs."""
-    texts = [texts_of(reply) for reply in said]
+    texts = [texts_of(reply) for reply in replies]
     conversations = [
         conversation(before_reply(items[reply.task, reply.id]), text, loaded.system)
-        for reply, of in zip(said, texts, strict=True)
-        for text in of
+        for reply, versions in zip(replies, texts, strict=True)
+        for text in versions
     ]
     results = iter(score_conversations(name, loaded, conversations, journal))
     rewards = []
-    for reply, of in zip(said, texts, strict=True):
-        first, *more = [next(results) for _ in of] or [Result(0, None, f"refused: {reply.error}")]
+    for reply, versions in zip(replies, texts, strict=True):
+        first, *more = [next(results) for _ in versions] or [Result(0, None, f"refused: {reply.error}")]
         rewards.append(
             Reward(
                 id=reply.id,

@@ -164,8 +164,8 @@ def train_on(
         begin(out)
         classifier.to("cpu").save_pretrained(out, safe_serialization=True)
         tokenizer.save_pretrained(out)
-        told = {"longest": longest, "borrowed_pad": tokenizer.borrowed_pad, "counts": encoded.counts}
-        write_history(name, model, told, history, out)
+        facts = {"longest": longest, "borrowed_pad": tokenizer.borrowed_pad, "counts": encoded.counts}
+        write_history(name, model, facts, history, out)
         write_manifest(name, out)
         discard(journal)
 
@@ -201,9 +201,9 @@ def run_trainer(
         processing_class=tokenizer,
         callbacks=[callback(SaveByTime, train.checkpoint_seconds), callback(TellProgress, name)],
     )
-    there = len(trainer.train_dataset)
-    if there != encoded.counts["trained"]:
-        raise RuntimeError(f"TRL dropped {encoded.counts['trained'] - there} pairs")
+    count = len(trainer.train_dataset)
+    if count != encoded.counts["trained"]:
+        raise RuntimeError(f"TRL dropped {encoded.counts['trained'] - count} pairs")
     checkpoint = resume_from(journal, identity)
     if checkpoint:
         log.info("%s goes on from %s", name, checkpoint.name)
@@ -212,14 +212,14 @@ def run_trainer(
 
 
 def write_history(
-    name: str, model: RewardModel, told: dict[str, Any], history: list[dict[str, Any]], out: Path
+    name: str, model: RewardModel, facts: dict[str, Any], history: list[dict[str, Any]], out: Path
 ) -> None:
     """training.json: settings, counts, the log of every step. Nothing in it differs between two equal runs."""
     kept = ("step", "loss", "accuracy", "margin", "mean_reward", "learning_rate", "grad_norm")
     content = {
         "model": name,
         "settings": model.model_dump(include={"train", "prompt"}),
-        **told,
+        **facts,
         "history": [{key: entry[key] for key in kept if key in entry} for entry in history],
     }
     write_json(out / "training.json", content)

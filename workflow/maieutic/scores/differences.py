@@ -58,17 +58,19 @@ def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: 
     for tutor, paths in files.items():
         index = index_of(grade for path in paths for grade in read_records(path, Grade))
         for task, card in cards.items():
-            for one in measured_on(card, cases[task], index, job.judging.get(task)):
-                if one.metric.headline:
-                    measured[Compared(task, one.name, one.scoring, one.by)][tutor] = one
+            for measurement in measured_on(card, cases[task], index, job.judging.get(task)):
+                if measurement.metric.headline:
+                    measured[Compared(task, measurement.name, measurement.scoring, measurement.by)][tutor] = measurement
     sampling = Sampling(job.resamples, job.seed)
-    found = [
+    comparisons = [
         difference
         for compared, by_tutor in measured.items()
         for difference in differences(cards[compared.task], compared, by_tutor, sampling)
     ]
     with whole_file(out) as handle:
-        handle.write("[\n" + ",\n".join(one.model_dump_json() for one in with_holm(found)) + "\n]\n")
+        handle.write(
+            "[\n" + ",\n".join(difference.model_dump_json() for difference in with_holm(comparisons)) + "\n]\n"
+        )
 
 
 def differences(
@@ -76,29 +78,32 @@ def differences(
 ) -> Iterator[Difference]:
     """The difference of every pair of tutors by one headline metric, in the order of the tutors."""
     answers = {
-        tutor: {item.id: (item.cluster, graded) for item, graded in one.found.known} for tutor, one in measured.items()
+        tutor: {item.id: (item.cluster, graded) for item, graded in measurement.found.known}
+        for tutor, measurement in measured.items()
     }
     drawn: dict[tuple[str, frozenset[str]], Array] = {}  # a tutor's draws on the items that it shares with another
 
     def draws(tutor: str, shared: frozenset[str]) -> Array:
         if (tutor, shared) not in drawn:
-            of = [answers[tutor][name] for name in sorted(shared)]
+            entries = [answers[tutor][name] for name in sorted(shared)]
             function = function_of(measured[tutor].name, measured[tutor].metric, compared.scoring)
-            counts = function.counts([graded for _, graded in of])
-            drawn[tutor, shared] = clustered_draws(counts, function.of_sums, [problem for problem, _ in of], sampling)
+            counts = function.counts([graded for _, graded in entries])
+            drawn[tutor, shared] = clustered_draws(
+                counts, function.of_sums, [problem for problem, _ in entries], sampling
+            )
         return drawn[tutor, shared]
 
     for first, second in itertools.combinations(measured, 2):
         shared = frozenset(answers[first].keys() & answers[second].keys())
         if not shared:
             continue
-        one = measured[first]
-        function = function_of(one.name, one.metric, compared.scoring)
+        measurement = measured[first]
+        function = function_of(measurement.name, measurement.metric, compared.scoring)
         values = [function.value([answers[tutor][name][1] for name in sorted(shared)]) for tutor in (first, second)]
         apart = draws(first, shared) - draws(second, shared)
         interval = percentiles(apart, sampling)
         wins, losses, mcnemar = None, None, None
-        if (one.metric.function or one.name) in RIGHT_OR_WRONG:
+        if (measurement.metric.function or measurement.name) in RIGHT_OR_WRONG:
             wins, losses = discordant(answers[first], answers[second], shared)
             mcnemar = exact_mcnemar(wins, losses)
         value = values[0] - values[1]
@@ -107,8 +112,8 @@ def differences(
             task=card.task,
             first=first,
             second=second,
-            metric=one.name,
-            criterion=one.metric.criterion,
+            metric=measurement.name,
+            criterion=measurement.metric.criterion,
             by=compared.by,
             scoring=compared.scoring,
             value=None if np.isnan(value) else value,
@@ -139,7 +144,7 @@ def two_sided(apart: Array) -> float | None:
 def discordant(first: Answers, second: Answers, shared: frozenset[str]) -> tuple[int, int]:
     """How many of the shared items the first alone has right, and how many the second alone."""
     pairs = [(bool(first[name][1].correct), bool(second[name][1].correct)) for name in shared]
-    return sum(one and not other for one, other in pairs), sum(other and not one for one, other in pairs)
+    return sum(hit and not other for hit, other in pairs), sum(other and not hit for hit, other in pairs)
 
 
 def exact_mcnemar(wins: int, losses: int) -> float:
@@ -149,14 +154,20 @@ def exact_mcnemar(wins: int, losses: int) -> float:
     return float(mcnemar([[0, wins], [losses, 0]], exact=True).pvalue) if wins + losses else 1.0
 
 
-def with_holm(found: Sequence[Difference]) -> list[Difference]:
+def with_holm(comparisons: Sequence[Difference]) -> list[Difference]:
     """The differences with Holm's corrected p values, over all that share a scoring and have a p value."""
     from statsmodels.stats.multitest import multipletests
 
     corrected: dict[int, float] = {}
-    for scoring in {one.scoring for one in found}:
-        family = [place for place, one in enumerate(found) if one.scoring == scoring and one.p is not None]
+    for scoring in {difference.scoring for difference in comparisons}:
+        family = [
+            place
+            for place, difference in enumerate(comparisons)
+            if difference.scoring == scoring and difference.p is not None
+        ]
         if family:
-            values = multipletests([found[place].p for place in family], method="holm")[1]
+            values = multipletests([comparisons[place].p for place in family], method="holm")[1]
             corrected |= {place: float(value) for place, value in zip(family, values, strict=True)}
-    return [one.model_copy(update={"p_holm": corrected.get(place)}) for place, one in enumerate(found)]
+    return [
+        difference.model_copy(update={"p_holm": corrected.get(place)}) for place, difference in enumerate(comparisons)
+    ]

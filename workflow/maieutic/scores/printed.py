@@ -28,7 +28,7 @@ def printed_values(benchmark: str) -> tuple[Printed, ...]:
 @cache
 def names_of_tutors() -> dict[str, tuple[str, ...]]:
     """By benchmark the tutors that its paper prints."""
-    return {name: tuple(dict.fromkeys(one.model for one in printed_values(name))) for name in PAPERS}
+    return {name: tuple(dict.fromkeys(row.model for row in printed_values(name))) for name in PAPERS}
 
 
 def names_for(model: Model) -> dict[str, Sequence[str]]:
@@ -66,12 +66,14 @@ def paper_fault(name: str, model: Model) -> UserError | None:
                     f"{key}.{benchmark}", printed, list(tables[benchmark]), f"the tables of {benchmark}'s paper"
                 )
     elif model.paper is not None:
-        there = [benchmark for benchmark, names in tables.items() if model.paper in names]
-        if not there:
-            return unknown(key, model.paper, [one for names in tables.values() for one in names], "any paper's table")
-        if len(there) > 1:
-            mend = f"say which one: paper: {{{there[0]}: {model.paper}}}"
-            return UserError(key, f"{model.paper!r} is in the tables of {' and '.join(there)}", mend)
+        benchmarks = [benchmark for benchmark, names in tables.items() if model.paper in names]
+        if not benchmarks:
+            return unknown(
+                key, model.paper, [entry for names in tables.values() for entry in names], "any paper's table"
+            )
+        if len(benchmarks) > 1:
+            mend = f"say which one: paper: {{{benchmarks[0]}: {model.paper}}}"
+            return UserError(key, f"{model.paper!r} is in the tables of {' and '.join(benchmarks)}", mend)
     return None
 
 
@@ -116,4 +118,4 @@ def difference_note(printed: Printed, benchmark: str, ours: Circumstances) -> st
 
 def printed_of(values: Sequence[Printed], model: str, task: str, metric: str) -> Printed | None:
     """One number of a table."""
-    return next((one for one in values if (one.model, one.task, one.metric) == (model, task, metric)), None)
+    return next((row for row in values if (row.model, row.task, row.metric) == (model, task, metric)), None)

@@ -37,30 +37,32 @@ def all_metrics(card: Card) -> dict[str, Metric]:
 
     In the metric itself a reply that cannot be read is wrong; the twin leaves it out.
     """
-    found = {}
+    metrics = {}
     for name, metric in card.metrics.items():
-        found[name] = metric
+        metrics[name] = metric
         graders = {part.grader for part in metric.parts} or {metric.grader or card.graders[0]}
         if graders & OBJECTIVE:
             twin = {"headline": False, "stand_in": False, "readable": True, "function": metric.function or name}
-            found[f"{name}{READABLE}"] = metric.model_copy(update=twin)
-    return found
+            metrics[f"{name}{READABLE}"] = metric.model_copy(update=twin)
+    return metrics
 
 
 def index_of(grades: Iterable[Grade]) -> Index:
     """Grades by task, grader and reading."""
-    found: Index = defaultdict(lambda: defaultdict(dict))
+    index: Index = defaultdict(lambda: defaultdict(dict))
     for grade in grades:
         reading = Reading(grade.kind, grade.scoring, grade.criterion)
-        found[grade.task, grade.by].setdefault(reading, {})[grade.id] = grade
-    return found
+        index[grade.task, grade.by].setdefault(reading, {})[grade.id] = grade
+    return index
 
 
 def sources_of(kind: str, card: Card, index: Index, judges: Sequence[str] | None) -> dict[str | None, Given]:
     """The grades of one task by each grader of a kind, in the order of the run; None: parsers."""
     if kind not in MODEL_GRADERS:
         return {None: index.get((card.task, None), {})}
-    known = list(dict.fromkeys(by for (_, by), given in index.items() if any(one.kind == kind for one in given)))
+    known = list(
+        dict.fromkeys(by for (_, by), readings in index.items() if any(reading.kind == kind for reading in readings))
+    )
     names = judges if kind == JUDGE and judges is not None else known
     return {name: index.get((card.task, name), {}) for name in names}
 
@@ -93,23 +95,23 @@ def measured_on(card: Card, items: list[Item], index: Index, judges: Sequence[st
             silent = kind == JUDGE and judges is not None and not source and not metric.parts and not metric.subset
             for scoring in SCORINGS[1:] if metric.readable else SCORINGS:  # the released rules leave nothing open
                 if silent:
-                    found: Found | None = nothing_of(metric, items)
+                    evidence: Found | None = nothing_of(metric, items)
                 elif metric.parts:
-                    found = joined(metric, scoring, items, {**parsed, **source})
+                    evidence = joined(metric, scoring, items, {**parsed, **source})
                 else:
                     grades_of = source.get(Reading(kind, scoring, metric.criterion), {})
-                    found = graded_items(metric, kind, scoring, items, grades_of)
-                if found is not None:
+                    evidence = graded_items(metric, kind, scoring, items, grades_of)
+                if evidence is not None:
                     leader = leader or grader  # a judge without a rubric for this task has said nothing of it
                     shown = metric if grader == leader else metric.model_copy(update={"headline": False})
-                    yield Measured(name, shown, scoring, grader, found)
+                    yield Measured(name, shown, scoring, grader, evidence)
 
 
 def score_task(
     card: Card, tutor: str, items: list[Item], index: Index, sampling: Sampling, judges: Sequence[str] | None = None
 ) -> list[Score]:
     """Every score of one tutor on one task. index, judges: as of `measured_on`."""
-    return [score_metric(card, tutor, one, sampling) for one in measured_on(card, items, index, judges)]
+    return [score_metric(card, tutor, measurement, sampling) for measurement in measured_on(card, items, index, judges)]
 
 
 OPEN = Graded(None, None, None)  # a judge was asked, and what it said could not be read
@@ -143,11 +145,11 @@ def graded_items(
     counted = counted_items(metric, items)
     counted = [item for item in counted if item.id in grades] if metric.subset else counted
     known = [(item, seen(metric, kind, scoring, grades.get(item.id))) for item in counted]
-    found = [(item, one) for item, one in known if one is not None]
+    pairs = [(item, graded) for item, graded in known if graded is not None]
     if metric.value is not None:
-        found = [(item, one._replace(correct=one.value == metric.value)) for item, one in found]
-    unreadable = sum(no_answer(kind, grades[item.id]) for item, _ in found)
-    return Found(found, len(counted) - len(found), len(counted), unreadable)
+        pairs = [(item, graded._replace(correct=graded.value == metric.value)) for item, graded in pairs]
+    unreadable = sum(no_answer(kind, grades[item.id]) for item, _ in pairs)
+    return Found(pairs, len(counted) - len(pairs), len(counted), unreadable)
 
 
 def counted_items(metric: Metric, items: list[Item]) -> list[Item]:
@@ -186,17 +188,17 @@ def wrong_label(gold: object) -> object:
     return 0.0 if gold is None else NO_LABEL
 
 
-def joined(metric: Metric, scoring: Scoring, items: list[Item], given: Given) -> Found | None:
+def joined(metric: Metric, scoring: Scoring, items: list[Item], readings: Given) -> Found | None:
     """The items with the parts of a metric. One without any part is left out.
 
     What a judge said and could not be read leaves the item in, since a judge is not asked of every item: the metric
     knows what it has. Such an item counts as missing too.
     """
-    sources = [(part.grader, given.get(Reading(part.grader, scoring, part.criterion), {})) for part in metric.parts]
+    sources = [(part.grader, readings.get(Reading(part.grader, scoring, part.criterion), {})) for part in metric.parts]
     if not any(grades for _, grades in sources):
         return None
     counted = counted_items(metric, items)
-    found, missing, unreadable = [], 0, 0
+    pairs, missing, unreadable = [], 0, 0
     for item in counted:
         grades = [(kind, grades.get(item.id)) for kind, grades in sources]
         parts = tuple(part_of(metric, scoring, kind, grade) for kind, grade in grades)
@@ -204,9 +206,9 @@ def joined(metric: Metric, scoring: Scoring, items: list[Item], given: Given) ->
         open_ = any(part is None and kind in by_parser for part, (kind, _) in zip(parts, grades, strict=True))
         missing += open_ or OPEN in parts or not any(grade for _, grade in grades)
         if not open_ and any(part not in (None, OPEN) for part in parts):
-            found.append((item, Graded(None, None, None, parts)))
+            pairs.append((item, Graded(None, None, None, parts)))
             unreadable += OPEN not in parts and any(no_answer(kind, grade) for kind, grade in grades)
-    return Found(found, missing, len(counted), unreadable)
+    return Found(pairs, missing, len(counted), unreadable)
 
 
 def part_of(metric: Metric, scoring: Scoring, kind: str, grade: Grade | None) -> Graded | None:
@@ -224,11 +226,11 @@ def function_of(name: str, metric: Metric, scoring: Scoring) -> Function:
 
 def score_metric(card: Card, tutor: str, measured: Measured, sampling: Sampling) -> Score:
     """One number. Its value comes from scikit-learn or the mean, its interval from whole problems drawn again."""
-    name, metric, scoring, by, found = measured
-    known, clusters = [one for _, one in found.known], [item.cluster for item, _ in found.known]
+    name, metric, scoring, by, evidence = measured
+    known, clusters = [graded for _, graded in evidence.known], [item.cluster for item, _ in evidence.known]
     estimated = estimate(function_of(name, metric, scoring), known, clusters, sampling)
     return score_of(
-        estimated._replace(n=found.counted - found.missing, missing=found.missing),
+        estimated._replace(n=evidence.counted - evidence.missing, missing=evidence.missing),
         card.task,
         tutor,
         name,
@@ -238,7 +240,7 @@ def score_metric(card: Card, tutor: str, measured: Measured, sampling: Sampling)
         by=by,
         scoring=scoring,
         headline=metric.headline,
-        unreadable=found.unreadable,
+        unreadable=evidence.unreadable,
         version=card.version,
     )
 
@@ -257,18 +259,18 @@ class Columns(TypedDict, total=False):
     normal: float | None
 
 
-def score_of(found: Estimate, task: str, tutor: str, metric: str, **columns: Unpack[Columns]) -> Score:
+def score_of(result: Estimate, task: str, tutor: str, metric: str, **columns: Unpack[Columns]) -> Score:
     """An estimate as a row of scores. tutor: the grader where a grader is measured; columns: `robust` unless named."""
     return Score(
         task=task,
         model=tutor,
         metric=metric,
-        value=found.value,
-        low=found.interval.low,
-        high=found.interval.high,
-        n=found.n,
-        missing=found.missing,
-        clusters=found.clusters,
+        value=result.value,
+        low=result.interval.low,
+        high=result.interval.high,
+        n=result.n,
+        missing=result.missing,
+        clusters=result.clusters,
         **{"scoring": "robust", "headline": False, **columns},
     )
 

@@ -167,14 +167,14 @@ class Client:
             return None
         if error.status_code in PASSING:
             return None
-        said = self._without_key(message_of(error))[:LONGEST_MESSAGE]
-        if error.status_code not in ANSWERS or not is_refusal_of_one(said):
+        message = self._without_key(message_of(error))[:LONGEST_MESSAGE]
+        if error.status_code not in ANSWERS or not is_refusal_of_one(message):
             raise UserError(
                 self.server.base_url,
-                f"the server answers {error.status_code} ({said})",
+                f"the server answers {error.status_code} ({message})",
                 "check base_url, the model's name and the key variable",
             ) from None
-        return Answer("", None, "error", None, None, 0.0, attempt, error=f"{error.status_code}: {said}")
+        return Answer("", None, "error", None, None, 0.0, attempt, error=f"{error.status_code}: {message}")
 
     def _without_key(self, text: str) -> str:
         """Some servers repeat the key that they refuse."""
@@ -203,9 +203,9 @@ class MalformedAnswer(Exception):
     """The server said 200 and sent something that is no answer."""
 
 
-def is_refusal_of_one(said: str) -> bool:
+def is_refusal_of_one(message: str) -> bool:
     """Whether a server's words are about this request and not about all of them."""
-    return bool(REFUSED.search(said)) and not SWEEPING.search(said)
+    return bool(REFUSED.search(message)) and not SWEEPING.search(message)
 
 
 def message_of(error: openai.APIStatusError) -> str:
@@ -218,8 +218,10 @@ def message_of(error: openai.APIStatusError) -> str:
         body = body[0]
     if isinstance(body, dict):
         body = body.get("error", body)
-    said = [body.get("code"), body.get("message")] if isinstance(body, dict) else [body]
-    return " ".join(" ".join(str(part) for part in said if part and not isinstance(part, int)).split()) or error.message
+    parts = [body.get("code"), body.get("message")] if isinstance(body, dict) else [body]
+    return (
+        " ".join(" ".join(str(part) for part in parts if part and not isinstance(part, int)).split()) or error.message
+    )
 
 
 def retry_after(error: openai.APIStatusError) -> float | None:
@@ -253,14 +255,14 @@ def read_answer(reply: Any, stops: list[str], seconds: float, attempt: int) -> A
         if message is None:
             raise MalformedAnswer("no message")
         content = message.content if isinstance(message.content, str) else ""
-        given = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
+        reasoning = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
     else:
-        content, given = getattr(choice, "text", None), None
+        content, reasoning = getattr(choice, "text", None), None
         if not isinstance(content, str):
             raise MalformedAnswer("no text")
     sent = clean(content)
     text, thought = split_thinking(sent)
-    thoughts = [clean(given)] if isinstance(given, str) and given else []
+    thoughts = [clean(reasoning)] if isinstance(reasoning, str) and reasoning else []
     if thoughts:
         text = text.lstrip()
     thoughts += [thought] if thought else []

@@ -44,12 +44,12 @@ def role_of(speaker: str) -> str:
 
 def parse_turns(text: str) -> list[tuple[str, str]]:
     """Turns of a dialogue printed as lines `Tutor: ...` and `Student: ...`, a turn may hold several lines."""
-    found = []
+    turns = []
     for part in TURN.split(text.replace("\u00a0", " ")):
-        speaker, colon, said = part.strip().partition(":")
+        speaker, colon, content = part.strip().partition(":")
         if colon:
-            found.append((role_of(speaker), said))
-    return found
+            turns.append((role_of(speaker), content))
+    return turns
 
 
 def task_message(problem: str, solution: str) -> Message:
@@ -101,5 +101,5 @@ def encode(tokenizer: Any, conversations: Sequence[Sequence[Message]], longest: 
     tokenizer.truncation_side = "left"
     cut: dict[str, Any] = {"truncation": True, "max_length": longest} if longest else {}
     texts = [as_text(tokenizer, messages) for messages in conversations]
-    found = tokenizer(texts, add_special_tokens=not tokenizer.chat_template, **cut)["input_ids"]
-    return [list(ids) for ids in found]
+    token_ids = tokenizer(texts, add_special_tokens=not tokenizer.chat_template, **cut)["input_ids"]
+    return [list(ids) for ids in token_ids]

@@ -111,11 +111,11 @@ async def take_gpus(name: str, needed: int, environment: Mapping[str, str]) -> G
     variable, devices = candidates(environment)
     if len(devices) < needed:
         raise too_few(name, needed, len(devices), environment)
-    said = float("-inf")
+    last_notice = float("-inf")
     while (held := try_devices(devices, needed, environment)) is None:
-        if time.monotonic() - said > SAY_SECONDS:
+        if time.monotonic() - last_notice > SAY_SECONDS:
             log.info("%s waits for %d of %d GPUs: others use them", name, needed, len(devices))
-            said = time.monotonic()
+            last_notice = time.monotonic()
         await asyncio.sleep(POLL_SECONDS)
     log.info("%s takes GPU %s", name, ",".join(held))
     # Without the order by PCI address CUDA counts the fastest first, and two counts would disagree.
@@ -124,10 +124,10 @@ async def take_gpus(name: str, needed: int, environment: Mapping[str, str]) -> G
     return Grant({variable: ",".join(held), **order, LOCKS: ",".join(map(str, locks))}, locks)
 
 
-def too_few(name: str, needed: int, found: int, environment: Mapping[str, str]) -> UserError:
+def too_few(name: str, needed: int, count: int, environment: Mapping[str, str]) -> UserError:
     """Fewer GPUs than the registry entry needs."""
     if job := environment.get("SLURM_JOB_ID"):
         mend = "raise server_gpus in the profile, choose another partition, or lower needs.gpus"
-        return UserError(f"models.{name}.needs.gpus", f"{needed} needed, SLURM job {job} was granted {found}", mend)
+        return UserError(f"models.{name}.needs.gpus", f"{needed} needed, SLURM job {job} was granted {count}", mend)
     mend = "lower needs.gpus, run it where the GPUs are (nvidia-smi), or name them (ROCR_VISIBLE_DEVICES=0,1)"
-    return UserError(f"models.{name}.needs.gpus", f"{needed} needed, this machine offers {found}", mend)
+    return UserError(f"models.{name}.needs.gpus", f"{needed} needed, this machine offers {count}", mend)

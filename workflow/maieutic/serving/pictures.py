@@ -18,7 +18,7 @@ def with_pictures(messages: Messages, files: list[str]) -> Messages:
     """The messages with pictures after the text of the user's first one; without any files, as they were."""
     if not files:
         return messages
-    place = next(number for number, one in enumerate(messages) if one["role"] == "user")
+    place = next(number for number, message in enumerate(messages) if message["role"] == "user")
     parts = [{"type": "text", "text": messages[place]["content"]}]
     parts += [{"type": PICTURE, "file": file} for file in files]
     return [*messages[:place], {"role": "user", "content": parts}, *messages[place + 1 :]]
@@ -26,13 +26,13 @@ def with_pictures(messages: Messages, files: list[str]) -> Messages:
 
 def as_sent(messages: Messages, store: Path | None) -> Messages:
     """The messages as a server takes them (OpenAI's chat format): every picture as a data URL."""
-    if not any(isinstance(one["content"], list) for one in messages):
+    if not any(isinstance(message["content"], list) for message in messages):
         return messages
     return [
-        {**one, "content": [sent_part(part, store) for part in one["content"]]}
-        if isinstance(one["content"], list)
-        else one
-        for one in messages
+        {**message, "content": [sent_part(part, store) for part in message["content"]]}
+        if isinstance(message["content"], list)
+        else message
+        for message in messages
     ]
 
 

@@ -34,8 +34,8 @@ def held_by(path: Path) -> Owner | None:
         try:
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            found = OWNER.search(handle.read())
-            return Owner(found["host"], int(found["pid"]), found["job"]) if found else None
+            match = OWNER.search(handle.read())
+            return Owner(match["host"], int(match["pid"]), match["job"]) if match else None
     return None
 
 

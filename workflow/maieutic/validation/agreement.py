@@ -60,8 +60,8 @@ def accuracy_of(tables: Array) -> Array:
 def macro_f1_of(tables: Array) -> Array:
     """Mean F1 of all labels of the protocol; 0 for one that neither people nor the grader use."""
     square = read_part(tables)
-    hits, said, gold = np.diagonal(square, axis1=-2, axis2=-1), square.sum(-2), tables.sum(-1)
-    return np.divide(2 * hits, said + gold, out=np.zeros_like(hits), where=said + gold > 0).mean(-1)
+    hits, verdicts, gold = np.diagonal(square, axis1=-2, axis2=-1), square.sum(-2), tables.sum(-1)
+    return np.divide(2 * hits, verdicts + gold, out=np.zeros_like(hits), where=verdicts + gold > 0).mean(-1)
 
 
 def kappa_of(tables: Array, power: int) -> Array:
@@ -123,8 +123,8 @@ def constant(codes: Sequence[float]) -> bool:
 def pearson_value(said_codes: Sequence[float]) -> Callable[[list[int], list[int], int], float]:
     """Pearson's correlation by scipy."""
 
-    def value(gold: list[int], said: list[int], labels: int) -> float:
-        x, y = [PEOPLE[one] for one in gold], [said_codes[one] for one in said]
+    def value(gold: list[int], verdicts: list[int], labels: int) -> float:
+        x, y = [PEOPLE[place] for place in gold], [said_codes[place] for place in verdicts]
         from scipy.stats import pearsonr
 
         return math.nan if constant(x) or constant(y) else float(pearsonr(x, y).statistic)
@@ -132,38 +132,38 @@ def pearson_value(said_codes: Sequence[float]) -> Callable[[list[int], list[int]
     return value
 
 
-def spearman_value(gold: list[int], said: list[int], labels: int) -> float:
+def spearman_value(gold: list[int], verdicts: list[int], labels: int) -> float:
     """Spearman's correlation by scipy. Places run from the best label, on both sides alike."""
     from scipy.stats import spearmanr
 
-    return math.nan if constant(gold) or constant(said) else float(spearmanr(gold, said).statistic)
+    return math.nan if constant(gold) or constant(verdicts) else float(spearmanr(gold, verdicts).statistic)
 
 
 def kappa_value(weights: str | None) -> Callable[[list[int], list[int], int], float]:
     """Cohen's kappa by scikit-learn; NaN where both sides know one label only."""
 
-    def value(gold: list[int], said: list[int], labels: int) -> float:
-        if len({*gold, *said}) < 2:
+    def value(gold: list[int], verdicts: list[int], labels: int) -> float:
+        if len({*gold, *verdicts}) < 2:
             return math.nan
         from sklearn.metrics import cohen_kappa_score
 
-        return float(cohen_kappa_score(gold, said, labels=range(labels), weights=weights))
+        return float(cohen_kappa_score(gold, verdicts, labels=range(labels), weights=weights))
 
     return value
 
 
-def macro_f1_value(gold: list[int], said: list[int], labels: int) -> float:
+def macro_f1_value(gold: list[int], verdicts: list[int], labels: int) -> float:
     """Macro F1 by scikit-learn over all labels of the protocol; the place `labels` stands for what cannot be read."""
     from sklearn.metrics import f1_score
 
-    return float(f1_score(gold, said, labels=range(labels), average="macro", zero_division=0))
+    return float(f1_score(gold, verdicts, labels=range(labels), average="macro", zero_division=0))
 
 
-def accuracy_value(gold: list[int], said: list[int], labels: int) -> float:
+def accuracy_value(gold: list[int], verdicts: list[int], labels: int) -> float:
     """Accuracy by scikit-learn."""
     from sklearn.metrics import accuracy_score
 
-    return float(accuracy_score(gold, said))
+    return float(accuracy_score(gold, verdicts))
 
 
 def merged(places: list[int], labels: int) -> list[int]:
@@ -173,7 +173,7 @@ def merged(places: list[int], labels: int) -> list[int]:
 
 def leniently(value: Callable[[list[int], list[int], int], float]) -> Callable[[list[int], list[int], int], float]:
     """A measure of merged labels."""
-    return lambda gold, said, labels: value(merged(gold, labels), merged(said, labels), 2)
+    return lambda gold, verdicts, labels: value(merged(gold, labels), merged(verdicts, labels), 2)
 
 
 MEASURES: dict[str, Measure] = {
@@ -192,8 +192,8 @@ MEASURES: dict[str, Measure] = {
 def tables_of(pairings: Sequence[Pairing], labels: int) -> Array:
     """One table a pairing, flat: pairings x (labels * (labels + 1))."""
     tables = np.zeros((len(pairings), labels, labels + 1))
-    for number, one in enumerate(pairings):
-        tables[number, one.gold, labels if one.said is None else one.said] = 1.0
+    for number, pairing in enumerate(pairings):
+        tables[number, pairing.gold, labels if pairing.said is None else pairing.said] = 1.0
     return tables.reshape(len(pairings), -1)
 
 
@@ -202,8 +202,8 @@ def statistic_of(name: str, labels: int) -> Statistic[Pairing]:
     about = MEASURES[name]
 
     def value(pairings: Sequence[Pairing]) -> float:
-        said = [labels if one.said is None else one.said for one in pairings]
-        return about.value([one.gold for one in pairings], said, labels)
+        verdicts = [labels if pairing.said is None else pairing.said for pairing in pairings]
+        return about.value([pairing.gold for pairing in pairings], verdicts, labels)
 
     return Statistic(
         value=value,
@@ -214,9 +214,9 @@ def statistic_of(name: str, labels: int) -> Statistic[Pairing]:
 
 def measure(name: str, pairings: Sequence[Pairing], labels: int, strict: bool, sampling: Sampling) -> Estimate:
     """One measure of agreement. strict: unreadable verdicts count as wrong (BEA's way), else they are left out."""
-    read = [one for one in pairings if one.said is not None]
+    read = [pairing for pairing in pairings if pairing.said is not None]
     used = list(pairings) if strict and MEASURES[name].strict else read
-    problems = [one.problem for one in used]
+    problems = [pairing.problem for pairing in used]
     return estimate(statistic_of(name, labels), used, problems, sampling, missing=len(pairings) - len(used))
 
 
@@ -234,7 +234,7 @@ def fleiss(labels_of_items: Sequence[Sequence[str]]) -> float | None:
 def usual_fleiss(labels_of_items: Sequence[Sequence[str]]) -> tuple[float | None, int, int]:
     """Fleiss' kappa of the items with the usual number of labels: its value, how many they are, how many are left."""
     usual = max(Counter(map(len, labels_of_items)).items(), key=lambda pair: (pair[1], pair[0]), default=(0, 0))[0]
-    rated = [of for of in labels_of_items if len(of) == usual]
+    rated = [labels for labels in labels_of_items if len(labels) == usual]
     return fleiss(rated) if rated else None, len(rated), len(labels_of_items) - len(rated)
 
 
@@ -252,8 +252,10 @@ def mean_cohen(labels_of_items: Sequence[Mapping[str, str]]) -> float | None:
     from itertools import combinations
 
     values = []
-    for one, other in combinations(sorted({name for of in labels_of_items for name in of}), 2):
-        both = [(of[one], of[other]) for of in labels_of_items if one in of and other in of]
+    for annotator, other in combinations(sorted({name for labels in labels_of_items for name in labels}), 2):
+        both = [
+            (labels[annotator], labels[other]) for labels in labels_of_items if annotator in labels and other in labels
+        ]
         kappa = cohen([label for label, _ in both], [label for _, label in both])
         values += [] if kappa is None else [kappa]
     return sum(values) / len(values) if values else None

@@ -31,10 +31,10 @@ def write_model_card(
     training: its training.json; rewards: its scores of the test `pairs`; counts: of each source of pairs.
     """
     name, sampling = job.reward_model, Sampling(job.resamples, job.seed)
-    told = json.loads(training.read_text(encoding="utf-8"))
+    content = json.loads(training.read_text(encoding="utf-8"))
     scores = pair_scores(name, read_records(pairs, Pair), read_records(rewards, PairReward), sampling)
     measured = {score.metric: score for score in scores}
-    history = told["history"]
+    history = content["history"]
     last = history[-max(1, round(LAST * len(history))) :] if history else []
     environment = Environment(
         loader=FileSystemLoader(HERE), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
@@ -42,10 +42,10 @@ def write_model_card(
     environment.filters["number"] = lambda value: "none" if value is None else f"{value:.3f}"
     text = environment.get_template("card.md.jinja").render(
         name=name,
-        train=told["settings"]["train"],
-        prompt=told["settings"]["prompt"],
-        longest=told["longest"],
-        counts=told["counts"],
+        train=content["settings"]["train"],
+        prompt=content["settings"]["prompt"],
+        longest=content["longest"],
+        counts=content["counts"],
         steps=len(history),
         loss=sum(step["loss"] for step in last) / len(last) if last else None,
         accuracy=sum(step["accuracy"] for step in last) / len(last) if last else None,

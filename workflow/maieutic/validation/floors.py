@@ -29,18 +29,20 @@ def floor_verdicts(labels: Labels, seed: int) -> dict[str, Said]:
     by_criterion: dict[str, list[Label]] = defaultdict(list)
     for label in labels.labels:
         by_criterion[label.criterion].append(label)
-    found: dict[str, Said] = {name: {} for name in FLOORS}
-    for criterion, of in by_criterion.items():
-        keys = [(label.id, label.tutor, criterion) for label in of]
-        said = [texts[label.id, label.tutor] for label in of]
-        most = Counter(label.label for label in of).most_common(1)[0][0]
-        found[MAJORITY] |= dict.fromkeys(keys, most)
-        found[KEYWORDS] |= {
-            key: by_keywords(criterion, labels.items[key[0]], text) for key, text in zip(keys, said, strict=True)
+    verdicts: dict[str, Said] = {name: {} for name in FLOORS}
+    for criterion, criterion_labels in by_criterion.items():
+        keys = [(label.id, label.tutor, criterion) for label in criterion_labels]
+        replies = [texts[label.id, label.tutor] for label in criterion_labels]
+        most = Counter(label.label for label in criterion_labels).most_common(1)[0][0]
+        verdicts[MAJORITY] |= dict.fromkeys(keys, most)
+        verdicts[KEYWORDS] |= {
+            key: by_keywords(criterion, labels.items[key[0]], text) for key, text in zip(keys, replies, strict=True)
         }
-        predicted = by_word_counts(said, [label.label for label in of], [label.problem for label in of], seed)
-        found[TFIDF] |= dict(zip(keys, predicted, strict=True))
-    return found
+        predicted = by_word_counts(
+            replies, [label.label for label in criterion_labels], [label.problem for label in criterion_labels], seed
+        )
+        verdicts[TFIDF] |= dict(zip(keys, predicted, strict=True))
+    return verdicts
 
 
 def by_keywords(criterion: str, item: Item, text: str) -> str:

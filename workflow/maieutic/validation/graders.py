@@ -43,7 +43,7 @@ def lengths_of(labels: Labels) -> dict[tuple[str, str], int]:
 
 def on_release(scores: list[Score], release: str) -> list[Score]:
     """Scores on one labelled release, which their column names."""
-    return [one.model_copy(update={"release": release}) for one in scores]
+    return [row.model_copy(update={"release": release}) for row in scores]
 
 
 class ScoreLabels(Sampled):
@@ -61,32 +61,34 @@ def score_labels(*, job: ScoreLabels, labels: list[Path], out: Path) -> None:
     write_scores(on_release(scores, job.release), out)
 
 
-def label_scores(judge: str, source: str, labels: Labels, said: Said, sampling: Sampling) -> list[Score]:
+def label_scores(judge: str, source: str, labels: Labels, verdicts: Said, sampling: Sampling) -> list[Score]:
     """A judge on one labelled release: its agreement with people, and that of the floors on the same replies.
 
     On MRBench's dimensions also what the paper's tables hold, and what half of the labels would mend.
     """
-    found = agreement_scores(judge, pairings_of(labels.labels, said, lengths_of(labels)), sampling)
-    found += floor_agreement(judge, labels, said, sampling)
+    scores = agreement_scores(judge, pairings_of(labels.labels, verdicts, lengths_of(labels)), sampling)
+    scores += floor_agreement(judge, labels, verdicts, sampling)
     if not LABEL_SOURCES[source].taxonomy:
-        return on_release(found, source)
-    found += match_rates(judge, labels, said, sampling)
-    found += correlations_by_tutor(judge, labels, said)
-    found += corrected_rates(judge, half_of(labels, said, sampling.seed), said, "ppi_half", sampling)
-    seen = labels._replace(labels=[one for one in labels.labels if (one.id, one.tutor, one.criterion) in said])
+        return on_release(scores, source)
+    scores += match_rates(judge, labels, verdicts, sampling)
+    scores += correlations_by_tutor(judge, labels, verdicts)
+    scores += corrected_rates(judge, half_of(labels, verdicts, sampling.seed), verdicts, "ppi_half", sampling)
+    seen = labels._replace(
+        labels=[label for label in labels.labels if (label.id, label.tutor, label.criterion) in verdicts]
+    )
     truth = match_rates(judge, seen, None, Sampling(100, sampling.seed))
-    found += [one.model_copy(update={"metric": "people_damr", "by": judge}) for one in truth]
-    return on_release(found, source)
+    scores += [row.model_copy(update={"metric": "people_damr", "by": judge}) for row in truth]
+    return on_release(scores, source)
 
 
-def floor_agreement(grader: str, labels: Labels, said: Said, sampling: Sampling) -> list[Score]:
+def floor_agreement(grader: str, labels: Labels, verdicts: Said, sampling: Sampling) -> list[Score]:
     """How far the floors of a grader agree with people on the replies that the grader was asked about."""
-    found = []
-    for name, of in floor_verdicts(labels, sampling.seed).items():
-        mine = {key: of[key] for key in said if key in of}
-        pairings = pairings_of(labels.labels, mine, lengths_of(labels))
-        found += agreement_scores(name, pairings, sampling, by=grader)
-    return found
+    scores = []
+    for name, predictions in floor_verdicts(labels, sampling.seed).items():
+        subset = {key: predictions[key] for key in verdicts if key in predictions}
+        pairings = pairings_of(labels.labels, subset, lengths_of(labels))
+        scores += agreement_scores(name, pairings, sampling, by=grader)
+    return scores
 
 
 class ValidateJudge(Sampled):
@@ -103,36 +105,36 @@ def validate_judge(
     labels: files of labelled releases, each in the folder of its release; pairs: the test pairs, or none; pairs_out:
     the scores on them.
     """
-    judge, said = job.judge, read_records(verdicts, Judgement)
+    judge, judgements = job.judge, read_records(verdicts, Judgement)
     sampling = Sampling(job.resamples, job.seed)
     scores: list[Score] = []
     for folder in dict.fromkeys(path.parent for path in labels):
-        mine = [one for one in said if one.task == folder.name]
-        if mine:
-            scores += label_scores(judge, folder.name, read_labels(folder), said_by(mine), sampling)
-    on_pairs = [one for one in said if one.task == PAIRS_TASK]
-    rubrics = list(dict.fromkeys(one.rubric for one in on_pairs))
-    found: list[Score] = []
+        on_labels = [judgement for judgement in judgements if judgement.task == folder.name]
+        if on_labels:
+            scores += label_scores(judge, folder.name, read_labels(folder), said_by(on_labels), sampling)
+    on_pairs = [judgement for judgement in judgements if judgement.task == PAIRS_TASK]
+    rubrics = list(dict.fromkeys(judgement.rubric for judgement in on_pairs))
+    rows: list[Score] = []
     for path in pairs:
         read = read_records(path, Pair)
         for number, rubric in enumerate(rubrics):
-            found += pair_scores(judge, read, on_pairs, rubric, sampling, headline=number == 0)
-    write_scores([*scores, *cost_scores(judge, said)], out)
-    write_scores(found, pairs_out)
+            rows += pair_scores(judge, read, on_pairs, rubric, sampling, headline=number == 0)
+    write_scores([*scores, *cost_scores(judge, judgements)], out)
+    write_scores(rows, pairs_out)
 
 
 def cost_scores(judge: str, judgements: Sequence[Judgement]) -> list[Score]:
     """What judging took: questions, tokens, summed seconds of requests."""
     totals = {
         "questions": len(judgements),
-        "prompt_tokens": sum(one.prompt_tokens or 0 for one in judgements),
-        "completion_tokens": sum(one.completion_tokens or 0 for one in judgements),
-        "request_seconds": sum(one.seconds or 0.0 for one in judgements),
+        "prompt_tokens": sum(judgement.prompt_tokens or 0 for judgement in judgements),
+        "completion_tokens": sum(judgement.completion_tokens or 0 for judgement in judgements),
+        "request_seconds": sum(judgement.seconds or 0.0 for judgement in judgements),
     }
-    found = [plain(judge, name, float(value), len(judgements), 0) for name, value in totals.items()]
-    verdicts = [verdict for one in judgements for verdict in one.verdicts]
+    scores = [plain(judge, name, float(value), len(judgements), 0) for name, value in totals.items()]
+    verdicts = [verdict for judgement in judgements for verdict in judgement.verdicts]
     unread = sum(verdict.value is None for verdict in verdicts)
-    return [*found, plain(judge, "unreadable", unread / len(verdicts) if verdicts else None, len(verdicts), 0)]
+    return [*scores, plain(judge, "unreadable", unread / len(verdicts) if verdicts else None, len(verdicts), 0)]
 
 
 class ValidateRewardOnLabels(Sampled):
@@ -151,20 +153,20 @@ def validate_reward_on_labels(*, job: ValidateRewardOnLabels, labels: list[Path]
 
     labels: the files of the release, in its folder.
     """
-    reward, given = job.reward_model, read_labels(labels[0].parent)
-    scores = {(one.id, one.tutor): one.score for one in read_records(rewards, Reward)}
+    reward, release = job.reward_model, read_labels(labels[0].parent)
+    scores = {(record.id, record.tutor): record.score for record in read_records(rewards, Reward)}
     sampling = Sampling(job.resamples, job.seed)
     desired: dict[tuple[str, str], list[bool]] = {}
     problems: dict[tuple[str, str], str] = {}
-    for label in given.labels:
+    for label in release.labels:
         key = label.id, label.tutor
         desired.setdefault(key, []).append(label.label == DESIRED[label.criterion])
         problems[key] = label.problem
     read = [key for key in desired if scores.get(key) is not None]
     values = [float(scores[key] or 0.0) for key in read]
-    lengths = lengths_of(given)
+    lengths = lengths_of(release)
     counts = [sum(desired[key]) for key in read]
-    found = [
+    rows = [
         correlation_score(reward, values, counts, [problems[key] for key in read], sampling),
         plain(reward, "length_correlation", rank_correlation(values, [lengths[key] for key in read]), len(read), 0),
         plain(reward, "unreadable", 1 - len(read) / len(desired), len(desired), 0),
@@ -174,16 +176,16 @@ def validate_reward_on_labels(*, job: ValidateRewardOnLabels, labels: list[Path]
 
     for criterion in DESIRED:
         marks = [
-            (scores.get((one.id, one.tutor)), one.label == DESIRED[criterion])
-            for one in given.labels
-            if one.criterion == criterion
+            (scores.get((label.id, label.tutor)), label.label == DESIRED[criterion])
+            for label in release.labels
+            if label.criterion == criterion
         ]
         known = [(value, mark) for value, mark in marks if value is not None]
         both = len({mark for _, mark in known}) == 2
         auc = float(roc_auc_score([mark for _, mark in known], [value for value, _ in known])) if both else None
         if marks:
-            found.append(plain(reward, "auc", auc, len(known), len(marks) - len(known), criterion=criterion))
-    write_scores(on_release(found, job.release), out)
+            rows.append(plain(reward, "auc", auc, len(known), len(marks) - len(known), criterion=criterion))
+    write_scores(on_release(rows, job.release), out)
 
 
 def correlation_score(
@@ -196,8 +198,8 @@ def correlation_score(
         x, y = np.array(ranks).T
         return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
 
-    def pearson(of: np.ndarray) -> np.ndarray:
-        n, sx, sy, sxx, syy, sxy = np.moveaxis(of, -1, 0)
+    def pearson(sums: np.ndarray) -> np.ndarray:
+        n, sx, sy, sxx, syy, sxy = np.moveaxis(sums, -1, 0)
         spread = np.sqrt(np.maximum((n * sxx - sx**2) * (n * syy - sy**2), 0))
         return np.divide(n * sxy - sx * sy, spread, out=np.zeros_like(sxy), where=spread > 0)
 
@@ -206,8 +208,8 @@ def correlation_score(
         return math.nan if value is None else value
 
     ranks = list(zip(rankdata(values), rankdata(counts), strict=True))
-    found = estimate(Statistic(spearman, summands, pearson), ranks, problems, sampling)
-    return score(model, "desired_correlation", found)
+    result = estimate(Statistic(spearman, summands, pearson), ranks, problems, sampling)
+    return score(model, "desired_correlation", result)
 
 
 class ValidateCriteriaOnLabels(Sampled):
@@ -222,25 +224,35 @@ def validate_criteria_on_labels(*, job: ValidateCriteriaOnLabels, labels: list[P
 
     labels: the files of the release, in its folder.
     """
-    classifier, given, sampling = job.classifier, read_labels(labels[0].parent), Sampling(job.resamples, job.seed)
-    lengths = {f"{item}-{tutor}": length for (item, tutor), length in lengths_of(given).items()}
+    classifier, release, sampling = job.classifier, read_labels(labels[0].parent), Sampling(job.resamples, job.seed)
+    lengths = {f"{item}-{tutor}": length for (item, tutor), length in lengths_of(release).items()}
     held = read_records(heldout, Labelling)
 
-    def compared(said: Mapping[tuple[str, str], int | None]) -> dict[str, list[Pairing]]:
-        found: dict[str, list[Pairing]] = {}
-        for one in held:
-            pairing = Pairing(1 - one.label, said.get((one.id, one.criterion)), one.dialogue, lengths.get(one.id, 0))
-            found.setdefault(one.criterion, []).append(pairing)
-        return found
+    def compared(answers: Mapping[tuple[str, str], int | None]) -> dict[str, list[Pairing]]:
+        pairings: dict[str, list[Pairing]] = {}
+        for labelling in held:
+            pairing = Pairing(
+                1 - labelling.label,
+                answers.get((labelling.id, labelling.criterion)),
+                labelling.dialogue,
+                lengths.get(labelling.id, 0),
+            )
+            pairings.setdefault(labelling.criterion, []).append(pairing)
+        return pairings
 
-    own = {(one.id, one.criterion): None if one.probability is None else int(one.probability <= 0.5) for one in held}
+    own = {
+        (labelling.id, labelling.criterion): None
+        if labelling.probability is None
+        else int(labelling.probability <= 0.5)
+        for labelling in held
+    }
     scores = agreement_scores(classifier, compared(own), sampling, binary=True)
-    for floor, verdicts in floor_verdicts(given, job.seed).items():
-        said = {
+    for floor, verdicts in floor_verdicts(release, job.seed).items():
+        codes = {
             (f"{item}-{tutor}", criterion): None if label is None else 1 - binary(criterion, label)
             for (item, tutor, criterion), label in verdicts.items()
         }
-        scores += agreement_scores(floor, compared(said), sampling, binary=True, by=classifier)
+        scores += agreement_scores(floor, compared(codes), sampling, binary=True, by=classifier)
     write_scores(on_release(scores, job.release), out)
 
 
@@ -256,8 +268,8 @@ def correct_by_people(*, job: CorrectByPeople, verdicts: list[Path], people: Pat
     people: the CSV of their labels (`run.human_labels`).
     """
     labels = read_people(people)
-    read = [one for path in verdicts for one in read_records(path, Judgement)]
-    known = {(one.task, one.id, one.tutor) for one in read}
+    read = [judgement for path in verdicts for judgement in read_records(path, Judgement)]
+    known = {(judgement.task, judgement.id, judgement.tutor) for judgement in read}
     judged = {task for task, _, _ in known}
     for number, label in enumerate(labels, 2):  # comparisons too: of which replies they are is checked here
         if label.task in judged and (label.task, label.id, label.tutor) not in known:
@@ -268,12 +280,12 @@ def correct_by_people(*, job: CorrectByPeople, verdicts: list[Path], people: Pat
             )
     # Two tasks may have items of one name.
     apart = [
-        one.model_copy(update={"id": f"{one.task}/{one.id}"})
-        for one in labels
-        if one.criterion in DESIRED and one.task in judged
+        label.model_copy(update={"id": f"{label.task}/{label.id}"})
+        for label in labels
+        if label.criterion in DESIRED and label.task in judged
     ]
-    said = said_by(one.model_copy(update={"id": f"{one.task}/{one.id}"}) for one in read)
-    write_scores(people_scores(job.judge, apart, said, Sampling(job.resamples, job.seed)), out)
+    answers = said_by(judgement.model_copy(update={"id": f"{judgement.task}/{judgement.id}"}) for judgement in read)
+    write_scores(people_scores(job.judge, apart, answers, Sampling(job.resamples, job.seed)), out)
 
 
 class CheckJudges(Job):
@@ -293,18 +305,24 @@ def check_judges(*, job: CheckJudges, verdicts: list[Path], out: Path) -> None:
     for judge, path in zip(job.judges, verdicts, strict=True):
         files[judge].append(path)
     for judge, paths in files.items():
-        given = [one for path in paths for said in read_records(path, Judgement) for one in said.verdicts]
-        unread = sum(one.value is None for one in given)
-        shares[judge] = {"verdicts": len(given), "unreadable": unread, "share": unread / max(1, len(given))}
-    above = {judge: of for judge, of in shares.items() if of["share"] > limits[judge]}
+        all_verdicts = [
+            verdict for path in paths for judgement in read_records(path, Judgement) for verdict in judgement.verdicts
+        ]
+        unread = sum(verdict.value is None for verdict in all_verdicts)
+        shares[judge] = {
+            "verdicts": len(all_verdicts),
+            "unreadable": unread,
+            "share": unread / max(1, len(all_verdicts)),
+        }
+    above = {judge: tally for judge, tally in shares.items() if tally["share"] > limits[judge]}
     if above:
-        told = ", ".join(
-            f"{judge} ({of['unreadable']} of {of['verdicts']}, {limits[judge]:.1%} allowed)"
-            for judge, of in above.items()
+        details = ", ".join(
+            f"{judge} ({tally['unreadable']} of {tally['verdicts']}, {limits[judge]:.1%} allowed)"
+            for judge, tally in above.items()
         )
         raise UserError(
             "run.max_unreadable",
-            f"too many verdicts cannot be read: {told}",
+            f"too many verdicts cannot be read: {details}",
             "see the trust page of the report for why; another rubric or judge, or a higher limit of your own",
         )
     write_json(out, shares)

@@ -46,7 +46,10 @@ def fraction(part: Counts, whole: Counts) -> Counts:
 def binary_counts(items: Sequence[Graded]) -> Counts:
     """True positives, false positives, false negatives, items; positive: the solution is incorrect."""
     pairs = [(bool(item.value), bool(item.gold)) for item in items]
-    return np.array([[said and true, said and not true, true and not said, 1.0] for said, true in pairs], dtype=float)
+    return np.array(
+        [[prediction and true, prediction and not true, true and not prediction, 1.0] for prediction, true in pairs],
+        dtype=float,
+    )
 
 
 def labels(items: Sequence[Graded]) -> tuple[list[Any], list[Any]]:
@@ -56,17 +59,17 @@ def labels(items: Sequence[Graded]) -> tuple[list[Any], list[Any]]:
 
 def coded_labels(items: Sequence[Graded]) -> tuple[list[int], list[int]]:
     """Gold and predicted labels by their places in the order of labels: scikit-learn takes no number of 20 digits."""
-    gold, said = labels(items)
-    places = {label: place for place, label in enumerate(sorted({*gold, *said}))}
-    return [places[label] for label in gold], [places[label] for label in said]
+    gold, predictions = labels(items)
+    places = {label: place for place, label in enumerate(sorted({*gold, *predictions}))}
+    return [places[label] for label in gold], [places[label] for label in predictions]
 
 
 def class_counts(items: Sequence[Graded]) -> Counts:
     """For each class in turn, true positives, predictions, and true members: items x (3 x classes)."""
-    gold, said = coded_labels(items)
-    classes = range(max([*gold, *said]) + 1)
+    gold, predictions = coded_labels(items)
+    classes = range(max([*gold, *predictions]) + 1)
     true = np.array([[label == kind for kind in classes] for label in gold], dtype=float)
-    predicted = np.array([[label == kind for kind in classes] for label in said], dtype=float)
+    predicted = np.array([[label == kind for kind in classes] for label in predictions], dtype=float)
     return np.concatenate([true * predicted, predicted, true], axis=1)
 
 
@@ -90,8 +93,8 @@ def macro(sums: Counts) -> Counts:
 
 def macro_value(items: Sequence[Graded]) -> float:
     """Macro F1 by scikit-learn over the true labels."""
-    gold, said = coded_labels(items)
-    return float(scikit().f1_score(gold, said, labels=sorted(set(gold)), average="macro", zero_division=0))
+    gold, predictions = coded_labels(items)
+    return float(scikit().f1_score(gold, predictions, labels=sorted(set(gold)), average="macro", zero_division=0))
 
 
 def weighted(sums: Counts) -> Counts:
@@ -135,7 +138,10 @@ def mcc(sums: Counts) -> Counts:
 def detection_counts(items: Sequence[Graded]) -> Counts:
     """Of the wrong solutions, those whose first wrong step was named; of the right ones, those found right."""
     return np.array(
-        [[right(one) * bool(one.gold), bool(one.gold), right(one) * (not one.gold), not one.gold] for one in items],
+        [
+            [right(item) * bool(item.gold), bool(item.gold), right(item) * (not item.gold), not item.gold]
+            for item in items
+        ],
         dtype=float,
     )
 
@@ -178,9 +184,9 @@ def reason_value(items: Sequence[Graded]) -> float:
 def mr_counts(items: Sequence[Graded]) -> Counts:
     """Binary counts of the verdicts, then step and reason of the wrong solutions. Parts: verdict, step, reason."""
     verdicts = [item.parts[0] for item in items]
-    found = binary_counts([one for one in verdicts if one is not None])
+    counts = binary_counts([verdict for verdict in verdicts if verdict is not None])
     of_wrong = reason_counts([item._replace(parts=item.parts[1:]) for item in items])
-    return np.concatenate([found, of_wrong], axis=1)
+    return np.concatenate([counts, of_wrong], axis=1)
 
 
 def mr_score(sums: Counts) -> Counts:
@@ -216,8 +222,8 @@ def level(sums: Counts, part: int) -> Counts:
 
 def mean_level(sums: Counts) -> Counts:
     """The mean of the parts' means. A part that applies to no item is left out."""
-    values, whole = sums[..., 0::2], sums[..., 1::2]
-    return fraction(fraction(values, whole).sum(-1), (whole > 0).sum(-1).astype(float))
+    values, counts = sums[..., 0::2], sums[..., 1::2]
+    return fraction(fraction(values, counts).sum(-1), (counts > 0).sum(-1).astype(float))
 
 
 COMMON: dict[str, Metric] = {
