@@ -35,7 +35,7 @@ def test_the_papers_scale_reaches_the_page_in_minutes(checkout: Path, data: Path
     scores = pd.read_csv(report / "scores.csv")
     jobs = done.stdout.count("\nrule ") + done.stdout.count("\nlocalrule ")
     print(f"{requests} requests, {jobs} jobs, {minutes:.1f} min, page {size:.1f} MB, at most {memory:.2f} GB a process")
-    assert set(TUTORS) <= set(scores.model) and scores.benchmark.nunique() == 4
+    assert set(TUTORS) <= set(scores.tutor) and scores.benchmark.nunique() == 4
     assert json.loads((report / "problems.json").read_text()) == []
     assert requests > 150_000
     assert minutes < MINUTES and size < PAGE_MB and memory < MEMORY_GB

@@ -91,7 +91,7 @@ def test_subsets_of_v3_are_told_by_its_ids(raw: dict[str, list]) -> None:
 
 
 def test_damr_is_that_of_pandas(raw: dict[str, list], table: pd.DataFrame) -> None:
-    found = {(one.model, spelt(one)): one for one in match_rates("people", labels_of(raw["mrbench"]), None, FEW)}
+    found = {(one.tutor, spelt(one)): one for one in match_rates("people", labels_of(raw["mrbench"]), None, FEW)}
     table = table.assign(hit=table.label == table.criterion.map(DESIRED))
     for subset in ("all", "bridge", "mathdial"):
         part = table if subset == "all" else table[table.subset == subset]
@@ -218,7 +218,7 @@ def test_real_judges_raw_answers_are_read_as_their_authors_read_them(
 def test_ac_in_both_codings_is_that_of_scipy(predictions: dict[str, list[dict]], raw: dict[str, list]) -> None:
     labels = labels_of(raw["mrbench_v3"])
     told = said_by(judgements_from(predictions["Qwen"], labels))
-    found = {(one.model, spelt(one)): one.value for one in correlations_by_tutor("q", labels, told)}
+    found = {(one.tutor, spelt(one)): one.value for one in correlations_by_tutor("q", labels, told)}
     people = {"Yes": 1.0, "To some extent": 0.5, "No": 0.0}
     critic = {"Yes": 1, "To some extent": 2, "No": 3}
     for tutor, (short, name) in itertools.product(["GPT4", "Novice", "Phi3"], SHORT.items()):
@@ -448,13 +448,13 @@ def test_rates_are_corrected_by_people_and_unknown_replies_refused(tmp_path: Pat
 
 
 def kappa_score(value: float | None, low: float | None, n: int = 200) -> dict[Quantity, Score]:
-    common = {"task": "trust", "model": "j", "scoring": "robust", "headline": False, "high": 1.0, "missing": 0}
+    common = {"task": "trust", "grader": "j", "scoring": "robust", "headline": False, "high": 1.0, "missing": 0}
     of = quantity("mrbench:mean_weighted_kappa")
     return {of: Score(**common, **of._asdict(), value=value, low=low, n=n, clusters=50)}
 
 
 def other(name: str, value: float, low: float = 0.0, n: int = 200) -> dict[Quantity, Score]:
-    common = {"task": "trust", "model": "j", "scoring": "robust", "headline": False, "high": 1.0, "missing": 0}
+    common = {"task": "trust", "grader": "j", "scoring": "robust", "headline": False, "high": 1.0, "missing": 0}
     return {quantity(name): Score(**common, **quantity(name)._asdict(), value=value, low=low, n=n, clusters=50)}
 
 
@@ -521,11 +521,11 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
         pairs_out=tmp_path / "on_pairs.json",
     )
     scores = [Score.model_validate(one) for one in json.loads((tmp_path / "trust.json").read_text())]
-    mine = {spelt(one): one.value for one in scores if one.model == "j"}
+    mine = {spelt(one): one.value for one in scores if one.grader == "j"}
     assert mine["mrbench:mean_weighted_kappa"] == pytest.approx(1.0) and mine["unreadable"] == 0.0
     assert all(mine[f"mrbench:macro_f1/{name}"] == 1.0 for name in LABELS)
     assert mine["prompt_tokens"] == 15_890.0
-    theirs = {(one.model, spelt(one)): one.value for one in scores if one.model != "j"}
+    theirs = {(one.tutor, spelt(one)): one.value for one in scores if one.grader != "j"}
     assert theirs["GPT4", "mrbench:damr/Coherence/all"] == pytest.approx(
         theirs["GPT4", "mrbench:ppi_half_judge/Coherence"]
     )

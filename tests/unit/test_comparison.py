@@ -136,7 +136,7 @@ def test_the_first_thing_that_was_not_the_same_is_said(
 
 def scored(task: str, metric: str, **more: Any) -> ReportedScore:
     given = {"n": 1150, "missing": 0, "value": 0.5, "low": 0.4, "high": 0.6, "clusters": 700, **more}
-    return ReportedScore(task=task, model="m", metric=metric, scoring="paper_compat", headline=True, **given)
+    return ReportedScore(task=task, tutor="m", metric=metric, scoring="paper_compat", headline=True, **given)
 
 
 def cards_of(config: Config) -> list[Card]:
@@ -180,7 +180,7 @@ def test_a_sample_is_not_compared_with_a_full_set(tmp_path: Path) -> None:
         assert (paper_value(Plan(config), card, score, False) is not None) == whole
         assert paper_value(Plan(config), card, score, True) is None, "a changed prompt"
         assert paper_value(Plan(config), card, score.model_copy(update={"scoring": "robust"}), False) is None
-        assert paper_value(Plan(config), card, score.model_copy(update={"model": "echo"}), False) is None
+        assert paper_value(Plan(config), card, score.model_copy(update={"tutor": "echo"}), False) is None
 
 
 def test_tutorbench_stands_beside_its_table_task_by_task_and_overall(tmp_path: Path) -> None:

@@ -750,7 +750,7 @@ def test_only_comparisons_of_a_tutors_reply_are_aligned() -> None:
 def test_several_tutors_have_a_row_together() -> None:
     verdicts = {("dialogue", "i", name): {"Universal_1": "win"} for name in ("m", "n")}
     found = {
-        (one.model, one.metric): one.value
+        (one.tutor, one.metric): one.value
         for one in aligned(
             "j", verdicts, {**verdicts, ("dialogue", "i", "n"): {"Universal_1": "lose"}}, Sampling(100, 1)
         )

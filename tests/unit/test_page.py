@@ -151,7 +151,7 @@ def scored(model: str, value: float | None, **more: Any) -> ReportedScore:
         "clusters": 90,
         **more,
     }
-    return ReportedScore(task="problem_solving", model=model, metric="accuracy", scoring=given.pop("scoring", "robust"),
+    return ReportedScore(task="problem_solving", tutor=model, metric="accuracy", scoring=given.pop("scoring", "robust"),
                  headline=True, value=value, **given)  # fmt: skip
 
 

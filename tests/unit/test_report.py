@@ -95,7 +95,7 @@ def test_scores_carry_floor_ceiling_and_the_papers_value(results: Path) -> None:
     pd.testing.assert_frame_equal(
         table, pd.read_parquet(results / "report/scores.parquet"), check_dtype=False, check_column_type=False
     )
-    one = table[(table.model == "hostile") & (table.task == "problem_solving") & (table.scoring == "robust")].iloc[0]
+    one = table[(table.tutor == "hostile") & (table.task == "problem_solving") & (table.scoring == "robust")].iloc[0]
     assert (one.floor, one.ceiling, one.value, one.readable) == (0.0, 1.0, 0.0, 1.0)
     assert table.paper.isna().all(), "a dozen demo items are not what the paper measured: test_comparison.py"
     location = table[(table.task == "mistake_location") & table.headline & (table.scoring == "paper_compat")]
@@ -119,7 +119,7 @@ def test_every_table_of_the_page_is_a_csv_file(results: Path) -> None:
     assert set(re.findall(r'href="(tables/[a-z0-9-]+\.csv)"', shown)) == files
     board = pd.read_csv(results / "report/tables/leaderboard-mathtutorbench-robust.csv", index_col=0)
     scores = pd.read_csv(results / "report/scores.csv")
-    heads = scores[scores.headline & (scores.scoring == "robust") & (scores.model == "echo")]
+    heads = scores[scores.headline & (scores.scoring == "robust") & (scores.tutor == "echo")]
     assert len(board.columns) == len(TASKS) and len(heads) > 0
     for score in heads.itertuples():
         cells = list(board.loc["Echo of the last sentence baseline"].dropna())

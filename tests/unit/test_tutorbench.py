@@ -732,7 +732,7 @@ def rated(tmp_path: Path, ratings: str) -> dict[tuple[str, str], Score]:
     job = RateJudge(judge="j", tasks=tasks, resamples=100, seed=1)
     rate_judge(job=job, verdicts=[said], people=people, items=tmp_path, out=tmp_path / "out.json")
     scores = [Score.model_validate(one) for one in json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))]
-    return {(one.model, spelt(one)): one for one in scores}
+    return {(one.grader, spelt(one)): one for one in scores}
 
 
 def test_a_judge_against_raters_by_hand(tmp_path: Path) -> None:

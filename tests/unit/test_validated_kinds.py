@@ -114,7 +114,7 @@ def test_the_judge_of_reasons_is_asked_about_all_of_them_and_validated(reasons: 
         job = ValidateJudge(judge=name, resamples=100, seed=1)
         verdicts, labels = tmp_path / f"{name}.jsonl", [reasons / "labels.jsonl"]
         validate_judge(job=job, verdicts=verdicts, labels=labels, pairs=[], out=out, pairs_out=tmp_path / "pairs.json")
-        found = {(one.model, spelt(one)): one for one in scores_in(out) if one.scoring == "robust"}
+        found = {(one.grader or one.tutor, spelt(one)): one for one in scores_in(out) if one.scoring == "robust"}
         own = found[name, f"{REASONS}:mean_weighted_kappa"]
         assert (own.value, own.n) == (pytest.approx(kappa), 851)
         floors = {floor: found[floor, f"{REASONS}:mean_weighted_kappa"] for floor in FLOORS}
@@ -162,7 +162,9 @@ def test_classifiers_have_their_floors_too(tmp_path: Path) -> None:
     job = ValidateCriteriaOnLabels(classifier="c", release="mrbench", resamples=100, seed=1)
     labels = [tmp_path / "mrbench/labels.jsonl"]
     validate_criteria_on_labels(job=job, labels=labels, heldout=tmp_path / "heldout.jsonl", out=tmp_path / "o.json")
-    found = {(one.model, spelt(one)): one for one in scores_in(tmp_path / "o.json") if one.scoring == "robust"}
+    found = {
+        (one.grader or one.tutor, spelt(one)): one for one in scores_in(tmp_path / "o.json") if one.scoring == "robust"
+    }
     metric = "mrbench:accuracy/Actionability/binary"
     assert {model for model, name in found if name == metric} == {"c", *FLOORS}
     assert found["c", metric].value == pytest.approx(sum(one.label for one in held) / len(held))
@@ -222,7 +224,7 @@ def test_kinds_of_a_judge_are_its_rubrics() -> None:
 
 def test_a_light_that_was_earned_on_one_kind_says_nothing_of_another(tmp_path: Path) -> None:
     config = configuration(judges=["demo-judge"], tasks=[*KMP, "mrbench"])
-    common = {"task": "trust", "model": "demo-judge", "scoring": "robust", "headline": False, "missing": 0}
+    common = {"task": "trust", "grader": "demo-judge", "scoring": "robust", "headline": False, "missing": 0}
     told = [
         Score(
             **common,

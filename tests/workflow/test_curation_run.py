@@ -103,7 +103,7 @@ def test_seeds_become_sets_a_tuned_tutor_and_its_column_in_one_call(finished: Pl
     tuned, source, base = (json.loads(path.read_text())["files"]["model.safetensors"] for path in manifests)
     assert tuned == source != base
     table = pd.read_csv(folder / "results/report/scores.csv")
-    assert {"tiny", "tuned"} <= set(table["model"])
+    assert {"tiny", "tuned"} <= set(table["tutor"])
     page = (folder / "results/report/index.html").read_text()
     assert 'data-page="#/curation"' in page and "451 of 5,910 flows were discarded" in page
     assert "Rated by judges" in page

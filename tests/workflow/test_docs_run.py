@@ -54,7 +54,7 @@ def test_what_stands_in_the_documents_runs(checkout: Path) -> None:
     )
     table = problems.scores
     mine = table[(table.task == "my_problems") & table.headline & (table.scoring == "robust")]
-    assert mine.set_index("model").value.to_dict() == {"always-0": 0.0, "echo": 0.0, "reference": 1.0}
+    assert mine.set_index("tutor").value.to_dict() == {"always-0": 0.0, "echo": 0.0, "reference": 1.0}
     assert "My word problems" in problems.page
     assert set(prompts.scores.task) == {"problem_solving", "short_answers"}
     assert set(judged.scores[judged.scores.metric == "damr"].by) == {"examiner"}
@@ -70,7 +70,7 @@ def test_a_papers_table_is_asked_again(checkout: Path, data: Path) -> None:
     """docs/benchmarks.md, on the published file: the printed value, ours, and nothing that hinders the comparison."""
     (checkout / "published").symlink_to(data)
     [ran] = typed("docs/benchmarks.md", checkout, lambda prompt: "0")
-    heads = ran.scores[ran.scores.headline & (ran.scores.scoring == "paper_compat")].set_index("model")
+    heads = ran.scores[ran.scores.headline & (ran.scores.scoring == "paper_compat")].set_index("tutor")
     items = read_card(card_path("mathtutorbench", "mistake_location")).card.items
     assert heads.loc["gpt-4o", "n"] == items and 1000 < ran.requests < items, "equal prompts are asked once"
     assert heads.loc["gpt-4o", "paper"] == 0.37 and heads.loc["gpt-4o", "value"] == heads.loc["always-0", "value"]

@@ -72,7 +72,7 @@ def test_a_task_is_a_card_and_a_grader_is_a_module(checkout: Path) -> None:
     done = run(checkout, after)
     assert done.returncode == 0, done.stdout
     table = pd.read_csv(checkout / "results/report/scores.csv")
-    mine = table[(table.task == "first_question") & (table.model == "echo") & (table.scoring == "robust")].iloc[0]
+    mine = table[(table.task == "first_question") & (table.tutor == "echo") & (table.scoring == "robust")].iloc[0]
     assert mine.metric == "characters" and mine.n == 12 and mine.value > 20
     assert "First question" in (checkout / "results/report/index.html").read_text(encoding="utf-8")
 
@@ -139,11 +139,11 @@ def test_a_benchmark_is_two_folders_and_a_word(checkout: Path) -> None:
     assert done.returncode == 0, done.stdout
     table = pd.read_csv(checkout / "results/report/scores.csv")
     mine = table[(table.benchmark == "riddles") & (table.scoring == "robust")]
-    heads = mine[mine.headline].set_index("model")
+    heads = mine[mine.headline].set_index("tutor")
     third = pytest.approx(1 / 3, abs=1e-6)
     assert heads.value.to_dict() == {"candle": third, "reference": 1.0, "mine": 0.0}
     assert (heads.metric == "solved").all() and set(heads.floor.round(4)) == {0.3333} and (heads.ceiling == 1.0).all()
-    judged = mine[mine.metric == "kind"].set_index("model")
+    judged = mine[mine.metric == "kind"].set_index("tutor")
     assert set(judged.by) == {"kindness"} and judged.loc["candle", "value"] == 1.0
     page = (checkout / "results/report/index.html").read_text(encoding="utf-8")
     assert "All riddles" in page and "I have keys and open no door" in page and "Riddler" in page

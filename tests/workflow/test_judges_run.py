@@ -66,15 +66,15 @@ def finished(checkouts: Callable[[], Path], judge_server: tuple[str, Any]) -> Pa
 
 def test_verdicts_head_the_task_with_floor_and_ceiling(finished: Path) -> None:
     table = pd.read_csv(finished / "results/report/scores.csv")
-    damr = table[(table.metric == "damr") & (table.scoring == "robust")].set_index("model")
+    damr = table[(table.metric == "damr") & (table.scoring == "robust")].set_index("tutor")
     assert set(damr.by) == {"strict"} and damr.headline.all()
     assert set(damr.index) == {"always-ask", "reference", "reveal"}
-    unjudged = table[table.model == "echo"]
+    unjudged = table[table.tutor == "echo"]
     assert len(unjudged) > 0 and not unjudged.headline.any(), "a trivial tutor of other tasks is not judged"
     assert damr.loc["always-ask", "value"] == 7 / 8, "every first label but that of revealing is the desired one"
     assert damr.loc["reveal", "value"] < damr.loc["always-ask", "value"] == damr.floor.iloc[0]
     assert damr.loc["reveal", "missing"] > 0, "what could not be read is missing, not wrong"
-    parts = table[(table.model == "reference") & (table.scoring == "robust")].set_index("metric")
+    parts = table[(table.tutor == "reference") & (table.scoring == "robust")].set_index("metric")
     assert (
         parts.loc["actionability_bridge", "n"] + parts.loc["actionability_mathdial", "n"]
         == parts.loc["actionability", "n"]

@@ -72,7 +72,7 @@ def finished(checkouts: Callable[[], Path], judge_server: tuple[str, Any]) -> Pa
 
 def test_every_task_has_its_headline_floor_and_ceiling(finished: Path) -> None:
     table = pd.read_csv(finished / "results/report/scores.csv")
-    heads = table[table.headline & (table.scoring == "robust")].set_index(["task", "model"])
+    heads = table[table.headline & (table.scoring == "robust")].set_index(["task", "tutor"])
     assert set(heads.metric) == {"final_round", "mr_score", "last_round", "overall"}
     assert heads.loc[("ec", "reference"), "value"] == 1 and heads.loc[("ec", "reference"), "by"] == "checker"
     assert heads.loc[("ec", "blames-step-1"), "value"] == heads.loc[("ec", "reference"), "floor"] == pytest.approx(0.1)
@@ -81,10 +81,10 @@ def test_every_task_has_its_headline_floor_and_ceiling(finished: Path) -> None:
     assert set(dialogue.by) == {"comparer"} and dialogue.loc["always-ask", "value"] == 1
     assert dialogue.loc["reveal", "value"] == 0 and set(dialogue.index) == {"always-ask", "reveal", "reference"}
     errors = table[(table.metric == "error_evasion_by_vague_questioning") & (table.scoring == "robust")].set_index(
-        "model"
+        "tutor"
     )
     assert errors.loc["reveal", "value"] == 1 and errors.loc["reveal", "n"] == 6
-    levels = table[(table.model == "always-ask") & (table.scoring == "robust")].set_index("metric")
+    levels = table[(table.tutor == "always-ask") & (table.scoring == "robust")].set_index("metric")
     assert levels.loc["explanation", "n"] == 2 and levels.loc["challenge", "n"] == 1
 
 

@@ -63,13 +63,13 @@ def finished(checkouts: Callable[[], Path], tiny: Path) -> Path:
 
 def test_win_rates_head_the_pedagogy_tasks(finished: Path) -> None:
     table = pd.read_csv(finished / "results/report/scores.csv")
-    wins = table[(table.metric == "win_rate") & (table.scoring == "robust")].set_index("model")
+    wins = table[(table.metric == "win_rate") & (table.scoring == "robust")].set_index("tutor")
     assert set(wins.by) == {"tiny-rm"} and wins.headline.all()
     assert set(wins.index) == {"always-ask", "always-yes", "echo", "reference", "reveal"}, "not those of other tasks"
     assert wins.loc["reference", "value"] == 0.0 and wins.ceiling.isna().all(), "the human reply ties with itself"
     best = wins.loc[["always-ask", "always-yes", "echo", "reveal"], "value"].max()
     assert set(wins.floor) == {best}
-    clean = table[(table.metric == "win_rate_clean") & (table.model == "echo")].iloc[0]
+    clean = table[(table.metric == "win_rate_clean") & (table.tutor == "echo")].iloc[0]
     assert (clean.n, clean.missing) == (10, 0), "two of the twelve human replies stand in the training pairs"
     assert set(table[table.task == "mistake_location"].by) == {"parser"}
 

@@ -95,7 +95,7 @@ def below(subset: object) -> str:
 def scores(folder: Path) -> pd.DataFrame:
     table = pd.read_csv(folder / "results/report/scores.csv")
     table = table[table.scoring == "robust"].assign(of=lambda rows: rows.metric.str.cat(rows.subset.map(below)))
-    return table.set_index(["task", "model", "of"])
+    return table.set_index(["task", "tutor", "of"])
 
 
 def items(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
@@ -248,7 +248,7 @@ def test_ratings_of_people_make_summaries_only(finished: Path, server: tuple[str
     assert done.returncode == 0, done.stdout
     assert len(server[1].requests) == asked
     told = json.loads((finished / "results/validation/ruler/raters/tutorbench.json").read_text(encoding="utf-8"))
-    value = {(one["model"], spelt(one)): one["value"] for one in told}
+    value = {(one["grader"], spelt(one)): one["value"] for one in told}
     # The judge passes both; the majority passes c01 only: as many true as false positives, and nothing missed.
     assert value["ruler", "f1/all"] == pytest.approx(2 / 3)
     assert value["ruler", "agreement/ann"] == 1.0 and value["ruler", "agreement/cem"] == 0.0

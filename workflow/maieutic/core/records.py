@@ -280,10 +280,10 @@ class Quantity(NamedTuple):
 class Score(Record):
     """One number with its 95 % interval [low, high] and the counts behind it; what it is of stands in columns.
 
-    benchmark, task: of the items; a pool of tasks, or `trust` and the like for what graders are worth; model: the
-    tutor, or the grader that is validated; criterion: of a rubric or of classifiers, or the rubric by which pairs are
-    judged; subset: of the items or criteria; release: of people's labels; by: the reward model, judge or people that
-    the number rests on, None: a parser.
+    benchmark, task: of the items; a pool of tasks, or `trust` and the like for what graders are worth; tutor: whose
+    replies; grader: which judge, reward model or rater is validated, where the number is its own; criterion: of a
+    rubric or of classifiers, or the rubric by which pairs are judged; subset: of the items or criteria; release: of
+    people's labels; by: the reward model, judge or people that the number rests on, None: a parser.
     n: items in the value; missing: items left out, since a grader's answer cannot be read or the tutor's server refused
     and there is no reply to grade; unreadable: of n, those whose reply cannot be read and counts as wrong; clusters:
     problems, of which the bootstrap draws; normal: half the width of the normal 95 % interval, 1.96 sd / sqrt(n), as
@@ -292,7 +292,8 @@ class Score(Record):
 
     benchmark: str | None = None
     task: str
-    model: str
+    tutor: str | None = None
+    grader: str | None = None
     metric: str
     criterion: str | None = None
     subset: str | None = None
@@ -329,6 +330,7 @@ class ReportedScore(Score):
     compared; changed: a card, prompt, rubric or source file behind the number is not as shipped.
     """
 
+    tutor: str  # what the report shows beside floors and papers is always a tutor's
     floor: float | None = None
     ceiling: float | None = None
     paper: float | None = None

@@ -43,7 +43,7 @@ def build_report(
     plan = Plan(check_config(yaml.safe_load(config.read_text(encoding="utf-8"))))
     made_of = read_provenance(provenance) if provenance else None
     scores = complete_scores(plan, results, made_of)
-    tutors = {score.model for own_scores in scores.values() for score in own_scores}
+    tutors = {score.tutor for own_scores in scores.values() for score in own_scores}
     if not missing_ok and (absent := [name for name in plan.tutors if name not in tutors]):
         raise UserError(str(results), f"no scores of {', '.join(absent)}", "run again, or give --missing-ok")
     by_tag = breakdown_scores(plan, results)

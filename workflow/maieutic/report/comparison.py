@@ -109,7 +109,7 @@ def against_paper(
         return None
     by_cell = {(cell.model, cell.task, cell.metric): cell for cell in printed}
     by_tutor = {
-        (score.model, score.task, score.metric): score for score in our_scores(plan, results, cards, scores, provenance)
+        (score.tutor, score.task, score.metric): score for score in our_scores(plan, results, cards, scores, provenance)
     }
     rows = []
     for name in dict.fromkeys(cell.model for cell in printed):

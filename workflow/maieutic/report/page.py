@@ -54,9 +54,9 @@ def tutors_in_order(plan: Plan) -> list[str]:
 def leaderboard(plan: Plan, cards: list[Card], scores: list[ReportedScore], scoring: str) -> list[dict[str, Any]]:
     """One row a tutor, one cell a task; the best tutor that is no baseline is marked in each column."""
     headlines = [score for score in scores if score.headline]
-    by_cell = {(score.model, score.task): score for score in headlines if score.scoring == scoring}
+    by_cell = {(score.tutor, score.task): score for score in headlines if score.scoring == scoring}
     # What can be read of a reply is the same under both scorings, and only robust says it.
-    readable = {(score.model, score.task): score.readable for score in headlines if score.scoring == "robust"}
+    readable = {(score.tutor, score.task): score.readable for score in headlines if score.scoring == "robust"}
     best = {card.task: best_of(plan, card, by_cell, readable) for card in cards}
     rows = []
     for model in tutors_in_order(plan):
@@ -71,7 +71,7 @@ def leaderboard(plan: Plan, cards: list[Card], scores: list[ReportedScore], scor
                 "group": entry.group,
                 "protocol": protocol if (protocol := plan.protocol_of(model)) != plan.run.protocol else None,
                 "baseline": baseline,
-                "absent": not any(score.model == model for score in scores),
+                "absent": not any(score.tutor == model for score in scores),
                 "cells": [
                     {
                         "score": score,
@@ -136,7 +136,7 @@ def task_section(run: Run, readings: Readings, card: Card) -> dict[str, Any]:
         if score.task == card.task and (score.by not in judges or score.scoring == "robust")
     ]
     order = tutors_in_order(plan)
-    scores.sort(key=lambda score: (order.index(score.model), not score.headline, score.metric, score.scoring))
+    scores.sort(key=lambda score: (order.index(score.tutor), not score.headline, score.metric, score.scoring))
     outcomes, spread = outcomes_figure(plan, readings, card)
     graders = dict.fromkeys(score.by for score in scores)
     return {
@@ -172,7 +172,7 @@ def judged_matrix(plan: Plan, card: Card, scores: list[ReportedScore]) -> dict[s
         if metric.grader == JUDGE and metric.higher_is_better and not metric.only
     ]
     by_cell = {
-        (score.model, score.metric): score
+        (score.tutor, score.metric): score
         for score in scores
         if score.scoring == "robust" and score.by == judge and score.metric in metrics
     }
@@ -192,7 +192,7 @@ def intervals_figure(plan: Plan, card: Card, scores: list[ReportedScore]) -> str
     """The headline metric of every tutor."""
     rows = [
         {
-            "label": label_of(plan, score.model),
+            "label": label_of(plan, score.tutor),
             **score.model_dump(include={"scoring", "value", "low", "high", "floor", "ceiling"}),
         }
         for score in scores
@@ -460,7 +460,7 @@ def render_page(run: Run, runtime: pd.DataFrame) -> Made:
         pages.append(with_links(page, exported))
         tables |= {table.name: table.rows for table in exported}
     models = {name: plan.models[name] for name in plan.tutors}
-    tutors = {score.model for own_scores in run.scores.values() for score in own_scores}
+    tutors = {score.tutor for own_scores in run.scores.values() for score in own_scores}
     tasks = {
         f"#/task/{benchmark}/{loaded.card.task}": loaded.card.title
         for benchmark, loadeds in plan.benchmarks.items()

@@ -131,7 +131,7 @@ def is_changed(provenance: Provenance | None, plan: Plan, card: Card, grader: st
 
 def paper_value(plan: Plan, card: Card, score: Score, changed: bool) -> float | None:
     """The paper's value of the same tutor, task and metric, where the same thing was measured by the same rules."""
-    name = paper_name(plan.models[score.model].paper, card.benchmark)
+    name = paper_name(plan.models[str(score.tutor)].paper, card.benchmark)
     if name is None or not leads(plan, score) or score.scoring != "paper_compat":
         return None
     printed = printed_of(printed_values(card.benchmark), name, card.task, score.metric)
@@ -151,7 +151,7 @@ def circumstances(plan: Plan, cards: Sequence[Card], score: Score, changed: bool
     elif isinstance(by, JudgeModel):
         grader = paper_name(by.paper, benchmark) or grader
     whole = plan.run.limit is None and is_whole(cards, score, plan.config.report.least_readable)
-    return Circumstances(plan.edition == "published", whole, plan.protocol_of(score.model), changed, grader)
+    return Circumstances(plan.edition == "published", whole, plan.protocol_of(str(score.tutor)), changed, grader)
 
 
 def is_whole(cards: Sequence[Card], score: Score, least_readable: float) -> bool:
@@ -189,9 +189,9 @@ def score_table(plan: Plan, scores: dict[str, list[ReportedScore]]) -> pd.DataFr
     rows = [
         {
             "benchmark": benchmark,
-            "label": label_of(plan, score.model),
-            "group": plan.models[score.model].group,
-            "baseline": isinstance(plan.models[score.model], BaselineModel),
+            "label": label_of(plan, score.tutor),
+            "group": plan.models[score.tutor].group,
+            "baseline": isinstance(plan.models[score.tutor], BaselineModel),
             **score.model_dump(),
             "readable": score.readable,
             "by": score.by or "parser",
@@ -199,8 +199,8 @@ def score_table(plan: Plan, scores: dict[str, list[ReportedScore]]) -> pd.DataFr
         for benchmark, own_scores in scores.items()
         for score in own_scores
     ]
-    first = ["benchmark", "task", "model", "label", "group", "baseline"]
-    columns = [*first, *(name for name in ReportedScore.model_fields if name not in first)]
+    first = ["benchmark", "task", "tutor", "label", "group", "baseline"]
+    columns = [*first, *(name for name in ReportedScore.model_fields if name not in {*first, "grader"})]
     columns.insert(columns.index("unreadable") + 1, "readable")
     table = pd.DataFrame(rows, columns=columns).astype({**dict.fromkeys(NUMBERS, float), "version": "Int64"})
     return table.round(DIGITS).map(safe_cell).astype(dict.fromkeys(TEXTS, "str"))
@@ -254,7 +254,7 @@ def runtime_table(plan: Plan, results: Path) -> pd.DataFrame:
             rows.append(
                 {
                     "benchmark": benchmark,
-                    "model": model,
+                    "tutor": model,
                     "requests": len(turns),
                     "prompt_tokens": sum(turn.prompt_tokens or 0 for turn in turns),
                     "completion_tokens": sum(turn.completion_tokens or 0 for turn in turns),
@@ -263,7 +263,7 @@ def runtime_table(plan: Plan, results: Path) -> pd.DataFrame:
                     "cut_by_max_tokens": sum(turn.finish == "length" for turn in turns),
                 }
             )
-    columns = ["benchmark", "model", "requests", "prompt_tokens", "completion_tokens", "request_seconds"]
+    columns = ["benchmark", "tutor", "requests", "prompt_tokens", "completion_tokens", "request_seconds"]
     return pd.DataFrame(rows, columns=[*columns, "usd", "cut_by_max_tokens"])
 
 

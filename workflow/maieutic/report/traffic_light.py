@@ -104,7 +104,7 @@ def measured_of(plan: Plan, results: Path, name: str) -> Measured:
     """What was measured of one grader itself, by metric: on labels, and on the pairs."""
     patterns = (paths.LABEL_VALIDATION, paths.PAIR_VALIDATION)
     scores = [score for pattern in patterns for score in score_file(pattern.within(results, grader=name))]
-    return {score.quantity: score for score in scores if score.scoring == "robust" and score.model == name}
+    return {score.quantity: score for score in scores if score.scoring == "robust" and score.grader == name}
 
 
 def light_on(plan: Plan, results: Path, name: str, kind: str) -> Light:
@@ -133,13 +133,13 @@ def people_kappa(plan: Plan, results: Path, judge: str, kind: str) -> Score | No
     kappas: list[Score] = []
     if rubric.about_tutor:
         scores = score_file(paths.ALIGNMENT.within(results, judge=judge))
-        kappas = [score for score in scores if (score.model, score.metric) == (ALL, KAPPA)]
+        kappas = [score for score in scores if (score.tutor, score.metric) == (ALL, KAPPA)]
     elif rubric.rules.weighted:
         for benchmark in plan.judged_benchmarks(judge):
             cards = plan.judge_cards(benchmark, judge)
             if any(rubric_of(judge, plan.judge_entry(judge), card).name == kind for card in cards):
                 scores = score_file(paths.RATERS.within(results, judge=judge, benchmark=benchmark))
-                kappas += [score for score in scores if (score.model, score.metric) == (judge, RATED_KAPPA)]
+                kappas += [score for score in scores if (score.grader, score.metric) == (judge, RATED_KAPPA)]
     elif any(
         source.fits({name: criterion.labels for name, criterion in rubric.criteria.items()}) for source in taxonomies()
     ):

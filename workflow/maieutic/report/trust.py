@@ -52,8 +52,8 @@ def floors_of(results: Path, name: str) -> dict[str, Measured]:
     """How far the floors of a grader agree with people on the replies that it was asked about, by floor."""
     floors: dict[str, Measured] = {floor: {} for floor in FLOORS}
     for score in score_file(paths.LABEL_VALIDATION.within(results, grader=name)):
-        if score.model in floors and score.by == name and score.scoring == "robust":
-            floors[score.model][score.quantity] = score
+        if score.grader in floors and score.by == name and score.scoring == "robust":
+            floors[score.grader][score.quantity] = score
     return {floor: measured for floor, measured in floors.items() if measured}
 
 
@@ -205,7 +205,7 @@ def people_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     tutors = plan.tutors
     for name in plan.run.judges:
         by_cell = {
-            (score.model, score.metric, score.criterion): score for score in people_scores_of(plan, results, name)
+            (score.tutor, score.metric, score.criterion): score for score in people_scores_of(plan, results, name)
         }
         for (tutor, metric, criterion), score in by_cell.items():
             if metric != "ppi" or tutor not in tutors:

@@ -232,8 +232,8 @@ def score_metric(card: Card, tutor: str, measured: Measured, sampling: Sampling)
     return score_of(
         estimated._replace(n=evidence.counted - evidence.missing, missing=evidence.missing),
         card.task,
-        tutor,
         name,
+        tutor=tutor,
         benchmark=card.benchmark,
         criterion=metric.criterion,
         subset=", ".join(metric.only.values()) or None,
@@ -246,8 +246,10 @@ def score_metric(card: Card, tutor: str, measured: Measured, sampling: Sampling)
 
 
 class Columns(TypedDict, total=False):
-    """The columns of a score beside its number, task, tutor (or grader) and metric."""
+    """The columns of a score beside its number, task and metric."""
 
+    tutor: str | None
+    grader: str | None
     benchmark: str | None
     criterion: str | None
     subset: str | None
@@ -259,11 +261,10 @@ class Columns(TypedDict, total=False):
     normal: float | None
 
 
-def score_of(result: Estimate, task: str, tutor: str, metric: str, **columns: Unpack[Columns]) -> Score:
-    """An estimate as a row of scores. tutor: the grader where a grader is measured; columns: `robust` unless named."""
+def score_of(result: Estimate, task: str, metric: str, **columns: Unpack[Columns]) -> Score:
+    """An estimate as a row of scores, `robust` unless its columns say otherwise."""
     return Score(
         task=task,
-        model=tutor,
         metric=metric,
         value=result.value,
         low=result.interval.low,

@@ -52,7 +52,7 @@ def pair_scores(
 
     def made(metric: str, result: Estimate) -> Score:
         first = headline and metric == "pair_accuracy"
-        return score_of(result, TASK, model, metric, criterion=rubric, headline=first)
+        return score_of(result, TASK, metric, grader=model, criterion=rubric, headline=first)
 
     names = [name for name, _, _ in read]
     unread = len(single) - len(read)

@@ -122,10 +122,9 @@ def corrected_rates(grader: str, labelled: Known, verdicts: Said, name: str, sam
         means = {"judge": float(np.mean(judged)) if judged else None, "labels": float(np.mean(cell.labels))}
         value, interval = corrected or (None, Interval(None, None))
         measured = Estimate(value, interval, n, len(cell.lost), len(cell.labels))
-        scores.append(score(tutor, name, measured, criterion=criterion, by=grader))
-        scores += [
-            plain(tutor, f"{name}_{which}", mean, n, 0, criterion=criterion, by=grader) for which, mean in means.items()
-        ]
+        scores.append(score(None, name, measured, tutor=tutor, criterion=criterion, by=grader))
+        for which, mean in means.items():
+            scores.append(plain(None, f"{name}_{which}", mean, n, 0, tutor=tutor, criterion=criterion, by=grader))
     return scores
 
 

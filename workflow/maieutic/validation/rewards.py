@@ -32,7 +32,7 @@ def mean_score(
 ) -> Score:
     """The mean of one number a pair (or reply), with its clustered interval."""
     mean = estimate(MEAN, values, clusters, sampling, missing)
-    return score_of(mean, TASK, model, metric, criterion=criterion, headline=headline)
+    return score_of(mean, TASK, metric, grader=model, criterion=criterion, headline=headline)
 
 
 def pair_scores(

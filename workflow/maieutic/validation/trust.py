@@ -26,9 +26,10 @@ BY_TUTOR = ("ac_paper", "ac", "spearman", "weighted_kappa")
 Said = dict[tuple[str, str, str], str | None]  # by item, tutor and criterion: a label, or none
 
 
-def score(model: str, metric: str, result: Estimate, **columns: Unpack[Columns]) -> Score:
-    """One number of what one grader is worth on labelled replies."""
-    return score_of(result, TASK, model, metric, **columns)
+def score(validated: str | None, metric: str, result: Estimate, **columns: Unpack[Columns]) -> Score:
+    """One number of what a grader is worth on labelled replies. validated: that grader; None: a tutor's number."""
+    columns["grader"] = validated
+    return score_of(result, TASK, metric, **columns)
 
 
 def said_by(judgements: Iterable[Judgement], rubric: str | None = None) -> Said:
@@ -102,9 +103,11 @@ def besides(pairings: Sequence[Pairing]) -> dict[str, tuple[float | None, int, i
     }
 
 
-def plain(model: str, metric: str, value: float | None, n: int, missing: int, **columns: Unpack[Columns]) -> Score:
+def plain(
+    validated: str | None, metric: str, value: float | None, n: int, missing: int, **columns: Unpack[Columns]
+) -> Score:
     """A number without an interval."""
-    return score(model, metric, Estimate(value, Interval(None, None), n, missing), **columns)
+    return score(validated, metric, Estimate(value, Interval(None, None), n, missing), **columns)
 
 
 def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -190,7 +193,7 @@ def match_rates(
 ) -> list[Score]:
     """DAMR: the share of a tutor's replies with the desired label, by tutor, dimension and subset (MRBench, 5.4).
 
-    verdicts: a grader's; None: the labels that people gave. `model` of a score is the tutor.
+    verdicts: a grader's; None: the labels that people gave.
     """
     scores = []
     by_cell: dict[tuple[str, str], list[tuple[str, str, str | None]]] = defaultdict(list)
@@ -211,7 +214,7 @@ def match_rates(
             desired = [float(value == DESIRED[criterion]) for _, value in read]
             rate = estimate(MEAN, desired, [problem for problem, _ in read], sampling, missing=len(part) - len(read))
             by = None if verdicts is None else grader
-            scores.append(score(tutor, "damr", rate, criterion=criterion, subset=subset, by=by))
+            scores.append(score(None, "damr", rate, tutor=tutor, criterion=criterion, subset=subset, by=by))
     return scores
 
 
@@ -232,5 +235,5 @@ def correlations_by_tutor(grader: str, labels: Labels, verdicts: Said) -> list[S
                         [pairing.gold for pairing in read], [pairing.said or 0 for pairing in read], 3
                     )
                 known, missing = None if math.isnan(value) else value, len(group) - len(read)
-                scores.append(plain(tutor, name, known, len(read), missing, criterion=criterion, by=grader))
+                scores.append(plain(None, name, known, len(read), missing, tutor=tutor, criterion=criterion, by=grader))
     return scores

@@ -89,7 +89,7 @@ def level_scores(
         }
         level = estimate(METRICS[metric], [*items.values()], [item for _, item, _ in items], sampling)
         if level.value is not None:
-            scores.append(score_of(level, TASK, tutor, name, by=by))
+            scores.append(score_of(level, TASK, name, tutor=tutor, by=by))
     judged = [(item, verdicts[OVERALL] == "win") for (_, item, _), verdicts in replies.items() if OVERALL in verdicts]
     return [*scores, *rate(tutor, "overall_judgement", judged, by, sampling)]
 
@@ -97,7 +97,7 @@ def level_scores(
 def rate(tutor: str, name: str, marks: Sequence[tuple[str, bool]], by: str, sampling: Sampling) -> list[Score]:
     """A share, with an interval over instances. marks: instance, and whether it counts."""
     share = estimate(MEAN, [float(mark) for _, mark in marks], [item for item, _ in marks], sampling)
-    return [score_of(share, TASK, tutor, name, by=by)] if marks else []
+    return [score_of(share, TASK, name, tutor=tutor, by=by)] if marks else []
 
 
 def aligned(name: str, judge: Verdicts, people: Verdicts, sampling: Sampling) -> list[Score]:
@@ -141,7 +141,7 @@ def pooled_kappa(by: str, judge: Verdicts, people: Verdicts, sampling: Sampling)
             verdict = judge.get(reply, {}).get(name)
             place = None if verdict is None else VERDICTS.index(verdict)
             pairings.append(Pairing(VERDICTS.index(label), place, reply[1]))
-    return score_of(measure(KAPPA, pairings, len(VERDICTS), False, sampling), TASK, ALL, KAPPA, by=by)
+    return score_of(measure(KAPPA, pairings, len(VERDICTS), False, sampling), TASK, KAPPA, tutor=ALL, by=by)
 
 
 class AlignJudge(Sampled):

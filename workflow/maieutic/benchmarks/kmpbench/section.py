@@ -117,7 +117,7 @@ def paper_rows(table: Table, printed: Iterable[PrintedRow]) -> list[dict[str, An
 def our_rows(plan: Plan, table: Table, scores: Sequence[Score]) -> list[dict[str, Any]]:
     """Every tutor's numbers, a row for each set of data."""
     by_metric = {
-        (score.model, score.task, score.metric): score
+        (score.tutor, score.task, score.metric): score
         for score in scores
         if score.scoring == "robust" and leads(plan, score)
     }
@@ -145,7 +145,7 @@ def alignment_rows(plan: Plan, results: Path, printed: Iterable[PrintedRow]) -> 
     ]
     for judge in plan.judges_of_replies if plan.run.human_labels else []:
         scores = score_file(paths.ALIGNMENT.within(results, judge=judge))
-        by_metric = {(score.model, score.metric, score.by): score for score in scores}
+        by_metric = {(score.tutor, score.metric, score.by): score for score in scores}
         for tutor in dict.fromkeys(model for model, metric, _ in by_metric if metric in RATES):
             for by, shown in ((judge, label_of(plan, judge)), (PEOPLE, "people")):
                 cells = [by_metric.get((tutor, name, by)) for name in columns[:-1]]

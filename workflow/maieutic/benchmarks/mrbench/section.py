@@ -120,7 +120,7 @@ def cells_by_tutor(scores: list[Score], release: str, subset: str) -> dict[str, 
     by_tutor: dict[str, dict[str, Score]] = defaultdict(dict)
     for score in scores:
         if (score.metric, score.release, score.subset) == ("damr", release, subset):
-            by_tutor[score.model][str(score.criterion)] = score
+            by_tutor[str(score.tutor)][str(score.criterion)] = score
     return by_tutor
 
 
@@ -137,8 +137,8 @@ def correlation_tables(
         number = CRITICS.get(paper_name(plan.models[judge].paper, "mrbench") or "") if published else None
         by_tutor: dict[str, dict[tuple[str, str], Score]] = defaultdict(dict)
         for score in scores:
-            if score.metric in SHOWN and score.criterion and score.release == release and score.model != judge:
-                by_tutor[score.model][score.metric, score.criterion] = score
+            if score.metric in SHOWN and score.criterion and score.release == release and score.tutor:
+                by_tutor[score.tutor][score.metric, score.criterion] = score
         rows = []
         for tutor in in_papers_order(by_tutor):
             by_metric = by_tutor[tutor]
@@ -239,7 +239,7 @@ def mended(release: str, judged: dict[str, list[Score]], plan: Plan) -> list[dic
     """What half the labels would mend: how far each estimate is from what people say of the same replies."""
     rows = []
     for judge, scores in judged.items():
-        cells = {(score.model, score.quantity): score.value for score in scores if score.release == release}
+        cells = {(score.tutor, score.quantity): score.value for score in scores if score.release == release}
         errors: dict[str, list[float]] = defaultdict(list)
         for (tutor, quantity), value in cells.items():
             truth = cells.get((tutor, quantity._replace(metric="people_damr", subset="all")))

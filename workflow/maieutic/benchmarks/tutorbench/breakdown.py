@@ -116,7 +116,7 @@ def score_slice(job: BreakDown, pool: str, judge: str, of: Slice, values: Sequen
     found = estimate(MEAN, numbers, problems, sampling, missing=len(values) - len(numbers))
     normal = normal_half_width(numbers)
     return score_of(
-        found, pool, job.tutor, of.metric, benchmark=job.benchmark, subset=of.subset, by=judge, normal=normal
+        found, pool, of.metric, tutor=job.tutor, benchmark=job.benchmark, subset=of.subset, by=judge, normal=normal
     )
 
 

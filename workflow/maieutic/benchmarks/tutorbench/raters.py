@@ -151,7 +151,7 @@ def rating_scores(judge: str, ratings: Sequence[Rating], sampling: Sampling) -> 
         found.append(f1_against_majority(name, [(one.people.get(name), one) for one in ratings], sampling))
     pooled = [comparison for name in raters for comparison in judge_with(name, ratings)]
     found.append(agreement(judge, pooled, sampling))
-    compared = [one for one in found if one.metric == AGREEMENT and one.model in raters]
+    compared = [one for one in found if one.metric == AGREEMENT and one.grader in raters]
     between = [one.value for one in compared if one.value is not None]
     found.append(plain(ALL, "mean_agreement", float(np.mean(between)) if between else None, len(between), 0))
     several = [[str(value) for value in one.people.values()] for one in ratings if len(one.people) > 1]

@@ -48,7 +48,7 @@ def scores_by_pool(plan: Plan, results: Path) -> dict[str, Found]:
     judge = plan.leading_judge(BENCHMARK)
     for one in breakdown_scores(plan, results)[BENCHMARK]:
         if one.by == judge:
-            found[one.task][one.model, Slice(one.metric, one.subset)] = one
+            found[one.task][str(one.tutor), Slice(one.metric, one.subset)] = one
     return dict(found)
 
 
@@ -124,11 +124,11 @@ def rater_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
     kinds = kinds_on(plan, plan.pooled_cards(BENCHMARK), lambda card: plan.judges_of_card(card))
     for judge in plan.pooled_judges(BENCHMARK) if plan.run.human_labels else []:
         scores = score_file(paths.RATERS.within(results, judge=judge, benchmark=BENCHMARK))
-        mine = {(one.metric, one.subset): one for one in scores if one.model == judge}
-        people = [one for one in scores if one.metric == AGREEMENT and one.model != judge and one.value is not None]
+        mine = {(one.metric, one.subset): one for one in scores if one.grader == judge}
+        people = [one for one in scores if one.metric == AGREEMENT and one.grader != judge and one.value is not None]
         if not people or (AGREEMENT, None) not in mine:
             continue
-        f1 = {one.model: one for one in scores if one.metric == "f1"}
+        f1 = {one.grader: one for one in scores if one.metric == "f1"}
         found.append(
             {
                 "judge": judge,
@@ -139,7 +139,7 @@ def rater_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
                 "fleiss": next(one for one in scores if one.metric == "fleiss_kappa"),
                 "kappa": mine[KAPPA, None],
                 "f1": [(name, mine["f1", name]) for name in (ALL, "critical", "not_critical")],
-                "people": [(one.model, one, mine.get((AGREEMENT, one.model)), f1.get(one.model)) for one in people],
+                "people": [(one.grader, one, mine.get((AGREEMENT, one.grader)), f1.get(one.grader)) for one in people],
             }
         )
     return found
