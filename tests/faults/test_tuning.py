@@ -150,6 +150,18 @@ def test_adapters_are_merged_into_whole_weights(tiny: Path, examples: Path, tune
     assert 0 < len(losses) < 8 and sha256_of(tmp_path / "t/model.safetensors") != sha256_of(tiny / "model.safetensors")
 
 
+def test_a_base_in_four_bits_is_merged_as_it_was_published(tiny: Path, examples: Path, tmp_path: Path) -> None:
+    """QLoRA: what is saved has the base's tensors and precision, and differs where adapters were."""
+    lora = {"rank": 4, "alpha": 8, "quantized": True}
+    done = tune(tiny, examples, tmp_path / "t", lora=lora, epochs=1, learning_rate=1e-2)
+    assert done.returncode == 0, done.stdout
+    size = (tiny / "model.safetensors").stat().st_size
+    assert abs((tmp_path / "t/model.safetensors").stat().st_size - size) < 1000
+    assert sha256_of(tmp_path / "t/model.safetensors") != sha256_of(tiny / "model.safetensors")
+    losses = [step["loss"] for step in told(tmp_path / "t")["history"]]
+    assert losses[-1] < losses[0]
+
+
 def test_what_cannot_be_learned_is_refused_by_one_line(tiny: Path, examples: Path, tmp_path: Path) -> None:
     done = tune(tiny, examples, tmp_path / "t", max_length=50)
     assert done.returncode == 2

@@ -99,7 +99,7 @@ class Lora(Entry):
     rank: int = Field(16, ge=1, description="of the adapters")
     alpha: int = Field(32, ge=1, description="their scale is alpha / rank")
     dropout: float = Field(0.0, ge=0, lt=1, description="of the adapters' inputs")
-    quantized: bool = Field(False, description="QLoRA: the base in 4 bits while training (a GPU, and bitsandbytes)")
+    quantized: bool = Field(False, description="QLoRA: the base in 4 bits while training (bitsandbytes)")
 
 
 class FineTuning(Training):

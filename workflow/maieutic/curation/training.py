@@ -54,14 +54,14 @@ def train_tutor(training: Training) -> None:
     chats = [record["messages"] for record in read_lines(training.examples)]
     encoded = encode(tokenizer, chats, training.tuning, train, training.base)
     transformers.set_seed(train.seed)
-    model = load_model(training.base, train, training.device)
+    model = load_model(training.tuning, training.base, train, training.device)
     freeze(model, train)
     trainer = trainer_of(training, model, tokenizer, encoded)
     trainer.train(resume_from_checkpoint=str(training.checkpoint) if training.checkpoint else None)
     save(trainer, tokenizer, training)
 
 
-def load_model(base: Path, train: FineTuning, device: str) -> Any:
+def load_model(name: str, base: Path, train: FineTuning, device: str) -> Any:
     """The base as a language model.
 
     In float32, also where a GPU computes in bfloat16: steps of 1e-5 are lost in bfloat16 weights. Under adapters,
@@ -73,27 +73,27 @@ def load_model(base: Path, train: FineTuning, device: str) -> Any:
     short = train.lora is not None and device != "cpu"
     options: dict[str, Any] = {"dtype": torch.bfloat16 if short else torch.float32}
     if train.lora and train.lora.quantized:
-        options["quantization_config"] = in_four_bits(device)
+        options["quantization_config"] = in_four_bits(name, device)
     model = AutoModelForCausalLM.from_pretrained(base, **options)
     if train.layers is not None:
         keep_layers(model, train.layers)
     return model
 
 
-def in_four_bits(device: str) -> Any:
-    """QLoRA's quantisation (NF4). Raises UserError without a GPU, or without bitsandbytes."""
+def in_four_bits(name: str, device: str) -> Any:
+    """QLoRA's quantisation (NF4, of which the scales are quantised too). Raises UserError without bitsandbytes."""
     import torch
     from transformers import BitsAndBytesConfig
     from transformers.utils import is_bitsandbytes_available
 
-    if device == "cpu":
-        raise UserError("lora.quantized", "QLoRA needs a GPU", "set quantized: false")
     if not is_bitsandbytes_available():
-        raise UserError("lora.quantized", "bitsandbytes is not installed", "run make env VARIANT=cuda")
+        raise UserError(
+            f"tunings.{name}.lora", "bitsandbytes is not installed", "run make env again, or set quantized: false"
+        )
     return BitsAndBytesConfig(
         load_in_4bit=True,
         bnb_4bit_quant_type="nf4",
-        bnb_4bit_compute_dtype=torch.bfloat16,
+        bnb_4bit_compute_dtype=torch.float32 if device == "cpu" else torch.bfloat16,
         bnb_4bit_use_double_quant=True,
     )
 

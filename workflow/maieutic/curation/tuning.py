@@ -49,7 +49,7 @@ def tune_tutor(
     with take_lock(journal.with_name(f"{journal.name}.lock")):
         device = loading.take_device(name, loading.Machine(gpus, threads), all_gpus=True)
         if train.lora and train.lora.quantized:
-            in_four_bits(device)
+            in_four_bits(name, device)
         tokenizer = load_tokenizer(name, train, base.parent)
         encoded = encode(tokenizer, [record["messages"] for record in read_lines(examples)], name, train, base.parent)
         identity = digest([name, train.model_dump(exclude=MACHINE_ONLY), sha256_of(base), encoded])

@@ -261,7 +261,7 @@ def sankey(rows: Sequence[Mapping[str, Any]]) -> str:
             {
                 "x": place,
                 "y": (node.low + node.high) / 2,
-                "label": short(name if column != "grade" else f"grade {name}"),
+                "label": short(name),
             }
             for name, node in nodes[column].items()
         )
