@@ -29,7 +29,7 @@ def job_of(kind: type[Job], tokens: Sequence[Any]) -> Job:
     try:
         return kind.model_validate_json(tokens[0].value)
     except ValidationError as error:
-        faults = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        faults = [f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors()]
         raise ValueError("; ".join(faults)) from None
 
 

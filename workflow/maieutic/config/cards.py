@@ -203,7 +203,7 @@ def read_like(path: Path, find: Find | None = None) -> Any:
     for key, value in content.items():
         both = isinstance(value, dict) and isinstance(base.get(key), dict)
         merged = {**base[key], **value} if both else value
-        base[key] = {name: one for name, one in merged.items() if one is not None} if both else merged
+        base[key] = {name: setting for name, setting in merged.items() if setting is not None} if both else merged
     return base
 
 

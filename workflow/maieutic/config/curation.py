@@ -201,8 +201,8 @@ def read_stage(name: str, folder: Path = STAGES) -> LoadedStage:
 
 def stage_files(names: list[str]) -> list[str]:
     """The cards of some stages, with their texts, in the order of their names."""
-    found = []
+    paths = []
     for loaded in map(read_stage, names):
         texts = filter(None, (loaded.card.prompt, loaded.card.shots))
-        found += [str(STAGES / file) for file in (f"{loaded.name}.yaml", *texts)]
-    return sorted(set(found))
+        paths += [str(STAGES / file) for file in (f"{loaded.name}.yaml", *texts)]
+    return sorted(set(paths))

@@ -47,10 +47,10 @@ def kinds_of(annotation: Any, tag: str | None = None) -> list[Kind]:
     annotation = getattr(annotation, "__value__", annotation)  # `type X = ...`
     origin, args = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        tags = [one.tag for one in args[1:] if isinstance(one, Tag)]
+        tags = [arg.tag for arg in args[1:] if isinstance(arg, Tag)]
         return kinds_of(args[0], tags[0] if tags else tag)
     if origin is Union or type(annotation).__name__ == "UnionType":
-        return [kind for one in args for kind in kinds_of(one, tag)]
+        return [kind for arg in args for kind in kinds_of(arg, tag)]
     return [Kind(annotation, tag)]
 
 
@@ -85,20 +85,20 @@ def place_of(model: type[BaseModel], location: Sequence[str | int], unknown: boo
     keys: list[str | int] = []
     here, there = [Kind(model)], [Kind(model)]
     for number, part in enumerate(location):
-        found = [one for kind in here for one in below(kind, part)]
+        children = [child for kind in here for child in below(kind, part)]
         last = number == len(location) - 1
-        if (last and unknown) or found:
+        if (last and unknown) or children:
             keys.append(part)
         # A part that is no key names which alternative of a union was tried.
-        there = found or [kind for kind in here if is_chosen(kind, part)] or here
+        there = children or [kind for kind in here if is_chosen(kind, part)] or here
         here = here if last else there
     return Place(keys, *([kind.type for kind in kinds if is_model(kind)] for kinds in (here, there)))
 
 
 def near(word: str, known: Sequence[str]) -> str:
     """The known word that was probably meant, as a sentence; what is known where none is near."""
-    found = difflib.get_close_matches(word, known, 1)
-    return f"did you mean {found[0]!r}?" if found else f"known: {', '.join(sorted(known))}."
+    matches = difflib.get_close_matches(word, known, 1)
+    return f"did you mean {matches[0]!r}?" if matches else f"known: {', '.join(sorted(known))}."
 
 
 def fault_of(error: ValidationError, model: type[BaseModel], within: str, documented: str) -> UserError:
@@ -107,20 +107,20 @@ def fault_of(error: ValidationError, model: type[BaseModel], within: str, docume
     within: the file, or "" for the configuration, whose keys name it; documented: where every key is described.
     """
     faults = error.errors(include_url=False)
-    unknown = [place_of(model, one["loc"], True) for one in faults if one["type"] == "extra_forbidden"]
-    found: dict[str, UserError] = {}  # by place: every alternative of a union has its own complaint of one value
+    unknown = [place_of(model, detail["loc"], True) for detail in faults if detail["type"] == "extra_forbidden"]
+    by_place: dict[str, UserError] = {}  # by place: every alternative of a union has its own complaint of one value
     for fault in faults:
         if fault["type"] != "extra_forbidden":
             place = place_of(model, fault["loc"], False)
-            found.setdefault(str(place), user_error(within, str(place), *told(fault, place, documented)))
+            by_place.setdefault(str(place), user_error(within, str(place), *told(fault, place, documented)))
         elif unknown:
             first, *others = unknown
             more = f" (so is {', '.join(map(str, others))})" if others else ""
             hints = [near(str(place.keys[-1]), place.known) for place in unknown]
             mend = f"{' '.join(dict.fromkeys(hints))} See {documented}"
-            found.setdefault(f"{first}\n", user_error(within, str(first), f"is not a known key{more}", mend))
+            by_place.setdefault(f"{first}\n", user_error(within, str(first), f"is not a known key{more}", mend))
             unknown = []
-    return UserError.of(list(found.values()))
+    return UserError.of(list(by_place.values()))
 
 
 def user_error(within: str, key: str, problem: str, mend: str) -> UserError:
@@ -133,31 +133,31 @@ def user_error(within: str, key: str, problem: str, mend: str) -> UserError:
 def told(fault: ErrorDetails, place: Place, documented: str) -> tuple[str, str]:
     """What is wrong, and the fix."""
     mend = f"see {documented} for every key"
-    given = fault["input"]
+    value = fault["input"]
     if fault["type"] == "missing":
         return "is missing", mend
     context = fault.get("ctx") or {}
     if fault["type"].startswith("union_tag"):
         name = str(context.get("discriminator", "")).strip("'")
-        tags = sorted({tag for one in place.there for tag in literals_of(one, name)})
+        tags = sorted({tag for model in place.there for tag in literals_of(model, name)})
         if fault["type"] == "union_tag_invalid" and tags:
             tag = str(context["tag"])[:SHOWN]
             return f"{tag!r} is no {name}, one of {context['expected_tags']}", near(tag, tags)
-        written = map(str, given) if isinstance(given, dict) else ()
+        written = map(str, value) if isinstance(value, dict) else ()
         close = next((key for key in written if difflib.get_close_matches(key, [name], 1)), None)
         meant = f"did you mean {name!r} by {close!r}? " if close else ""
         return f"does not say its {name}", f"{meant}Set {name} to one of {', '.join(tags)}" if tags else mend
-    if fault["type"] == "literal_error" and isinstance(given, str):
+    if fault["type"] == "literal_error" and isinstance(value, str):
         known = re.findall(r"'([^']*)'", str(context.get("expected")))
-        if difflib.get_close_matches(given, known, 1):
-            mend = near(given, known)
-    found = "" if place.keys and place.keys[-1] in SECRET else f", found {str(given)[:SHOWN]!r}"
-    if fault["type"] == "string_type" and isinstance(given, bool):
-        mend = f"put it in quotes: unquoted, YAML reads {YAML_WORDS[given]} as {str(given).lower()}"
-    return f"{fault['msg'][0].lower()}{fault['msg'][1:]}{found}", mend
+        if difflib.get_close_matches(value, known, 1):
+            mend = near(value, known)
+    suffix = "" if place.keys and place.keys[-1] in SECRET else f", found {str(value)[:SHOWN]!r}"
+    if fault["type"] == "string_type" and isinstance(value, bool):
+        mend = f"put it in quotes: unquoted, YAML reads {YAML_WORDS[value]} as {str(value).lower()}"
+    return f"{fault['msg'][0].lower()}{fault['msg'][1:]}{suffix}", mend
 
 
 def literals_of(model: type[BaseModel], name: str) -> list[str]:
     """The values that a tag of a model may have."""
     field = model.model_fields.get(name)
-    return [str(one) for one in get_args(field.annotation)] if field else []
+    return [str(value) for value in get_args(field.annotation)] if field else []

@@ -29,9 +29,9 @@ def parts(module: str, name: str) -> dict[str, Any]:
 
 def merged(module: str, name: str) -> dict[str, Any]:
     """The tables that benchmarks plug in, as one. Raises ValueError for a key that two of them have."""
-    found: dict[str, Any] = {}
+    union: dict[str, Any] = {}
     for benchmark, table in parts(module, name).items():
-        if twice := found.keys() & table.keys():
+        if twice := union.keys() & table.keys():
             raise ValueError(f"{benchmark}.{module}.{name}: {', '.join(sorted(twice))} is in another benchmark's too")
-        found |= table
-    return found
+        union |= table
+    return union

@@ -63,8 +63,8 @@ def share(part: Array, whole: Array, empty: float) -> Array:
 def mean_of(read: Callable[[T], float]) -> Statistic[T]:
     """The mean of one number an observation."""
     return Statistic(
-        value=lambda observed: float(np.mean([read(one) for one in observed])),
-        counts=lambda observed: np.array([[read(one), 1.0] for one in observed]),
+        value=lambda observed: float(np.mean([read(observation) for observation in observed])),
+        counts=lambda observed: np.array([[read(observation), 1.0] for observation in observed]),
         of_sums=lambda sums: share(sums[..., 0], sums[..., 1], empty=0.0),
     )
 
@@ -144,7 +144,7 @@ def drawn_again(sums: Array, of_sums: Callable[[Array], Array], sampling: Sampli
     Without scipy, whose import takes longer than most of these intervals. sums: problems x k, two problems or more.
     """
     problems, rng = len(sums), np.random.default_rng(sampling.seed)
-    found = []
+    draws = []
     for start in range(0, sampling.resamples, BATCH):
         count = min(BATCH, sampling.resamples - start)
         drawn = rng.integers(0, problems, (count, problems))
@@ -152,5 +152,5 @@ def drawn_again(sums: Array, of_sums: Callable[[Array], Array], sampling: Sampli
         places = drawn + problems * np.arange(count)[:, None]
         times = np.bincount(places.ravel(), minlength=problems * count).reshape(count, problems)
         with np.errstate(divide="ignore", invalid="ignore"):  # a resample may leave a statistic open
-            found.append(of_sums(times @ sums))
-    return np.concatenate(found)
+            draws.append(of_sums(times @ sums))
+    return np.concatenate(draws)

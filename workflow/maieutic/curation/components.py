@@ -103,7 +103,7 @@ async def follow_ups(crew: Crew, seed: Seed) -> list[Posed] | None:
     """Two questions, each harder than those before it (Appendix D.1)."""
     problems = [Posed(problem=seed.problem, solution=seed.solution, answer=seed.answer)]
     for number in range(1, FOLLOW_UPS + 1):
-        about = {"problems": [one.model_dump() for one in problems]}
+        about = {"problems": [problem.model_dump() for problem in problems]}
         new = await posed_and_solved(crew, seed, "follow_up", str(number), about)
         if new is None:
             return None
@@ -119,8 +119,8 @@ async def similar_problems(crew: Crew, seed: Seed, tags: list[Standard]) -> dict
         return await posed_and_solved(crew, seed, "similar", level, about)
 
     made = dict(zip(LEVELS, await together(*map(one, LEVELS)), strict=True))
-    found = {level: problem for level, problem in made.items() if problem}
-    return found if len(found) == len(LEVELS) else None
+    by_level = {level: problem for level, problem in made.items() if problem}
+    return by_level if len(by_level) == len(LEVELS) else None
 
 
 async def attempts(crew: Crew, seed: Seed) -> list[Attempted] | None:
@@ -131,15 +131,15 @@ async def attempts(crew: Crew, seed: Seed) -> list[Attempted] | None:
     candidates = await crew.run("wrong_solution", seed.id, seed.model_dump())
     if candidates is None:
         return None
-    numbered = [(f"wrong {number}", one) for number, one in enumerate(candidates, 1)]
+    numbered = [(f"wrong {number}", candidate) for number, candidate in enumerate(candidates, 1)]
     right = attempted(crew, seed, "right", "validators", Attempt(seed.solution, seed.answer), True)
-    first = [attempted(crew, seed, part, one.by, one.value, False) for part, one in numbered[:WRONG]]
+    first = [attempted(crew, seed, part, candidate.by, candidate.value, False) for part, candidate in numbered[:WRONG]]
     correct, *wrong = await together(right, *first)
-    for part, one in numbered[WRONG:]:
+    for part, spare in numbered[WRONG:]:
         if sum(map(bool, wrong)) < WRONG and correct:
-            wrong.append(await attempted(crew, seed, part, one.by, one.value, False))
-    found = [one for one in wrong if one]
-    return [*found[:WRONG], correct] if correct and len(found) >= WRONG else None
+            wrong.append(await attempted(crew, seed, part, spare.by, spare.value, False))
+    solutions = [solution for solution in wrong if solution]
+    return [*solutions[:WRONG], correct] if correct and len(solutions) >= WRONG else None
 
 
 async def attempted(crew: Crew, seed: Seed, part: str, by: str, attempt: Attempt, is_right: bool) -> Attempted | None:
@@ -161,5 +161,5 @@ async def attempted(crew: Crew, seed: Seed, part: str, by: str, attempt: Attempt
 
 async def clarify(crew: Crew, seed: Seed) -> list[Clarification] | None:
     """Points of confusion and what the tutor says of them (Appendix D.4)."""
-    found: list[Clarification] | None = await crew.run("clarify", seed.id, seed.model_dump())
-    return found
+    clarifications: list[Clarification] | None = await crew.run("clarify", seed.id, seed.model_dump())
+    return clarifications

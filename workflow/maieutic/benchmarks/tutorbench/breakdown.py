@@ -71,33 +71,33 @@ def item_slices(rated: Sequence[Rated], votes: Mapping[str, str | None]) -> Slic
 
     votes: the Bloom level of each item by most taggers. It stands for the level of an item that the release gives none.
     """
-    found: Slices = defaultdict(list)
-    for one in rated:
-        value = Value(one.scores.get(ARR_W), one.item.cluster)
-        level = votes.get(f"{one.item.task}/{one.item.id}")
-        tags = {**({BLOOM: level} if level else {}), **one.item.tags}
+    slices: Slices = defaultdict(list)
+    for rating in rated:
+        value = Value(rating.scores.get(ARR_W), rating.item.cluster)
+        level = votes.get(f"{rating.item.task}/{rating.item.id}")
+        tags = {**({BLOOM: level} if level else {}), **rating.item.tags}
         for name in ITEM_TAGS:
             if name in tags:
-                found[Slice(name, tags[name])].append(value)
+                slices[Slice(name, tags[name])].append(value)
         if level:
-            found[Slice(VOTE, level)].append(value)
-    return found
+            slices[Slice(VOTE, level)].append(value)
+    return slices
 
 
 def criterion_slices(rated: Sequence[Rated]) -> Slices:
     """Whether each criterion speaks for the reply, by its tags; one with several dimensions counts in each."""
-    found: Slices = defaultdict(list)
-    for one in rated:
-        for name, tags in one.item.reference["criterion_tags"].items():
-            said = one.good.get(name)
-            entry = Value(None if said is None else float(said), one.item.cluster)
-            found[Slice(PASSED)].append(entry)
+    slices: Slices = defaultdict(list)
+    for rating in rated:
+        for name, tags in rating.item.reference["criterion_tags"].items():
+            verdict = rating.good.get(name)
+            entry = Value(None if verdict is None else float(verdict), rating.item.cluster)
+            slices[Slice(PASSED)].append(entry)
             for kind in CRITERION_TAGS:
                 if tags[kind]:
-                    found[Slice(kind, tags[kind])].append(entry)
+                    slices[Slice(kind, tags[kind])].append(entry)
             for dimension in tags["dimensions"]:
-                found[Slice("dimension", dimension)].append(entry)
-    return found
+                slices[Slice("dimension", dimension)].append(entry)
+    return slices
 
 
 def reading_slices(rated: Sequence[Rated]) -> Slices:
@@ -105,18 +105,21 @@ def reading_slices(rated: Sequence[Rated]) -> Slices:
     names = {ANSWERED: ARR_W, f"{ANSWERED}_clipped": ARR_W_CLIPPED}
     names |= {f"{ANSWERED}_{each}": ARR_W_READINGS[each] for each in READINGS}
     return {
-        Slice(shown): [Value(one.scores.get(name), one.item.cluster) for one in rated] for shown, name in names.items()
+        Slice(shown): [Value(rating.scores.get(name), rating.item.cluster) for rating in rated]
+        for shown, name in names.items()
     }
 
 
-def score_slice(job: BreakDown, pool: str, judge: str, of: Slice, values: Sequence[Value], sampling: Sampling) -> Score:
+def score_slice(
+    job: BreakDown, pool: str, judge: str, key: Slice, values: Sequence[Value], sampling: Sampling
+) -> Score:
     """The mean of a slice with both intervals."""
-    known = [(one.value, one.problem) for one in values if one.value is not None]
+    known = [(entry.value, entry.problem) for entry in values if entry.value is not None]
     numbers, problems = [value for value, _ in known], [problem for _, problem in known]
-    found = estimate(MEAN, numbers, problems, sampling, missing=len(values) - len(numbers))
+    mean = estimate(MEAN, numbers, problems, sampling, missing=len(values) - len(numbers))
     normal = normal_half_width(numbers)
     return score_of(
-        found, pool, of.metric, tutor=job.tutor, benchmark=job.benchmark, subset=of.subset, by=judge, normal=normal
+        mean, pool, key.metric, tutor=job.tutor, benchmark=job.benchmark, subset=key.subset, by=judge, normal=normal
     )
 
 
@@ -151,18 +154,18 @@ def break_down(*, job: BreakDown, items: Path, grades: list[Path], votes: list[P
     sampling = Sampling(job.resamples, job.seed)
     voted = read_votes(votes[0]) if votes else {}
     cards = [read_card(card_path(job.benchmark, task)).card for task in job.tasks]
-    said = dict(zip(job.judges, [read_records(path, Grade) for path in grades], strict=True)) if grades else {}
+    by_judge = dict(zip(job.judges, [read_records(path, Grade) for path in grades], strict=True)) if grades else {}
     for pool in dict.fromkeys(card.pool for card in cards if card.pool):
         tasks = [card.task for card in cards if card.pool == pool]
-        mine = [task for task in tasks if task in job.asked]
-        cases = read_items(items, mine)
-        for judge, of_judge in said.items():
+        asked_tasks = [task for task in tasks if task in job.asked]
+        cases = read_items(items, asked_tasks)
+        for judge, of_judge in by_judge.items():
             rated = rated_items(cases, (grade for grade in of_judge if grade.scoring == "robust"))
             of_all = reading_slices(rated)
             slices = {
-                Slice(OVERALL): of_all[Slice(ANSWERED)] if mine == tasks and both_modalities(cases) else [],
+                Slice(OVERALL): of_all[Slice(ANSWERED)] if asked_tasks == tasks and both_modalities(cases) else [],
                 **of_all,
             }
             slices |= {**item_slices(rated, voted), **criterion_slices(rated)}
-            scores += [score_slice(job, pool, judge, name, of, sampling) for name, of in slices.items()]
+            scores += [score_slice(job, pool, judge, name, values, sampling) for name, values in slices.items()]
     write_scores(scores, out)

@@ -57,13 +57,21 @@ def filter_by_difficulty(*, job: FilterByDifficulty, items: Path, grades: list[P
         writer.writerow([*COLUMNS, *job.tutors])
         for item in cases:
             # A tutor that takes no pictures has not been asked: its score is missing.
-            mine = {tutor: scores[item.task, item.id].get(tutor) for tutor in job.tutors}
-            writer.writerow([safe_cell(cell) for cell in row_of(hardness(item, mine, job.below, job.at_least))])
+            by_tutor = {tutor: scores[item.task, item.id].get(tutor) for tutor in job.tutors}
+            writer.writerow([safe_cell(cell) for cell in row_of(hardness(item, by_tutor, job.below, job.at_least))])
 
 
-def row_of(one: Hardness) -> list[object]:
+def row_of(difficulty: Hardness) -> list[object]:
     """One item's row."""
-    known = sum(value is not None for value in one.scores.values())
-    hard = "unknown" if one.hard is None else "yes" if one.hard else "no"
-    values = ["" if value is None else f"{value:.4f}" for value in one.scores.values()]
-    return [one.item.task, one.item.id, one.item.tags.get("subject", ""), one.below, known, hard, *values]
+    known = sum(value is not None for value in difficulty.scores.values())
+    hard = "unknown" if difficulty.hard is None else "yes" if difficulty.hard else "no"
+    values = ["" if value is None else f"{value:.4f}" for value in difficulty.scores.values()]
+    return [
+        difficulty.item.task,
+        difficulty.item.id,
+        difficulty.item.tags.get("subject", ""),
+        difficulty.below,
+        known,
+        hard,
+        *values,
+    ]

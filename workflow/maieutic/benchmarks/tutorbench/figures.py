@@ -73,7 +73,7 @@ Found = dict[tuple[str, Slice], Score]  # by tutor
 
 def levels_of(figure: Figure, scores: Found) -> list[str]:
     """The levels that occur: the paper's in its order, then the others."""
-    met = dict.fromkeys(str(of.subset) for _, of in scores if of.metric == figure.kind)
+    met = dict.fromkeys(str(key.subset) for _, key in scores if key.metric == figure.kind)
     others = [level for level in met if level not in figure.levels]
     return [*(level for level in figure.levels if level in met), *others]
 
@@ -87,7 +87,7 @@ def figure_of(plan: Plan, figure: Figure, scores: Found, paper: Mapping[str, flo
     if not levels:
         return None
     everybody = plan.tutors_on(BENCHMARK)
-    tutors = [name for name in everybody if any((name, Slice(figure.kind, one)) in scores for one in levels)]
+    tutors = [name for name in everybody if any((name, Slice(figure.kind, level)) in scores for level in levels)]
     table = [
         {
             "level": shown_level(level),
@@ -137,12 +137,12 @@ def counts_of(items: Sequence[Item]) -> dict[str, Any]:
             for dimension in tags["dimensions"]:
                 by_criterion["dimension"][dimension] += 1
     charts = [
-        {"name": f"Samples by {kind.replace('_', ' ')} (Figure 7)", "svg": item_chart(of)}
-        for kind, of in by_item.items()
+        {"name": f"Samples by {kind.replace('_', ' ')} (Figure 7)", "svg": item_chart(counts)}
+        for kind, counts in by_item.items()
     ]
     charts += [
-        {"name": f"Criteria by {kind}{NUMBERS.get(kind, '')}", "svg": criterion_chart(of)}
-        for kind, of in by_criterion.items()
+        {"name": f"Criteria by {kind}{NUMBERS.get(kind, '')}", "svg": criterion_chart(counts)}
+        for kind, counts in by_criterion.items()
     ]
     negative = [
         tags
@@ -158,7 +158,9 @@ def counts_of(items: Sequence[Item]) -> dict[str, Any]:
         "least": min(sizes, default=0),
         "most": max(sizes, default=0),
         "left_out": sum(item.reference["left_out"] for item in items),
-        "contradictions": [f"{item.id} {one}" for item in items for one in item.reference["contradictions"]],
+        "contradictions": [
+            f"{item.id} {contradiction}" for item in items for contradiction in item.reference["contradictions"]
+        ],
         "negative": len(negative),
         "prohibitions": sum(tags["prohibits"] for tags in negative),
         "unclear": sum(tags["unclear"] for tags in negative),
@@ -166,10 +168,10 @@ def counts_of(items: Sequence[Item]) -> dict[str, Any]:
     }
 
 
-def criterion_chart(of: Counter[str]) -> str:
+def criterion_chart(counts: Counter[str]) -> str:
     """Bars of criteria, the most frequent first."""
     return counts_chart(
-        pd.DataFrame([{"level": shown_level(name), "part": "criteria", "count": n} for name, n in of.most_common()])
+        pd.DataFrame([{"level": shown_level(name), "part": "criteria", "count": n} for name, n in counts.most_common()])
     )
 
 
@@ -179,10 +181,10 @@ def by_modality(entry: tuple[tuple[str, str], int]) -> tuple[int, str]:
     return ("text", "multimodal").index(modality), level
 
 
-def item_chart(of: Mapping[tuple[str, str], int]) -> str:
+def item_chart(counts: Mapping[tuple[str, str], int]) -> str:
     """Stacked bars of samples by modality."""
     rows = [
         {"level": shown_level(level), "part": modality, "count": n}
-        for (level, modality), n in sorted(of.items(), key=by_modality)
+        for (level, modality), n in sorted(counts.items(), key=by_modality)
     ]
     return counts_chart(pd.DataFrame(rows))

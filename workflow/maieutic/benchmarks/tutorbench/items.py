@@ -61,33 +61,35 @@ class Asked(NamedTuple):
 
 def text(records: list[Source], task: str) -> list[Item]:
     """The samples without pictures."""
-    mine = with_batch(records, "text")
-    return told([(number, item_of(record, number, task, None)) for number, record in mine])
+    samples = with_batch(records, "text")
+    return told([(number, item_of(record, number, task, None)) for number, record in samples])
 
 
 def multimodal(records: list[Source], task: str) -> list[Item]:
     """The samples with pictures; `images` names the record, until its picture's file is known."""
-    mine = with_batch(records, "multimodal")
-    return told([(number, item_of(record, number, task, str(number))) for number, record in mine])
+    samples = with_batch(records, "multimodal")
+    return told([(number, item_of(record, number, task, str(number))) for number, record in samples])
 
 
 def copied_text(records: list[Source], task: str) -> list[Item]:
     """The copy of the text-only part."""
-    mine = [{**record, "BATCH": None} for record in records]
-    return told([(number, item_of(record, number, task, None)) for number, record in enumerate(mine)])
+    rows = [{**record, "BATCH": None} for record in records]
+    return told([(number, item_of(record, number, task, None)) for number, record in enumerate(rows)])
 
 
 def told(numbered: list[tuple[int, Item]]) -> list[Item]:
     """The items, their contradictions said in one line. numbered: with the numbers of their records."""
     items = [item for _, item in numbered]
-    found = [
-        f"record {number} {item.id} {one}" for number, item in numbered for one in item.reference["contradictions"]
+    contradictions = [
+        f"record {number} {item.id} {contradiction}"
+        for number, item in numbered
+        for contradiction in item.reference["contradictions"]
     ]
-    if found:
+    if contradictions:
         log.warning(
             "%s: %d criteria have a weight that contradicts their severity, the first %s: the weight is obeyed. Fix: "
             "mend the record's RUBRICS if the severity is right",
-            *(items[0].task, len(found), found[0]),
+            *(items[0].task, len(contradictions), contradictions[0]),
         )
     return items
 
@@ -99,26 +101,30 @@ def place_of(record: Source, number: int) -> str:
 
 def with_batch(records: list[Source], modality: str) -> list[tuple[int, Source]]:
     """The records of one modality with their numbers."""
-    return [(number, one) for number, one in enumerate(records) if asked_of(one, number, []).modality == modality]
+    return [
+        (number, record) for number, record in enumerate(records) if asked_of(record, number, []).modality == modality
+    ]
 
 
 def asked_of(record: Source, number: int, criteria: Sequence[dict[str, Any]]) -> Asked:
     """Use case and modality, from the batch where there is one. Raises ValueError for a batch that is none."""
     if record.get("BATCH", "") is None and criteria:
         return guessed(record, criteria)
-    found = BATCH.fullmatch(str(record.get("BATCH")).strip())
-    if not found:
+    match = BATCH.fullmatch(str(record.get("BATCH")).strip())
+    if not match:
         raise ValueError(
             f"{place_of(record, number)}: BATCH is USE_CASE_1_TEXT or the like, found {record.get('BATCH')!r}"
         )
-    return Asked(USE_CASES[found[1]], found[2].lower())
+    return Asked(USE_CASES[match[1]], match[2].lower())
 
 
 def guessed(record: Source, criteria: Sequence[dict[str, Any]]) -> Asked:
     """The use case of a record that does not say it."""
     if (record.get("UC1_INITIAL_EXPLANATION") or "").strip():
         return Asked("adaptive", "text")
-    hints = any(one["severity"] == "critical_negative" or HINT.search(one["text"]) for one in criteria)
+    hints = any(
+        criterion["severity"] == "critical_negative" or HINT.search(criterion["text"]) for criterion in criteria
+    )
     return Asked("active_learning" if hints else "assessment", "text", True)
 
 
@@ -162,17 +168,18 @@ def item_of(record: Source, number: int, task: str, picture: str | None) -> Item
 
 def reference_of(criteria: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The criteria with weights and tags. They keep the names of their places, those that are left out have none."""
-    kept = {f"c{place:02d}": one for place, one in enumerate(criteria, 1) if one["severity"] != LEFT_OUT}
+    kept = {f"c{place:02d}": entry for place, entry in enumerate(criteria, 1) if entry["severity"] != LEFT_OUT}
     return {
         "criteria": {
-            name: {"title": name, "definition": one["text"], "weight": one["weight"]} for name, one in kept.items()
+            name: {"title": name, "definition": entry["text"], "weight": entry["weight"]}
+            for name, entry in kept.items()
         },
-        "criterion_tags": {name: tags_of(one) for name, one in kept.items()},
+        "criterion_tags": {name: tags_of(entry) for name, entry in kept.items()},
         "left_out": len(criteria) - len(kept),
         "contradictions": [
-            f"{name}: {one['severity']} ({WEIGHTS[one['severity']]:+g}) with weight {one['weight']:+g}"
-            for name, one in kept.items()
-            if one["weight"] != WEIGHTS[one["severity"]]
+            f"{name}: {entry['severity']} ({WEIGHTS[entry['severity']]:+g}) with weight {entry['weight']:+g}"
+            for name, entry in kept.items()
+            if entry["weight"] != WEIGHTS[entry["severity"]]
         ],
     }
 
@@ -198,34 +205,34 @@ def criteria_in(record: Source, number: int) -> list[dict[str, Any]]:
         raise ValueError(f"{place} is no JSON: {error}") from None
     if not isinstance(rubric, list) or not rubric:
         raise ValueError(f"{place} is no list of criteria")
-    found = []
-    for one in rubric:
-        said = str(one.get("criteria") or "").strip() if isinstance(one, dict) else ""
-        attributes = one.get("attributes") if said else None
+    criteria = []
+    for entry in rubric:
+        definition = str(entry.get("criteria") or "").strip() if isinstance(entry, dict) else ""
+        attributes = entry.get("attributes") if definition else None
         severity = str((attributes or {}).get("severity", "")).strip()
         if not isinstance(attributes, dict) or severity not in {*WEIGHTS, LEFT_OUT}:
             known = f"{', '.join(WEIGHTS)}, {LEFT_OUT}"
-            raise ValueError(f"{place}: a criterion needs a text and a severity ({known}), found {str(one)[:80]}")
-        weight = weight_of(one, WEIGHTS.get(severity, 0.0))
+            raise ValueError(f"{place}: a criterion needs a text and a severity ({known}), found {str(entry)[:80]}")
+        weight = weight_of(entry, WEIGHTS.get(severity, 0.0))
         if weight is None:
-            raise ValueError(f"{place}: a weight is a number other than 0, and one, found {str(one)[:80]}")
-        found.append({**attributes, "text": said, "severity": severity, WEIGHT: weight})
-    if not any(one[WEIGHT] > 0 for one in found if one["severity"] != LEFT_OUT):
+            raise ValueError(f"{place}: a weight is a number other than 0, and one, found {str(entry)[:80]}")
+        criteria.append({**attributes, "text": definition, "severity": severity, WEIGHT: weight})
+    if not any(criterion[WEIGHT] > 0 for criterion in criteria if criterion["severity"] != LEFT_OUT):
         raise ValueError(f"{place} has no criterion with a positive weight")
-    return found
+    return criteria
 
 
 def weight_of(criterion: dict[str, Any], usual: float) -> float | None:
     """A criterion's own weight, else the usual one of its severity; None for one that is no number, 0, or two."""
-    given = [one for one in (criterion.get(WEIGHT), criterion["attributes"].get(WEIGHT)) if one is not None]
-    if not given:
+    values = [value for value in (criterion.get(WEIGHT), criterion["attributes"].get(WEIGHT)) if value is not None]
+    if not values:
         return usual
     try:
-        weights = {float(one) for one in given}
+        weights = {float(value) for value in values}
     except (TypeError, ValueError):
         return None
     weight = weights.pop()
-    of_numbers = not weights and not any(isinstance(one, bool) for one in given)
+    of_numbers = not weights and not any(isinstance(value, bool) for value in values)
     return weight if of_numbers and math.isfinite(weight) and weight else None
 
 
@@ -234,13 +241,13 @@ def tags_of(criterion: dict[str, Any]) -> dict[str, Any]:
     skill, explicit, objective = (
         str(criterion.get(name) or "").strip().casefold() for name in ("tutoring_skill", "explicitness", "objectivity")
     )
-    named = [one.strip().casefold() for one in str(criterion.get("eval_dimension") or "").split(",")]
+    named = [dimension.strip().casefold() for dimension in str(criterion.get("eval_dimension") or "").split(",")]
     return {
         "severity": criterion["severity"],
         "prohibits": prohibits(criterion["text"]),
         "unclear": unclear(criterion["text"]),
         "skill": SKILLS.get(skill, None if skill in NONE else slug(skill)),
-        "dimensions": [slug(one) for one in named if one not in NONE],
+        "dimensions": [slug(dimension) for dimension in named if dimension not in NONE],
         "explicitness": slug(explicit) or None,
         "objectivity": slug(objective) or None,
     }

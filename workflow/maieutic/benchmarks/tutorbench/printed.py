@@ -12,13 +12,13 @@ POOL = "release"
 
 def tutors() -> list[Printed]:
     """Table 1, and the row of study mode (section 3.6)."""
-    found = []
+    numbers = []
     for row in printed_rows(BENCHMARK):
         place = (POOL, "overall") if row.metric == "overall" else TABLE_1.get(row.metric)
         if row.group in {"ranked", "text-only model", "study mode"} and place:
             protocol = "study_mode" if row.group == "study mode" else "released"
-            found.append(Printed(row.group, row.row, *place, row.value / PERCENT, JUDGE, protocol))
-    return found
+            numbers.append(Printed(row.group, row.row, *place, row.value / PERCENT, JUDGE, protocol))
+    return numbers
 
 
 PRINTED = Paper(

@@ -69,30 +69,30 @@ def rate_judge(*, job: RateJudge, verdicts: list[Path], people: Path, items: Pat
     people: the CSV of their ratings (`run.human_labels`); items: the folder of the benchmark's items.
     """
     cases = {(item.task, item.id): item for item in read_items(items, job.tasks)}
-    labels = [one for one in read_people(people) if RATED.fullmatch(one.criterion)]
-    said = verdicts_of(one for path in verdicts for one in read_records(path, Judgement))
-    check_known(people, labels, said)
-    ratings = ratings_of(labels, said, cases)
+    labels = [label for label in read_people(people) if RATED.fullmatch(label.criterion)]
+    judge_verdicts = verdicts_of(judgement for path in verdicts for judgement in read_records(path, Judgement))
+    check_known(people, labels, judge_verdicts)
+    ratings = ratings_of(labels, judge_verdicts, cases)
     write_scores(rating_scores(job.judge, ratings, Sampling(job.resamples, job.seed)) if ratings else [], out)
 
 
 def verdicts_of(judgements: Iterable[Judgement]) -> dict[Key, bool | None]:
     """What a judge says of each criterion; a later answer counts where an earlier one left it out."""
-    found: dict[Key, bool | None] = {}
-    for one in judgements:
-        for verdict in one.verdicts:
-            key = one.task, one.id, str(one.tutor), str(verdict.criterion)
+    verdicts: dict[Key, bool | None] = {}
+    for judgement in judgements:
+        for verdict in judgement.verdicts:
+            key = judgement.task, judgement.id, str(judgement.tutor), str(verdict.criterion)
             if isinstance(verdict.value, bool) or verdict.value is None:
-                found[key] = verdict.value if verdict.value is not None else found.get(key)
-    return found
+                verdicts[key] = verdict.value if verdict.value is not None else verdicts.get(key)
+    return verdicts
 
 
-def check_known(path: Path, labels: Sequence[Label], said: Mapping[Key, bool | None]) -> None:
+def check_known(path: Path, labels: Sequence[Label], judge_verdicts: Mapping[Key, bool | None]) -> None:
     """Every rating is of something that was judged; ratings of tasks that this judge does not judge are not its own."""
-    tasks = {task for task, *_ in said}
+    tasks = {task for task, *_ in judge_verdicts}
     for label in labels:
         key = label.task, label.id, label.tutor, label.criterion
-        if label.task in tasks and key not in said:
+        if label.task in tasks and key not in judge_verdicts:
             raise UserError(
                 str(path),
                 f"this run has judged no {label.criterion} of {label.tutor}'s reply to {label.task}/{label.id}",
@@ -101,7 +101,7 @@ def check_known(path: Path, labels: Sequence[Label], said: Mapping[Key, bool | N
 
 
 def ratings_of(
-    labels: Sequence[Label], said: Mapping[Key, bool | None], items: Mapping[tuple[str, str], Item]
+    labels: Sequence[Label], judge_verdicts: Mapping[Key, bool | None], items: Mapping[tuple[str, str], Item]
 ) -> list[Rating]:
     """What people and the judge say of each criterion that people rated."""
     by_key: dict[Key, dict[str, bool]] = defaultdict(dict)
@@ -110,14 +110,14 @@ def ratings_of(
         key = label.task, label.id, label.tutor, label.criterion
         if label.resolves:
             resolved[key] = label.label == PASSED
-        elif key in said:
+        elif key in judge_verdicts:
             by_key[key][label.annotator or "1"] = label.label == PASSED
-    found = []
+    ratings = []
     for key, people in by_key.items():
         item = items[key[0], key[1]]
         severity = item.reference["criterion_tags"][key[3]]["severity"]
-        found.append(Rating(people, said[key], severity, item.cluster, resolved.get(key)))
-    return found
+        ratings.append(Rating(people, judge_verdicts[key], severity, item.cluster, resolved.get(key)))
+    return ratings
 
 
 Comparison = tuple[bool, bool, str]  # one's rating, another's, and the problem
@@ -126,10 +126,10 @@ Comparison = tuple[bool, bool, str]  # one's rating, another's, and the problem
 def with_others(rater: str, ratings: Sequence[Rating]) -> list[Comparison]:
     """One person's ratings beside each of the others'."""
     return [
-        (one.people[rater], other, one.problem)
-        for one in ratings
-        if rater in one.people
-        for name, other in one.people.items()
+        (rating.people[rater], other, rating.problem)
+        for rating in ratings
+        if rater in rating.people
+        for name, other in rating.people.items()
         if name != rater
     ]
 
@@ -137,53 +137,59 @@ def with_others(rater: str, ratings: Sequence[Rating]) -> list[Comparison]:
 def judge_with(rater: str, ratings: Sequence[Rating]) -> list[Comparison]:
     """The judge's ratings beside one person's."""
     return [
-        (one.judge, one.people[rater], one.problem) for one in ratings if rater in one.people and one.judge is not None
+        (rating.judge, rating.people[rater], rating.problem)
+        for rating in ratings
+        if rater in rating.people and rating.judge is not None
     ]
 
 
 def rating_scores(judge: str, ratings: Sequence[Rating], sampling: Sampling) -> list[Score]:
     """Every number; `model` is the judge or the person that it is about, `subset` the other person or the severity."""
-    raters = sorted({name for one in ratings for name in one.people})
-    found = []
+    raters = sorted({name for rating in ratings for name in rating.people})
+    scores = []
     for name in raters:
-        found.append(agreement(name, with_others(name, ratings), sampling))
-        found.append(agreement(judge, judge_with(name, ratings), sampling, subset=name))
-        found.append(f1_against_majority(name, [(one.people.get(name), one) for one in ratings], sampling))
+        scores.append(agreement(name, with_others(name, ratings), sampling))
+        scores.append(agreement(judge, judge_with(name, ratings), sampling, subset=name))
+        scores.append(f1_against_majority(name, [(rating.people.get(name), rating) for rating in ratings], sampling))
     pooled = [comparison for name in raters for comparison in judge_with(name, ratings)]
-    found.append(agreement(judge, pooled, sampling))
-    compared = [one for one in found if one.metric == AGREEMENT and one.grader in raters]
-    between = [one.value for one in compared if one.value is not None]
-    found.append(plain(ALL, "mean_agreement", float(np.mean(between)) if between else None, len(between), 0))
-    several = [[str(value) for value in one.people.values()] for one in ratings if len(one.people) > 1]
-    found.append(plain(ALL, "fleiss_kappa", *usual_fleiss(several)))
+    scores.append(agreement(judge, pooled, sampling))
+    compared = [entry for entry in scores if entry.metric == AGREEMENT and entry.grader in raters]
+    between = [entry.value for entry in compared if entry.value is not None]
+    scores.append(plain(ALL, "mean_agreement", float(np.mean(between)) if between else None, len(between), 0))
+    several = [[str(value) for value in rating.people.values()] for rating in ratings if len(rating.people) > 1]
+    scores.append(plain(ALL, "fleiss_kappa", *usual_fleiss(several)))
     for name, severities in {ALL: None, **SEVERITIES}.items():
-        mine = [one for one in ratings if severities is None or one.severity in severities]
-        found.append(f1_against_majority(judge, [(one.judge, one) for one in mine], sampling, subset=name))
+        selection = [rating for rating in ratings if severities is None or rating.severity in severities]
+        scores.append(
+            f1_against_majority(judge, [(rating.judge, rating) for rating in selection], sampling, subset=name)
+        )
     known = [
-        Pairing(int(not one.majority), None if one.judge is None else int(not one.judge), one.problem)
-        for one in ratings
-        if one.majority is not None
+        Pairing(int(not rating.majority), None if rating.judge is None else int(not rating.judge), rating.problem)
+        for rating in ratings
+        if rating.majority is not None
     ]
-    found.append(score(judge, KAPPA, measure("kappa", known, 2, False, sampling)))
-    return [one.model_copy(update={"task": TASK, "by": judge}) for one in found]
+    scores.append(score(judge, KAPPA, measure("kappa", known, 2, False, sampling)))
+    return [entry.model_copy(update={"task": TASK, "by": judge}) for entry in scores]
 
 
 def agreement(model: str, compared: Sequence[Comparison], sampling: Sampling, subset: str | None = None) -> Score:
     """The share of the same ratings, with its interval over problems."""
-    same = [float(one == other) for one, other, _ in compared]
+    same = [float(rating == other) for rating, other, _ in compared]
     return score(model, AGREEMENT, estimate(MEAN, same, [problem for *_, problem in compared], sampling), subset=subset)
 
 
 def f1_against_majority(
-    model: str, said: Sequence[tuple[bool | None, Rating]], sampling: Sampling, subset: str | None = None
+    model: str, pairs: Sequence[tuple[bool | None, Rating]], sampling: Sampling, subset: str | None = None
 ) -> Score:
     """F1 of `pass`, the majority's word being true; criteria that divide people are left out and counted."""
-    rated = [(value, one) for value, one in said if value is not None]
+    rated = [(value, rating) for value, rating in pairs if value is not None]
     known = [
-        (Graded(bool(value), None, bool(one.majority)), one.problem) for value, one in rated if one.majority is not None
+        (Graded(bool(value), None, bool(rating.majority)), rating.problem)
+        for value, rating in rated
+        if rating.majority is not None
     ]
     if not known:
-        return plain(model, F1, None, 0, len(said), subset=subset)
+        return plain(model, F1, None, 0, len(pairs), subset=subset)
     problems, missing = [problem for _, problem in known], len(rated) - len(known)
-    found = estimate(METRICS[F1], [graded for graded, _ in known], problems, sampling, missing)
-    return score(model, F1, found, subset=subset)
+    f1 = estimate(METRICS[F1], [graded for graded, _ in known], problems, sampling, missing)
+    return score(model, F1, f1, subset=subset)

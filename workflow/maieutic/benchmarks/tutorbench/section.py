@@ -44,23 +44,28 @@ SIDES = 3  # tutors of an example
 
 def scores_by_pool(plan: Plan, results: Path) -> dict[str, Found]:
     """The leading judge's scores of every pool."""
-    found: dict[str, Found] = defaultdict(dict)
+    by_pool: dict[str, Found] = defaultdict(dict)
     judge = plan.leading_judge(BENCHMARK)
-    for one in breakdown_scores(plan, results)[BENCHMARK]:
-        if one.by == judge:
-            found[one.task][str(one.tutor), Slice(one.metric, one.subset)] = one
-    return dict(found)
+    for score in breakdown_scores(plan, results)[BENCHMARK]:
+        if score.by == judge:
+            by_pool[score.task][str(score.tutor), Slice(score.metric, score.subset)] = score
+    return dict(by_pool)
 
 
 def paper_rows(printed: Sequence[PrintedRow]) -> list[dict[str, Any]]:
     """Table 1 as printed, and the row of study mode."""
     rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    for one in printed:
-        if one.group in {"ranked", "text-only model", "study mode"}:
-            rows[one.row, one.group][one.metric] = one.value
+    for row in printed:
+        if row.group in {"ranked", "text-only model", "study mode"}:
+            rows[row.row, row.group][row.metric] = row.value
     return [
-        {"who": model, "group": group, "cells": [of.get(name) for name in TABLE_1], "normal": of.get("normal")}
-        for (model, group), of in rows.items()
+        {
+            "who": model,
+            "group": group,
+            "cells": [by_metric.get(name) for name in TABLE_1],
+            "normal": by_metric.get("normal"),
+        }
+        for (model, group), by_metric in rows.items()
     ]
 
 
@@ -81,20 +86,20 @@ def lost_pictures(plan: Plan, results: Path, cards: Sequence[Card]) -> int:
     """How many samples are left out because their picture is not to be had."""
     names = {card.dataset for card in cards if card.images}
     files = [paths.PICTURE_LIST.within(results, dataset=name) for name in names]
-    return sum(one.file is None for path in files if path.exists() for one in read_records(path, Picture))
+    return sum(picture.file is None for path in files if path.exists() for picture in read_records(path, Picture))
 
 
 def unverified(plan: Plan, cards: Sequence[Card]) -> bool:
     """Whether files of data_dir stand for a commit of the hub: nobody has compared them with it."""
     copies = [plan.datasets[card.dataset].published for card in cards]
-    return plan.edition == "published" and plan.config.data_dir is not None and any(one.hub for one in copies)
+    return plan.edition == "published" and plan.config.data_dir is not None and any(copy.hub for copy in copies)
 
 
 def our_rows(plan: Plan, scores: Found, cards: Sequence[Card]) -> list[dict[str, Any]]:
     """Every tutor's text, multimodal and overall score. A tutor that takes no pictures has one of them."""
     rows = []
     for model in plan.tutors_on(BENCHMARK):
-        cells = [scores.get((model, of)) for of in TABLE_1.values()]
+        cells = [scores.get((model, key)) for key in TABLE_1.values()]
         if any(cells):
             rows.append(
                 {
@@ -120,29 +125,34 @@ def reading_rows(plan: Plan, scores: Found) -> list[dict[str, Any]]:
 
 def rater_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Figure 6: each judge beside the people who rated the same criteria."""
-    found = []
+    rows = []
     kinds = kinds_on(plan, plan.pooled_cards(BENCHMARK), lambda card: plan.judges_of_card(card))
     for judge in plan.pooled_judges(BENCHMARK) if plan.run.human_labels else []:
         scores = score_file(paths.RATERS.within(results, judge=judge, benchmark=BENCHMARK))
-        mine = {(one.metric, one.subset): one for one in scores if one.grader == judge}
-        people = [one for one in scores if one.metric == AGREEMENT and one.grader != judge and one.value is not None]
-        if not people or (AGREEMENT, None) not in mine:
+        judge_scores = {(score.metric, score.subset): score for score in scores if score.grader == judge}
+        people = [
+            score for score in scores if score.metric == AGREEMENT and score.grader != judge and score.value is not None
+        ]
+        if not people or (AGREEMENT, None) not in judge_scores:
             continue
-        f1 = {one.grader: one for one in scores if one.metric == "f1"}
-        found.append(
+        f1 = {score.grader: score for score in scores if score.metric == "f1"}
+        rows.append(
             {
                 "judge": judge,
                 "kinds": [(name, kind) for name, kind in kinds if name == judge],
-                "svg": raters_chart([one.value or 0.0 for one in people], mine[AGREEMENT, None].value),
-                "agreement": mine[AGREEMENT, None],
-                "mean": next(one for one in scores if one.metric == "mean_agreement"),
-                "fleiss": next(one for one in scores if one.metric == "fleiss_kappa"),
-                "kappa": mine[KAPPA, None],
-                "f1": [(name, mine["f1", name]) for name in (ALL, "critical", "not_critical")],
-                "people": [(one.grader, one, mine.get((AGREEMENT, one.grader)), f1.get(one.grader)) for one in people],
+                "svg": raters_chart([score.value or 0.0 for score in people], judge_scores[AGREEMENT, None].value),
+                "agreement": judge_scores[AGREEMENT, None],
+                "mean": next(score for score in scores if score.metric == "mean_agreement"),
+                "fleiss": next(score for score in scores if score.metric == "fleiss_kappa"),
+                "kappa": judge_scores[KAPPA, None],
+                "f1": [(name, judge_scores["f1", name]) for name in (ALL, "critical", "not_critical")],
+                "people": [
+                    (score.grader, score, judge_scores.get((AGREEMENT, score.grader)), f1.get(score.grader))
+                    for score in people
+                ],
             }
         )
-    return found
+    return rows
 
 
 def difficulty_section(plan: Plan, results: Path) -> dict[str, Any] | None:
@@ -163,8 +173,8 @@ def tag_section(plan: Plan, results: Path) -> dict[str, Any] | None:
     path = paths.VOTES.within(results, benchmark=BENCHMARK)
     if not plan.run.taggers or not path.exists():
         return None
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    votes: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return votes
 
 
 def example_section(plan: Plan, results: Path, items: Sequence[Item]) -> list[dict[str, Any]]:
@@ -192,10 +202,12 @@ def example_section(plan: Plan, results: Path, items: Sequence[Item]) -> list[di
             "item": item,
             "use_case": shown_level(use_case),
             "pictures": [thumbnail(results, file) for file in item.images],
-            "tutors": [(label_of(plan, one), short(replies[one, item.task, item.id].text)) for one in sides[item.id]],
+            "tutors": [
+                (label_of(plan, tutor), short(replies[tutor, item.task, item.id].text)) for tutor in sides[item.id]
+            ],
             "criteria": [
-                (one, [verdicts.get((model, item.task, item.id, name)) for model in sides[item.id]])
-                for name, one in item.reference["criteria"].items()
+                (criterion, [verdicts.get((model, item.task, item.id, name)) for model in sides[item.id]])
+                for name, criterion in item.reference["criteria"].items()
             ],
         }
         for use_case, item in chosen.items()
@@ -207,26 +219,26 @@ def tutorbench_section(plan: Plan, results: Path) -> dict[str, Any] | None:
     if BENCHMARK not in plan.pooled_benchmarks:
         return None
     printed, cards = printed_rows(BENCHMARK), plan.pooled_cards(BENCHMARK)
-    means = {one.metric: one.value for one in printed if one.row == "mean"}
+    means = {row.metric: row.value for row in printed if row.row == "mean"}
     scores = scores_by_pool(plan, results)
     pools = []
     for pool in dict.fromkeys(str(card.pool) for card in cards):
-        mine = [card for card in cards if card.pool == pool]
-        items = [item for card in mine for item in items_of_task(results, BENCHMARK, card.task)]
-        of = scores.get(pool, {})
-        figures = [figure_of(plan, figure, of, means) for figure in FIGURES]
-        tables = [figure_of(plan, Figure(kind, f"By {kind}", ()), of, means) for kind in TABLES]
+        pool_cards = [card for card in cards if card.pool == pool]
+        items = [item for card in pool_cards for item in items_of_task(results, BENCHMARK, card.task)]
+        pool_scores = scores.get(pool, {})
+        figures = [figure_of(plan, figure, pool_scores, means) for figure in FIGURES]
+        tables = [figure_of(plan, Figure(kind, f"By {kind}", ()), pool_scores, means) for kind in TABLES]
         pools.append(
             {
                 "name": pool,
-                "ours": our_rows(plan, of, mine),
-                "readings": reading_rows(plan, of),
-                "figures": [one for one in figures if one],
-                "tables": [one for one in tables if one],
+                "ours": our_rows(plan, pool_scores, pool_cards),
+                "readings": reading_rows(plan, pool_scores),
+                "figures": [figure for figure in figures if figure],
+                "tables": [table for table in tables if table],
                 "counts": counts_of(items),
-                "lost": lost_pictures(plan, results, mine),
-                "blind": any(plan.is_blind(plan.leading_judge(BENCHMARK), card) for card in mine),
-                "unverified": unverified(plan, mine),
+                "lost": lost_pictures(plan, results, pool_cards),
+                "blind": any(plan.is_blind(plan.leading_judge(BENCHMARK), card) for card in pool_cards),
+                "unverified": unverified(plan, pool_cards),
                 "examples": example_section(plan, results, items),
             }
         )
@@ -235,8 +247,8 @@ def tutorbench_section(plan: Plan, results: Path) -> dict[str, Any] | None:
         "kinds": kinds_on(plan, cards, lambda card: plan.judges_of_card(card)[:1]),
         "paper": paper_rows(printed),
         "raters": rater_section(plan, results),
-        "printed_raters": [one for one in printed if one.table == "section 3.7"],
-        "printed_counts": [one for one in printed if one.group == "counts"],
+        "printed_raters": [row for row in printed if row.table == "section 3.7"],
+        "printed_counts": [row for row in printed if row.group == "counts"],
         "difficulty": difficulty_section(plan, results),
         "tags": tag_section(plan, results),
         "readings": READINGS,

@@ -51,11 +51,11 @@ def cases_of(loaded: LoadedRubric, item: Item) -> list[Case]:
             f"{item.id}/{name}",
             item.task,
             None,
-            {**item.vars, "criterion": one["definition"]},
+            {**item.vars, "criterion": criterion["definition"]},
             {},
             images=tuple(item.images),
         )
-        for name, one in item.reference["criteria"].items()
+        for name, criterion in item.reference["criteria"].items()
     ]
 
 
@@ -64,12 +64,12 @@ Tags = dict[tuple[str, str], dict[str, str]]  # by task and what is tagged: each
 
 def tags_by(judgements: Iterable[Judgement]) -> Tags:
     """What one tagger says; what could not be read is left out."""
-    found: Tags = defaultdict(dict)
-    for one in judgements:
-        for verdict in one.verdicts:
+    tags: Tags = defaultdict(dict)
+    for judgement in judgements:
+        for verdict in judgement.verdicts:
             if verdict.value is not None:
-                found[one.task, one.id][str(verdict.criterion)] = str(verdict.value)
-    return found
+                tags[judgement.task, judgement.id][str(verdict.criterion)] = str(verdict.value)
+    return tags
 
 
 def vote(levels: Sequence[str]) -> str | None:
@@ -108,41 +108,43 @@ def vote_tags(*, job: VoteTags, items: Path, tags: list[Path], out: Path) -> Non
 
     items: the folder of the benchmark's items; tags: what each tagger said.
     """
-    said = {name: read_records(path, Judgement) for name, path in zip(job.taggers, tags, strict=True)}
+    by_tagger = {name: read_records(path, Judgement) for name, path in zip(job.taggers, tags, strict=True)}
     cases = read_items(items, job.tasks)
-    write_json(out, voted_tags(cases, said))
+    write_json(out, voted_tags(cases, by_tagger))
 
 
-def voted_tags(items: Sequence[Item], said: Mapping[str, Sequence[Judgement]]) -> dict[str, Any]:
-    """Levels, coverage and agreement. said: what each tagger said."""
-    tags = {name: tags_by(of) for name, of in said.items()}
+def voted_tags(items: Sequence[Item], by_tagger: Mapping[str, Sequence[Judgement]]) -> dict[str, Any]:
+    """Levels, coverage and agreement. by_tagger: what each tagger said."""
+    tags = {name: tags_by(judgements) for name, judgements in by_tagger.items()}
     levels = {
-        (item.task, item.id): [of[item.task, item.id][BLOOM] for of in tags.values() if BLOOM in of[item.task, item.id]]
+        (item.task, item.id): [
+            by_item[item.task, item.id][BLOOM] for by_item in tags.values() if BLOOM in by_item[item.task, item.id]
+        ]
         for item in items
     }
     votes = {item: vote(named) for item, named in levels.items()}
-    agreed = [one for one in votes.values() if one is not None]
-    voters = sum(any(BLOOM in one for one in of.values()) for of in tags.values())
+    agreed = [level for level in votes.values() if level is not None]
+    voters = sum(any(BLOOM in by_kind for by_kind in by_item.values()) for by_item in tags.values())
     return {
         "bloom": {f"{task}/{item}": level for (task, item), level in votes.items()},
-        "taggers": list(said),
+        "taggers": list(by_tagger),
         "items": len(items),
         "covered": len(agreed) / len(items) if items and voters >= NEEDED else None,
         "levels": dict(Counter(agreed)),
         "filled": sum(votes[item.task, item.id] is not None and BLOOM not in item.tags for item in items),
-        "pairs": [pair_agreement(one, other, tags) for one, other in combinations(tags, 2)],
-        "with_release": [row for name, of in tags.items() for row in agreement_with_release(name, of, items)],
+        "pairs": [pair_agreement(tagger, other, tags) for tagger, other in combinations(tags, 2)],
+        "with_release": [row for name, by_item in tags.items() for row in agreement_with_release(name, by_item, items)],
     }
 
 
-def pair_agreement(one: str, other: str, tags: Mapping[str, Tags]) -> dict[str, Any]:
+def pair_agreement(tagger: str, other: str, tags: Mapping[str, Tags]) -> dict[str, Any]:
     """How far two taggers agree on Bloom levels."""
     both = [
-        (of[BLOOM], tags[other][key][BLOOM])
-        for key, of in tags[one].items()
-        if BLOOM in of and BLOOM in tags[other][key]
+        (by_kind[BLOOM], tags[other][key][BLOOM])
+        for key, by_kind in tags[tagger].items()
+        if BLOOM in by_kind and BLOOM in tags[other][key]
     ]
-    return {"taggers": [one, other], **agreement([a for a, _ in both], [b for _, b in both])}
+    return {"taggers": [tagger, other], **agreement([a for a, _ in both], [b for _, b in both])}
 
 
 def agreement(first: Sequence[str], second: Sequence[str]) -> dict[str, Any]:
@@ -157,27 +159,28 @@ def agreement_with_release(name: str, tags: Tags, items: Sequence[Item]) -> list
     """One row for each kind of tag that the release has too. Several dimensions: any of them is right."""
     pairs: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for item in items:
-        said = tags[item.task, item.id].get(BLOOM)
-        if said and "bloom" in item.tags:
-            pairs[BLOOM].append((item.tags["bloom"], said.casefold()))
+        level = tags[item.task, item.id].get(BLOOM)
+        if level and "bloom" in item.tags:
+            pairs[BLOOM].append((item.tags["bloom"], level.casefold()))
         for criterion, known in item.reference["criterion_tags"].items():
-            given = tags[item.task, f"{item.id}/{criterion}"]
+            by_kind = tags[item.task, f"{item.id}/{criterion}"]
             for kind, field in OF_CRITERIA.items():
-                if kind in given:
-                    pairs[kind].append((released(known[field], given[kind]), given[kind]))
+                if kind in by_kind:
+                    pairs[kind].append((released(known[field], by_kind[kind]), by_kind[kind]))
     return [
-        {"tagger": name, "tag": kind, **agreement([a for a, _ in of], [b for _, b in of])} for kind, of in pairs.items()
+        {"tagger": name, "tag": kind, **agreement([a for a, _ in labels], [b for _, b in labels])}
+        for kind, labels in pairs.items()
     ]
 
 
-def released(known: Any, given: str) -> str:
+def released(known: Any, tag: str) -> str:
     """The release's tag to compare with: of several that which was given, else the first."""
     if isinstance(known, list):
-        return given if given in known else (known or [NO_SKILL])[0]
+        return tag if tag in known else (known or [NO_SKILL])[0]
     return known or NO_SKILL
 
 
 def read_votes(path: Path) -> dict[str, str | None]:
     """The Bloom level by vote of each item, by task and id."""
-    found: dict[str, str | None] = json.loads(path.read_text(encoding="utf-8"))["bloom"]
-    return found
+    votes: dict[str, str | None] = json.loads(path.read_text(encoding="utf-8"))["bloom"]
+    return votes
