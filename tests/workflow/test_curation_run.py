@@ -91,7 +91,7 @@ def test_seeds_become_sets_a_tuned_tutor_and_its_column_in_one_call(finished: Pl
     assert len((folder / "results/items/kmpbench/fqa.jsonl").read_text().splitlines()) == SEEDS // 2
     sheet = json.loads(made(folder, "sets/training.json").read_text())
     assert sheet["licences"] == ["CC0-1.0"] and sheet["leakage"]["left_out"] == []
-    assert len(sheet["leakage"]["compared_with"]) == 2
+    assert len(sheet["leakage"]["compared_with"]) == 4, "two tasks, and the two sets of the curation"
     training = json.loads((folder / "results/tuning/t/model/training.json").read_text())
     losses = [step["loss"] for step in training["history"]]
     assert training["counts"]["examples"] == 12 and losses[-1] < losses[0]
