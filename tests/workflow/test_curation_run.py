@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,10 +16,13 @@ import yaml
 from conftest import SERVE
 from curator import SEED, Curator, counting, curation, entries, roles, seeded
 from httpserver import serving
+from maieutic.config import curation as config_of_curations
+from maieutic.config.models import Weights
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, read_records
 from maieutic.curation import sets
 from maieutic.curation.records import Seed
+from maieutic.plan import curation as plan_of_curations
 from maieutic.plan.rules import plan_of
 from running import overlay, planned, run
 from small import stub_of
@@ -142,6 +146,46 @@ def test_what_re_runs_is_what_changed(finished: Place, copied: Callable[[Path], 
     assert "tune_tutor" in told and not set(ASKING) & told
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "expected"),
+    [
+        ("clarify", ("limits: {fewest: 3, most: 5}", "limits: {most: 5}"), r"clarify\.yaml: limits: fewest is missing"),
+        (
+            "solve_similar",
+            ("parser: boxed", "parser: boxd"),
+            r"solve_similar\.yaml: parser: 'boxd' .*did you mean 'boxed'",
+        ),
+        (
+            "rephrase",
+            ("accept: same_answer", "accept: same_answer\nsamples: 2"),
+            r"rephrase\.yaml: samples: same_answer reads one",
+        ),
+    ],
+)
+def test_a_stage_card_is_checked_before_any_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, change: tuple[str, str], expected: str
+) -> None:
+    folder = tmp_path / "stages"
+    shutil.copytree("resources/curation/stages", folder)
+    card = folder / f"{name}.yaml"
+    text = card.read_text()
+    assert change[0] in text
+    card.write_text(text.replace(*change))
+    read = config_of_curations.read_stage
+    monkeypatch.setattr(plan_of_curations, "read_stage", lambda stage: read(stage, folder))
+    with pytest.raises(UserError, match=expected):
+        plan_of_curations.check_stage(name)
+
+
+def test_a_base_in_a_folder_has_a_chat_template(tmp_path: Path) -> None:
+    for name, text in (("plain", "{}"), ("chat", '{"chat_template": "x"}')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "tokenizer_config.json").write_text(text)
+    plan_of_curations.check_template("tunings.t.base", "b", Weights(path=str(tmp_path / "chat")))
+    with pytest.raises(UserError, match=r"^tunings\.t\.base: b has no chat template\. Fix: name a base that has one"):
+        plan_of_curations.check_template("tunings.t.base", "b", Weights(path=str(tmp_path / "plain")))
+
+
 def rules_of(jobs: set[str]) -> set[str]:
     """The rules of planned jobs."""
     return {job.split()[0] for job in jobs}
@@ -157,6 +201,8 @@ BAD: list[tuple[str, dict[str, Any], str]] = [
     ("no sheet", {"curations": {"c": {"seeds": {"gsm8k": "gsm8k_solving"}, "roles": roles(), "people": "p.csv"}}}, r"curations\.c\.people: p\.csv is not there\. Fix: copy results/curation/c/flows\.csv"),
     ("mix that does not add up", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 0.6, "gsm8k": 0.6}}}}, r"tunings\.t: .*the shares add up to 1\.2, not to 1"),
     ("mix of nothing", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chat": 1.0}}}}, r"tunings\.t\.mix: 'demo_chat' is not in curations and config/datasets\.yaml\. Fix: did you mean 'demo_chats'"),
+    ("batch that processes cannot share", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chats": 1.0}, "batch_size": 6, "micro_batch": 2, "processes": 2}}}, r"tunings\.t\.batch_size: 6 is not divided by micro_batch times 2 processes\. Fix: set a multiple of 4"),
+    ("batch that GPUs cannot share", {"tunings": {"t": {"base": "smollm2-135m", "mix": {"demo_chats": 1.0}, "batch_size": 4, "needs": {"gpus": 8}}}}, r"tunings\.t\.batch_size: 4 is not divided by micro_batch times 8"),
     ("hosted base", {"tunings": {"t": {"base": "maker", "mix": {"demo_chats": 1.0}}}}, r"tunings\.t\.base: 'maker' is no base"),
     ("tuning that is not there", {"models": {"tuned": {"engine": "vllm", "weights": {"tuned": "tt"}}}, "run": {"tutors": ["tuned"]}}, r"models\.tuned\.weights\.tuned: 'tt' is not in tunings"),
     ("set that is not there", {"datasets": {"gsm8k": {"demo": {"path": "x", "curated": "c/skill"}}}, "curations": {"c": {"seeds": {"mathdial_test": "word_problems"}, "roles": roles()}}}, r"datasets\.gsm8k\.demo\.curated: 'skill' is not in the sets"),
