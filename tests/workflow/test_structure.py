@@ -26,6 +26,7 @@ ORDER = [
     "datasets",
     "weights",
     "items",
+    "questions",
     "labels",
     "preferences",
     "curation",
@@ -131,7 +132,7 @@ def test_every_rule_has_a_log_and_a_container_and_one_name() -> None:
         for rule, body in re.findall(
             r"^rule (\w+):\n((?:    .*\n|\n)+)", path.read_text(encoding="utf-8"), re.MULTILINE
         ):
-            if rule in {"fetch", "curate"}:
+            if rule in {"fetch", "curate", "questions"}:
                 continue
             assert f'paths.log_of("{rule}"' in sections(body, "log"), rule
             assert "IMAGES." in sections(body, "container"), rule
@@ -285,12 +286,12 @@ def solved(checkouts: Callable[[], Path]) -> Path:
 
 
 EDITS = {
-    "grader": ("workflow/maieutic/graders/labels.py", "if found else 0", "if found else 1", {"parse_replies", "score_replies", *REPORT}),
+    "grader": ("workflow/maieutic/graders/labels.py", "if match else 0", "if match else 1", {"parse_replies", "score_replies", *REPORT}),
     "reader of replies": ("workflow/maieutic/graders/parsing.py", "    refused = f", "    return []\n    refused = f", {"parse_replies", "score_replies", *REPORT}),
     "metric": ("workflow/maieutic/scores/metrics/common.py", "\nCOMMON", "\nCOMMON: dict[str, Metric] = {}\nCOMMON", {"score_replies", *REPORT}),
     "style": ("workflow/maieutic/report/page.css", "}", "} /* changed */", REPORT),
     "prompt": ("resources/benchmarks/mathtutorbench/problem_solving.jinja", "", "Well: ", {"generate_replies_locally", "parse_replies", "score_replies", *SUMMARIES}),
-    "baseline tutors": ("workflow/maieutic/replies/sentences.py", "SENTENCE_END.split(said)", "SENTENCE_END.split(said + '.')", {"generate_replies_locally", "parse_replies", "score_replies", *REPORT}),
+    "baseline tutors": ("workflow/maieutic/replies/sentences.py", "SENTENCE_END.split(text)", "SENTENCE_END.split(text + '.')", {"generate_replies_locally", "parse_replies", "score_replies", *REPORT}),
     "what served tutors alone use": ("workflow/maieutic/replies/generate.py", "        return await converse_all", "        await asyncio.sleep(0)\n        return await converse_all", set()),
     "comment": ("workflow/maieutic/graders/parsing.py", "    refused = f", "    # so it was\n    refused = f", set()),
     "loader of another task": ("workflow/maieutic/benchmarks/tutorbench/items.py", "LEFT_OUT = ", "LEFT_OUT = None or ", REPORT),

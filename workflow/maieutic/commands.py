@@ -12,6 +12,8 @@ COMMANDS = {
     ),
     "Tutors": (
         "replies.generate:generate_replies",
+        "replies.recorded:read_replies",
+        "replies.recorded:write_questions",
         "graders.parsing:parse_replies",
     ),
     "Curation and fine-tuning": (

@@ -54,3 +54,30 @@ use rule generate_replies as generate_replies_locally with:
     params:
         code=plan.code_of("generate_replies"),
         python=lines.DRIVER,
+
+
+rule read_replies:
+    """A tutor whose replies are in a file already."""
+    input:
+        unpack(plan.inputs_of("read_replies")),
+    output:
+        replies=paths.REPLIES,
+        prompts=paths.PROMPTS,
+    log:
+        paths.log_of("read_replies", "benchmark", "tutor"),
+    wildcard_constraints:
+        tutor=one_of(plan.with_engine("recorded")),
+    localrule: True
+    container:
+        IMAGES.driver
+    params:
+        code=plan.code_of("read_replies"),
+        job=plan.job_of("read_replies"),
+    shell:
+        lines.command(
+            "read-replies",
+            file="{input.file:q}",
+            items="{input.cases}",
+            out="{output.replies}",
+            prompts="{output.prompts}",
+        )

@@ -219,6 +219,21 @@ class BaselineModel(Model):
     needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
 
 
+class RecordedModel(Model):
+    """A tutor whose replies exist already: a product, a person, a system that is no endpoint."""
+
+    engine: Literal["recorded"]
+    file: str = Field(
+        pattern=r"\.(jsonl|csv)$",
+        description=(
+            "JSON lines or CSV with `reply` (of a task of several turns a list), and `id` of the item or `prompt`, its "
+            "own text; `task` where an id stands in several. `snakemake ... questions` writes what there is to answer"
+        ),
+    )
+    images: bool = Field(True, description="whether it was shown the pictures of items that have some")
+    needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
+
+
 class WeightsOnly(Model):
     """Weights that no tutor uses: the base of reward models and classifiers."""
 
@@ -386,8 +401,8 @@ class JudgeModel(Model):
         return self
 
 
-Tutor = VllmModel | HostedModel | BaselineModel
+Tutor = VllmModel | HostedModel | BaselineModel | RecordedModel
 ModelEntry = Annotated[
-    VllmModel | HostedModel | BaselineModel | WeightsOnly | RewardModel | CriteriaModel | JudgeModel,
+    VllmModel | HostedModel | BaselineModel | RecordedModel | WeightsOnly | RewardModel | CriteriaModel | JudgeModel,
     Field(discriminator="engine"),
 ]

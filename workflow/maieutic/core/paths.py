@@ -45,6 +45,7 @@ WEIGHTS = Pattern("results/weights/{model}/manifest.json")
 # items, labels, preferences
 ITEM_FOLDER = Pattern("results/items/{benchmark}")
 ITEMS = Pattern("results/items/{benchmark}/{task}.jsonl")
+QUESTIONS = Pattern("results/questions/{benchmark}/{task}.jsonl")
 LABELLED_ITEMS = Pattern("results/labels/{release}/items.jsonl")
 LABELLED_REPLIES = Pattern("results/labels/{release}/replies.jsonl")
 LABELS = Pattern("results/labels/{release}/labels.jsonl")

@@ -16,6 +16,7 @@ NegativeWeights = Literal["by_phrasing", "violated", "satisfied"]  # when a nega
 SCORINGS: tuple[Scoring, ...] = ("paper_compat", "robust")
 
 
+NO_REPLY = "no recorded reply"  # instead of a refusal: the tutor has said nothing of the item
 NOBODY_ASKED = "none"  # instead of a request's key
 
 
@@ -95,6 +96,11 @@ class Reply(Record):
     key: str
     turns: list[Turn]
     error: str | None = None
+
+    @property
+    def absent(self) -> bool:
+        """Whether a recorded tutor has no reply to the item: it is missing, and not wrong."""
+        return self.error == NO_REPLY
 
     @property
     def trivial(self) -> bool:

@@ -29,7 +29,7 @@ def parse_replies(*, job: ParseReplies, items: Path, replies: Path, out: Path) -
             if reply is None:
                 raise UserError(str(replies), f"no reply to {item.task}/{item.id}", "delete this file and run again")
             for grader in loaded.card.graders:
-                if grader in GRADERS:  # reward models and judges have jobs of their own
+                if grader in GRADERS and not reply.absent:  # reward models and judges have jobs of their own
                     grades += grades_of(grader, item, reply)
     write_records(out, grades)
 

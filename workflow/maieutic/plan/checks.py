@@ -17,6 +17,7 @@ from maieutic.config.models import (
     HostedModel,
     JudgeModel,
     Model,
+    RecordedModel,
     RewardModel,
     VllmModel,
     WeightsOnly,
@@ -92,7 +93,7 @@ def check_data_folder(config: Config) -> None:
 def check_name_of_tutor(plan: Plan, number: int, name: str) -> None:
     """A tutor of the run exists and is named once."""
     key = f"run.tutors[{number}]"
-    check_entry(plan.models, key, name, (VllmModel, HostedModel, BaselineModel), "a tutor")
+    check_entry(plan.models, key, name, (VllmModel, HostedModel, BaselineModel, RecordedModel), "a tutor")
     if name in plan.run.tutors[:number]:
         raise UserError(key, f"{name!r} is listed twice", "list it once")
 
@@ -102,6 +103,8 @@ def check_tutor(plan: Plan, name: str) -> None:
     model = plan.models[name]
     if isinstance(model, BaselineModel) and model.tutor not in TUTORS:
         raise unknown(f"models.{name}.tutor", model.tutor, list(TUTORS), "the trivial tutors")
+    if isinstance(model, RecordedModel) and not Path(model.file).is_file():
+        raise UserError(f"models.{name}.file", f"{model.file} is not there", "name the file with the replies")
     if isinstance(model, VllmModel):
         model.weights.refuse_unpinned(f"models.{name}.weights")
 

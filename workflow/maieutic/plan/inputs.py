@@ -7,7 +7,7 @@ from pathlib import Path
 
 from maieutic.config import cards
 from maieutic.config.cards import LoadedCard
-from maieutic.config.models import CriteriaModel, RewardModel
+from maieutic.config.models import CriteriaModel, RecordedModel, RewardModel
 from maieutic.core import paths
 from maieutic.judges import rubrics
 from maieutic.judges.labels import LABEL_SOURCES
@@ -200,6 +200,30 @@ def generate_replies(plan: Plan, benchmark: str, tutor: str) -> Files:
         "cards": card_files(benchmark, plan.cards_for(benchmark, tutor)),
         "weights": [paths.WEIGHTS.of(model=tutor)] if served else [],
     }
+
+
+def read_replies(plan: Plan, benchmark: str, tutor: str) -> Files:
+    entry = plan.models[tutor]
+    assert isinstance(entry, RecordedModel)
+    return {
+        "file": entry.file,
+        "cases": [file for name in plan.benchmarks for file in item_files(name, plan.tasks_for(name, tutor))],
+        "cards": card_files(benchmark, plan.cards_for(benchmark, tutor)),
+    }
+
+
+def write_questions(plan: Plan, benchmark: str, task: str) -> Files:
+    asked = [loaded for loaded in plan.benchmarks[benchmark] if loaded.card.task == task]
+    return {"cases": paths.ITEMS.of(benchmark=benchmark, task=task), "cards": card_files(benchmark, asked)}
+
+
+def all_questions(plan: Plan) -> list[str]:
+    """What there is to answer in a run, task by task."""
+    return [
+        paths.QUESTIONS.of(benchmark=benchmark, task=loaded.card.task)
+        for benchmark, cards in plan.benchmarks.items()
+        for loaded in cards
+    ]
 
 
 def train_reward_model(plan: Plan, reward_model: str) -> Files:

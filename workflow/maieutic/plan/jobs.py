@@ -27,6 +27,7 @@ from maieutic.plan.inputs import all_grades, difficulty_tutors, tasks_of, told_v
 from maieutic.plan.plan import FIRST_RELEASE, Plan, sources_of
 from maieutic.plan.saving import SaveConfig
 from maieutic.replies.generate import GenerateReplies
+from maieutic.replies.recorded import ReadReplies, WriteQuestions
 from maieutic.rewards.criteria import TrainCriteria
 from maieutic.rewards.grading import GradeByRewards
 from maieutic.rewards.overlap import FindOverlap
@@ -115,6 +116,20 @@ def generate_replies(plan: Plan, benchmark: str, tutor: str) -> GenerateReplies:
         max_tokens=run.max_tokens,
         seed=run.seed,
     )
+
+
+def read_replies(plan: Plan, benchmark: str, tutor: str) -> ReadReplies:
+    return ReadReplies(
+        tutor=tutor,
+        benchmark=benchmark,
+        tasks=plan.tasks_for(benchmark, tutor),
+        protocol=plan.protocol_of(tutor),
+        limited=plan.run.limit is not None,
+    )
+
+
+def write_questions(plan: Plan, benchmark: str, task: str) -> WriteQuestions:
+    return WriteQuestions(benchmark=benchmark, task=task, protocol=plan.run.protocol)
 
 
 def parse_replies(plan: Plan, benchmark: str, tutor: str) -> ParseReplies:

@@ -24,7 +24,7 @@ def patterns(plan: Plan) -> dict[str, str]:
         "source": one_of(PAIR_SOURCES),
         "release": one_of(LABEL_SOURCES),
         "model": one_of(plan.models),
-        "tutor": one_of(plan.with_engine("vllm", "hosted", "baseline")),
+        "tutor": one_of(plan.with_engine("vllm", "hosted", "baseline", "recorded")),
         "reward_model": one_of(plan.reward_models),
         "classifier": one_of(plan.classifiers),
         "judge": one_of(plan.run.judges),

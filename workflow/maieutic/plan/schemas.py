@@ -19,6 +19,7 @@ from maieutic.config.models import (
     JudgeModel,
     Model,
     ModelEntry,
+    RecordedModel,
     RewardModel,
     ServedModel,
     VllmModel,
@@ -102,6 +103,7 @@ BEGIN, END = "<!-- keys: make schemas writes what follows -->", "<!-- end of key
 ENGINES: dict[str, tuple[type[BaseModel], str]] = {
     "vllm": (VllmModel, "a tutor whose weights we serve"),
     "hosted": (HostedModel, "a tutor behind somebody else's endpoint"),
+    "recorded": (RecordedModel, "a tutor whose replies exist already"),
     "baseline": (BaselineModel, "a trivial tutor"),
     "weights": (WeightsOnly, "a base for training that is no tutor"),
     "reward": (RewardModel, "a sequence classifier with one output: `weights` or `train`"),

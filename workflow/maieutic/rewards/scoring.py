@@ -191,7 +191,7 @@ def rewards_of(
                 seconds=first.scored.seconds if first.scored else None,
                 why_none=first.why_none,
                 released=Scalar(key=more[0].key, score=more[0].score, why_none=more[0].why_none) if more else None,
-                refused=bool(reply.error),
+                refused=bool(reply.error) and not reply.absent,
             )
         )
     return rewards

@@ -1,0 +1,165 @@
+"""Replies that exist already: matched by id, task or prompt; missing ones counted; what fits no item refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from maieutic.config.cards import card_path, read_card
+from maieutic.core.errors import UserError
+from maieutic.core.records import NO_REPLY, Item, Reply, read_records, write_records
+from maieutic.graders.parsing import ParseReplies, parse_replies
+from maieutic.replies.recorded import ReadReplies, WriteQuestions, prompt_of, read_replies, write_questions
+
+CONVERSATION = "kmpbench/fqa"
+
+
+def item(task: str, number: int) -> Item:
+    """A problem."""
+    words = {"question": f"What is {number} and {number}?", "followup_1": "And one more?", "followup_2": "And two?"}
+    answers = [str(2 * number)] * 3
+    reference = {
+        "answers": answers,
+        "replies": answers,
+        "text": answers[0],
+        "answer": float(2 * number),
+        "solution": "",
+    }
+    return Item(id=f"{task}-{number}", task=task, cluster=str(number), vars=words, reference=reference)
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> list[Path]:
+    """The items of two tasks."""
+    files = []
+    for name in ("mathtutorbench/problem_solving", CONVERSATION):
+        path = tmp_path / f"items/{name}.jsonl"
+        write_records(path, [item(name.rpartition("/")[2], number) for number in range(3)])
+        files.append(path)
+    return files
+
+
+def read(
+    tmp_path: Path,
+    items: list[Path],
+    lines: list[dict[str, Any]],
+    task: str = "mathtutorbench/problem_solving",
+    **job: Any,
+) -> dict[str, Reply]:
+    """The replies of a file, by item."""
+    file = tmp_path / "mine.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return read_file(tmp_path, items, file, task, **job)
+
+
+def read_file(tmp_path: Path, items: list[Path], file: Path, task: str, **job: Any) -> dict[str, Reply]:
+    benchmark, _, name = task.partition("/")
+    told = {"tutor": "mine", "benchmark": benchmark, "tasks": [name], "protocol": "released", "limited": False}
+    read_replies(
+        job=ReadReplies(**{**told, **job}), file=file, items=items, out=tmp_path / "out.jsonl", prompts=tmp_path / "p"
+    )
+    return {reply.id: reply for reply in read_records(tmp_path / "out.jsonl", Reply)}
+
+
+def test_replies_are_matched_by_id_and_what_is_missing_is_counted(tmp_path: Path, items: list[Path]) -> None:
+    lines = [{"id": "problem_solving-0", "reply": "Final answer: 0"}, {"id": "problem_solving-2", "reply": ""}]
+    replies = read(tmp_path, items, lines)
+    assert [reply.error for reply in replies.values()] == [None, NO_REPLY, NO_REPLY]
+    assert replies["problem_solving-0"].text == "Final answer: 0" and not replies["problem_solving-0"].trivial
+    assert [reply.absent for reply in replies.values()] == [False, True, True]
+    parse_replies(
+        job=ParseReplies(benchmark="mathtutorbench", tasks=["problem_solving"]),
+        items=tmp_path / "items/mathtutorbench", replies=tmp_path / "out.jsonl", out=tmp_path / "grades.jsonl",
+    )  # fmt: skip
+    graded = {json.loads(line)["id"] for line in (tmp_path / "grades.jsonl").read_text().splitlines()}
+    assert graded == {"problem_solving-0"}, "what was never said is missing, and not wrong"
+
+
+def test_a_conversation_needs_a_text_for_each_turn(tmp_path: Path, items: list[Path]) -> None:
+    lines = [
+        {"id": "fqa-0", "reply": ["0", "1", "2"]},
+        {"id": "fqa-1", "replies": ["2"]},
+        {"id": "fqa-2", "response": "4"},
+    ]
+    replies = read(tmp_path, items, lines, CONVERSATION)
+    assert [turn.text for turn in replies["fqa-0"].turns] == ["0", "1", "2"]
+    assert replies["fqa-1"].error == replies["fqa-2"].error == "recorded replies to 1 of 3 turns"
+    assert not replies["fqa-1"].absent
+
+
+def test_a_prompt_names_its_item(tmp_path: Path, items: list[Path]) -> None:
+    loaded = read_card(card_path("mathtutorbench", "problem_solving"))
+    prompt = prompt_of(loaded, item("problem_solving", 1))
+    replies = read(tmp_path, items, [{"prompt": "  " + prompt.replace(" ", "\n"), "reply": "2"}])
+    assert [reply.text for reply in replies.values() if not reply.error] == ["2"]
+    with pytest.raises(UserError, match=r"record 1: no item has this prompt\. Fix: give ids"):
+        read(tmp_path, items, [{"prompt": "What?", "reply": "2"}])
+
+
+def test_csv_is_read_too(tmp_path: Path, items: list[Path]) -> None:
+    file = tmp_path / "mine.csv"
+    with open(file, "w", newline="", encoding="utf-8") as handle:
+        csv.writer(handle).writerows([("id", "reply"), ("problem_solving-1", 'It is "2",\nsurely')])
+    replies = read_file(tmp_path, items, file, "mathtutorbench/problem_solving")
+    assert replies["problem_solving-1"].text == 'It is "2",\nsurely'
+
+
+def test_a_line_of_another_task_is_no_fault_and_the_task_chooses(tmp_path: Path, items: list[Path]) -> None:
+    lines = [{"id": "fqa-0", "reply": "x"}, {"id": "problem_solving-0", "task": "problem_solving", "reply": "y"}]
+    assert read(tmp_path, items, lines)["problem_solving-0"].text == "y"
+    lines[1]["task"] = "mathtutorbench/problem_solving"
+    assert read(tmp_path, items, lines)["problem_solving-0"].text == "y"
+    lines[1]["task"] = "fqa"
+    with pytest.raises(UserError, match=r"record 2: there is no item 'problem_solving-0' in task fqa"):
+        read(tmp_path, items, lines)
+
+
+BAD: list[tuple[list[dict[str, Any]], str]] = [
+    ([{"id": "problem_solving-9", "reply": "x"}], r"record 1: there is no item 'problem_solving-9'\. Fix: did you mean 'problem_solving-\d'\?"),
+    ([{"reply": "x"}], "record 1: neither id nor prompt"),
+    ([{"id": "problem_solving-0", "reply": 3}], "record 1: reply is no text"),
+    ([{"id": "problem_solving-0", "reply": ["x", None]}], "record 1: reply is no text"),
+    ([{"id": "problem_solving-0", "reply": "x"}, {"id": "problem_solving-0", "reply": "y"}], "record 2: problem_solving-0 has another reply above"),
+    ([], r"models\.mine\.file: .* has no records"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "expected"), BAD, ids=range(len(BAD)))
+def test_what_fits_no_item_is_refused(
+    tmp_path: Path, items: list[Path], lines: list[dict[str, Any]], expected: str
+) -> None:
+    with pytest.raises(UserError, match=expected):
+        read(tmp_path, items, lines)
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_all_faults_are_said_at_once(tmp_path: Path, items: list[Path]) -> None:
+    with pytest.raises(UserError) as fault:
+        read(tmp_path, items, [{"id": f"nobody-{number}", "reply": "x"} for number in range(9)])
+    assert len(fault.value.lines.split("\n")) == 6 and "4 further records fit no item either" in fault.value.lines
+
+
+def test_a_limited_run_has_not_all_items(tmp_path: Path, items: list[Path]) -> None:
+    lines = [{"id": "problem_solving-0", "reply": "x"}, {"id": "problem_solving-77", "reply": "x"}]
+    assert read(tmp_path, items, lines, limited=True)["problem_solving-0"].text == "x"
+
+
+def test_the_same_reply_twice_is_one(tmp_path: Path, items: list[Path]) -> None:
+    assert not read(tmp_path, items, [{"id": "problem_solving-0", "reply": "x"}] * 2)["problem_solving-0"].error
+
+
+def test_what_there_is_to_answer_can_be_filled_in_and_read_again(tmp_path: Path, items: list[Path]) -> None:
+    questions = tmp_path / "questions.jsonl"
+    job = WriteQuestions(benchmark="kmpbench", task="fqa", protocol="released")
+    write_questions(job=job, items=items[1], out=questions)
+    records = [json.loads(line) for line in questions.read_text().splitlines()]
+    assert [record["id"] for record in records] == ["fqa-0", "fqa-1", "fqa-2"]
+    assert "What is 1 and 1?" in records[1]["messages"][-1]["content"] and len(records[1]["later"]) == 2
+    empty = read(tmp_path, items, records, CONVERSATION)
+    assert all(reply.absent for reply in empty.values()), "as it was written nothing is answered"
+    for record in records:
+        record["reply"] = ["a", "b", "c"]
+    assert not any(reply.error for reply in read(tmp_path, items, records, CONVERSATION).values())

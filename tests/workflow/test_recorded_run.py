@@ -1,0 +1,48 @@
+"""A tutor that is no endpoint: its questions written, its replies read, a part of them a partial result."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+from running import SNAKEMAKE, environment, overlay, planned, run
+
+TASKS = ["mathtutorbench/problem_solving", "kmpbench/fqa"]
+ODD = "our replies {1} $(touch pwned).jsonl"  # a name that no shell and no formatting may read
+
+
+def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
+    folder = checkouts()
+    config = overlay(folder, {"models": {}, "run": {"tutors": ["echo"], "tasks": TASKS}})
+    line = [*SNAKEMAKE, "questions", "--cores", "2", "--configfile", str(config)]
+    done = subprocess.run(line, cwd=folder, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    records = [
+        json.loads(text)
+        for task in TASKS
+        for text in (folder / f"results/questions/{task}.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    items = {task: sum(record["task"] == task for record in records) for task in TASKS}
+    answered = []
+    for number, record in enumerate(records):
+        record["reply"] = ["Final answer: 1"] * 3 if isinstance(record["reply"], list) else "Final answer: 1"
+        if number % 2:
+            answered.append({name: record[name] for name in ("id", "task", "reply")})
+    (folder / ODD).write_text("".join(json.dumps(record) + "\n" for record in answered), encoding="utf-8")
+    ours = {"models": {"ours": {"engine": "recorded", "file": ODD}}, "run": {"tutors": ["ours"], "tasks": TASKS}}
+    config = overlay(folder, ours, "ours.yaml")
+    done = run(folder, config)
+    assert done.returncode == 0, done.stdout
+    assert not (folder / "pwned").exists() and planned(folder, config) == set()
+    table = pd.read_csv(folder / "results/report/scores.csv")
+    heads = table[table.headline & (table.tutor == "ours") & (table.scoring == "robust")].set_index("task")
+    for task in TASKS:
+        row, there = heads.loc[task.rpartition("/")[2]], sum(record["task"] == task for record in answered)
+        assert (row.n, row.missing) == (there, items[task] - there) and 0 < there < items[task]
+    with open(folder / ODD, "a", encoding="utf-8") as handle:
+        handle.write('{"id": "gsm8k-99999", "reply": "x"}\n')
+    done = run(folder, config)
+    assert done.returncode == 1 and "there is no item 'gsm8k-99999'. Fix: did you mean 'gsm8k-" in done.stdout

@@ -1,0 +1,209 @@
+"""Replies that exist already: a tutor that is no endpoint is graded, judged, scored and shown like any other."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from maieutic.config.cards import LoadedCard, card_path, cards_of, read_card
+from maieutic.config.prompts import render
+from maieutic.core.errors import UserError
+from maieutic.core.files import whole_file
+from maieutic.core.jobs import Job
+from maieutic.core.journal import digest
+from maieutic.core.records import NO_REPLY, NOBODY_ASKED, Item, Reply, Turn, read_items, read_records, write_records
+from maieutic.datasets.sources import read_source
+from maieutic.replies.generate import first_messages
+
+log = logging.getLogger(__name__)
+REPLIES = ("reply", "replies", "response")  # the columns in which what was said may stand
+SHOWN = 5  # unknown ids in one message
+Key = tuple[str, str, str]  # of an item: benchmark, task, id
+
+
+class ReadReplies(Job):
+    """A tutor with a file of replies, and the tasks of one benchmark that it answers.
+
+    limited: the run has not all items, so that an unknown id may be of one that was not drawn.
+    """
+
+    tutor: str
+    benchmark: str
+    tasks: list[str]
+    protocol: str
+    limited: bool
+
+
+class Line(NamedTuple):
+    """A line of the file: where it stands, whose item it is (by id, or by the prompt's own text), and the texts."""
+
+    place: str
+    task: str | None
+    id: str | None
+    prompt: str
+    texts: list[str]
+
+
+def read_replies(*, job: ReadReplies, file: Path, items: list[Path], out: Path, prompts: Path) -> None:
+    """Write one Reply per item of the benchmark; one without a reply in the file is missing, and counted.
+
+    file: JSON lines or CSV; items: of every task that the tutor answers in this run, so that a line of another
+    benchmark is no fault. Raises UserError naming every line that fits no item.
+    """
+    lines = read_lines(file, f"models.{job.tutor}.file")
+    of_run = {(path.parent.name, path.stem): read_records(path, Item) for path in items}
+    cards = {(benchmark, task): read_card(card_path(benchmark, task), job.protocol) for benchmark, task in of_run}
+    texts = texts_by_item(lines, of_run, prompts_by_text(cards, of_run), job.limited)
+    replies = [
+        reply_of(job.tutor, item, texts.get((job.benchmark, task, item.id)), len(cards[job.benchmark, task].templates))
+        for task in job.tasks
+        for item in of_run[job.benchmark, task]
+    ]
+    answered = sum(reply.error is None for reply in replies)
+    log.info("%s: %d of %d items have a reply", job.tutor, answered, len(replies))
+    if replies and not answered:
+        log.warning("%s: no item of %s has a reply in %s", job.tutor, job.benchmark, file)
+    write_records(out, replies)
+    write_records(prompts, [])
+
+
+def prompts_by_text(
+    cards: Mapping[tuple[str, str], LoadedCard], of_run: Mapping[tuple[str, str], Sequence[Item]]
+) -> dict[str, list[Key]]:
+    """By the text of an item's first prompt the items that have it."""
+    keys: dict[str, list[Key]] = {}
+    for (benchmark, task), items in of_run.items():
+        for item in items:
+            text = in_one_line(prompt_of(cards[benchmark, task], item))
+            keys.setdefault(text, []).append((benchmark, task, item.id))
+    return keys
+
+
+def prompt_of(loaded: LoadedCard, item: Item) -> str:
+    """The words of the message that an item's first reply answers."""
+    return render(loaded.templates[0], {**item.vars, "answers": []}, loaded.shots)
+
+
+def in_one_line(text: str) -> str:
+    """A text without differences of blanks."""
+    return " ".join(text.split())
+
+
+def read_lines(path: Path, place: str) -> list[Line]:
+    """The lines of a file of replies. Raises UserError naming all that have no item or no text."""
+    records = read_source(path, path.suffix[1:], str(path))
+    faults: list[UserError] = []
+    lines = []
+    for number, record in enumerate(records, 1):
+        where = f"{path}, record {number}"
+        column = next((column for column in REPLIES if record.get(column) not in (None, "")), None)
+        said = record[column] if column else []
+        texts = said if isinstance(said, list) else [said]
+        identity, prompt = record.get("id"), record.get("prompt")
+        if identity in (None, "") and not prompt:
+            faults.append(UserError(where, "neither id nor prompt", "say which item is answered"))
+        elif not all(isinstance(text, str) for text in texts):
+            faults.append(UserError(where, f"{column} is no text", "a string, or a list of them, one for each turn"))
+        else:
+            name = None if identity in (None, "") else str(identity)
+            texts = [text for text in texts if text]
+            lines.append(Line(where, record.get("task") or None, name, str(prompt or ""), texts))
+    if faults:
+        raise UserError.of(faults)
+    if not lines:
+        raise UserError(place, f"{path} has no records", "a line for each item: id and reply")
+    return lines
+
+
+def texts_by_item(
+    lines: Iterable[Line],
+    of_run: Mapping[tuple[str, str], Sequence[Item]],
+    by_prompt: Mapping[str, list[Key]],
+    limited: bool,
+) -> dict[Key, list[str]]:
+    """What was said to each item. Raises UserError for lines that fit no item, or that contradict each other."""
+    by_id: dict[str, list[Key]] = {}
+    for (benchmark, task), items in of_run.items():
+        for item in items:
+            by_id.setdefault(item.id, []).append((benchmark, task, item.id))
+    texts: dict[Key, list[str]] = {}
+    faults: list[UserError] = []
+    unknown: list[Line] = []
+    for line in lines:
+        keys = by_id.get(line.id, []) if line.id else by_prompt.get(in_one_line(line.prompt), [])
+        keys = [key for key in keys if line.task in (None, key[1], f"{key[0]}/{key[1]}")]
+        if not keys:
+            unknown.append(line)
+        for key in keys:
+            if line.texts and texts.setdefault(key, line.texts) != line.texts:
+                faults.append(UserError(line.place, f"{key[2]} has another reply above", "keep one of them"))
+    if unknown and limited:
+        log.warning("%d replies are of items that this run has not drawn (run.limit)", len(unknown))
+    elif unknown:
+        faults += [no_item(line, by_id) for line in unknown[:SHOWN]]
+    if len(unknown) > SHOWN and not limited:
+        more = f"{len(unknown) - SHOWN} further records fit no item either"
+        faults.append(UserError(unknown[SHOWN].place, more, "the ids are those of results/items"))
+    if faults:
+        raise UserError.of(faults)
+    return texts
+
+
+def no_item(line: Line, known: Mapping[str, Any]) -> UserError:
+    """A line that fits no item, with the nearest id."""
+    if line.id is None:
+        return UserError(line.place, "no item has this prompt", "give ids: `snakemake ... questions` writes them")
+    near = difflib.get_close_matches(line.id, known, 1)
+    mend = f"did you mean {near[0]!r}?" if near else "`snakemake ... questions` writes the ids"
+    task = f" in task {line.task}" if line.task else ""
+    return UserError(line.place, f"there is no item {line.id!r}{task}", mend)
+
+
+def reply_of(tutor: str, item: Item, texts: Sequence[str] | None, turns: int) -> Reply:
+    """An item's reply; with an error where the file has none, or fewer texts than the task has turns."""
+    error = None
+    if not texts:
+        error = NO_REPLY
+    elif len(texts) < turns:
+        error = f"recorded replies to {len(texts)} of {turns} turns"
+    said = [Turn(messages=NOBODY_ASKED, text=text) for text in (texts or ())[:turns]]
+    key = digest({"recorded": list(texts or ())})
+    return Reply(id=item.id, task=item.task, tutor=tutor, key=key, turns=said, error=error)
+
+
+# what there is to answer ----------------------------------------------------------------------------------------------
+
+
+class WriteQuestions(Job):
+    """A task whose items somebody else is to answer."""
+
+    benchmark: str
+    task: str
+    protocol: str
+
+
+def write_questions(*, job: WriteQuestions, items: Path, out: Path) -> None:
+    """Write each item's id with the messages of its first prompt; of a task of several turns, what is asked later.
+
+    A later prompt that quotes the tutor's own answers has `{answer 1}`, `{answer 2}`, ... in their place.
+    """
+    [loaded] = cards_of(job.benchmark, [job.task], job.protocol)
+    with whole_file(out) as handle:
+        for item in read_items(items.parent, [job.task]):
+            answers = [f"{{answer {number}}}" for number in range(1, len(loaded.templates) + 1)]
+            later = [
+                render(template, {**item.vars, "answers": answers[:number]}, loaded.shots)
+                for number, template in enumerate(loaded.templates[1:], 1)
+            ]
+            record = {
+                "id": item.id,
+                "task": f"{job.benchmark}/{job.task}",
+                "messages": first_messages(loaded, item, None),
+                **({"later": later} if later else {}),
+                "reply": [""] * len(loaded.templates) if later else "",
+            }
+            handle.write(json.dumps(record, ensure_ascii=False) + "\n")
