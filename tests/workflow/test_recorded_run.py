@@ -17,7 +17,7 @@ ODD = "our replies {1} $(touch pwned).jsonl"  # a name that no shell and no form
 def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
     folder = checkouts()
     config = overlay(folder, {"models": {}, "run": {"tutors": ["echo"], "tasks": TASKS}})
-    line = [*SNAKEMAKE, "questions", "--cores", "2", "--configfile", str(config)]
+    line = [str(SNAKEMAKE), "questions", "--cores", "2", "--configfile", str(config)]
     done = subprocess.run(line, cwd=folder, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     records = [
