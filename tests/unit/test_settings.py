@@ -66,6 +66,8 @@ BAD = [
     ("unknown protocol", "run/protocol", "papers", r"^run\.protocol: 'papers' is not in .*did you mean 'paper'"),
     ("unpinned model", "run/tutors", ["llama-3.1-8b"], r"^models\.llama-3\.1-8b\.weights\.revision: .* no pinned commit\. Fix: look up"),
     ("unknown engine", "models/m", {"engine": "vlm"}, r"^models\.m: .*'vllm', 'hosted', 'baseline'"),
+    ("braces in a file", "models/m", {"engine": "recorded", "file": "a{b}.jsonl"}, r"^models\.m\.file: .*found 'a\{b\}\.jsonl'"),
+    ("replies of another form", "models/m", {"engine": "recorded", "file": "a.xlsx"}, r"^models\.m\.file: .*found 'a\.xlsx'"),
     ("misspelt name of an engine", "models/m", {"engine": "hostd"}, r"^models\.m: 'hostd' is no engine, .* Fix: did you mean 'hosted'\?$"),
     ("misspelt choice", "run/negative_weights", "violatd", r"^run\.negative_weights: .*found 'violatd'\. Fix: did you mean 'violated'\?$"),
     ("unknown model key", "models/m", {**VLLM, "gpu": 1}, r"^models\.m\.gpu: is not a known key"),

@@ -11,7 +11,7 @@ import pandas as pd
 from running import SNAKEMAKE, environment, overlay, planned, run
 
 TASKS = ["mathtutorbench/problem_solving", "kmpbench/fqa"]
-ODD = "our replies {1} $(touch pwned).jsonl"  # a name that no shell and no formatting may read
+ODD = "our 'replies' $(touch pwned).jsonl"  # a name that no shell may read
 
 
 def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:

@@ -224,7 +224,7 @@ class RecordedModel(Model):
 
     engine: Literal["recorded"]
     file: str = Field(
-        pattern=r"\.(jsonl|csv)$",
+        pattern=r"^[^{}\n]*\.(jsonl|csv)$",  # braces are wildcards to Snakemake
         description=(
             "JSON lines or CSV with `reply` (of a task of several turns a list), and `id` of the item or `prompt`, its "
             "own text; `task` where an id stands in several. `snakemake ... questions` writes what there is to answer"

@@ -206,7 +206,7 @@ def read_replies(plan: Plan, benchmark: str, tutor: str) -> Files:
     entry = plan.models[tutor]
     assert isinstance(entry, RecordedModel)
     return {
-        "file": entry.file.replace("{", "{{").replace("}", "}}"),  # braces are wildcards to Snakemake
+        "file": entry.file,
         "cases": [file for name in plan.benchmarks for file in item_files(name, plan.tasks_for(name, tutor))],
         "cards": card_files(benchmark, plan.cards_for(benchmark, tutor)),
     }
