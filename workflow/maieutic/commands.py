@@ -73,6 +73,7 @@ COMMANDS = {
         "benchmarks.kmpbench.study:draw_study",
         "benchmarks.kmpbench.study:read_study",
         "benchmarks.mrbench.predictions:score_predictions",
+        "plan.pinning:pin",
         "serving.recover:recover",
         "plan.schemas:export_schemas",
         "plan.provenance:export_shipped",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from maieutic.config.models import COMMIT, SHA256, Entry
+from maieutic.config.models import COMMIT, PIN, REVISION, SHA256, Entry
 from maieutic.core.errors import UserError
 
 Source = dict[str, Any]
@@ -18,7 +19,9 @@ class Hub(Entry):
     """Files of a dataset on the hub."""
 
     repo: str = Field(description="Hub name, org/dataset")
-    revision: str | None = Field(None, pattern=COMMIT, description="Commit; null: unknown, and refused")
+    revision: str | None = Field(
+        None, pattern=REVISION, description="Commit, or a branch or tag for `maieutic pin`; null: the newest"
+    )
     files: str = Field(description="Pattern of the Parquet files, in the order of their names")
 
 
@@ -43,6 +46,9 @@ class Copy(Entry):
     url: str | None = Field(None, description="Pinned address: a git commit or a hub revision is part of it")
     hub: Hub | None = Field(None, description="Instead of url: Parquet files at a commit, which stands for a checksum")
     sha256: str | None = Field(None, pattern=SHA256, description="null: unknown, and the entry refuses to run")
+    blob: str | None = Field(
+        None, pattern=COMMIT, description="Git blob id of the file: `maieutic pin` checks it, and finds the rest"
+    )
     records: int | None = Field(None, ge=1, description="Exact number of records")
     curated: str | None = Field(
         None, description="Instead of all these: a set that this run makes, `NAME/skills` or `NAME/dialogues`"
@@ -54,7 +60,7 @@ class Copy(Entry):
     @property
     def pinned(self) -> bool:
         """Whether a checksum, or a commit of the hub, says which bytes these are."""
-        return bool(self.sha256 or self.curated) or (self.hub is not None and self.hub.revision is not None)
+        return bool(self.sha256 or self.curated or (self.hub and re.fullmatch(COMMIT, self.hub.revision or "")))
 
 
 class Dataset(Entry):
@@ -87,9 +93,8 @@ class Dataset(Entry):
             raise UserError(place, "this dataset has no demo edition", "set edition: published")
         if not copy.pinned or (copy.records is None and not copy.curated):
             if copy.hub:
-                mend = "look up the commit on the dataset's hub page, and set hub.revision and records"
-                raise UserError(place, f"{copy.hub.repo} has no pinned commit, or no number of records", mend)
+                raise UserError(place, f"{copy.hub.repo} has no pinned commit, or no number of records", PIN)
             own = "it is your own file: set both (sha256sum, number of records), or leave its tasks out of run.tasks"
-            mend = "set both from the publisher's page" if copy.url else own
+            mend = PIN.partition(",")[0] if copy.url else own
             raise UserError(place, "sha256 or records is null: the file is not pinned", mend)
         return copy

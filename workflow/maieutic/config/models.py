@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
@@ -10,6 +11,8 @@ from maieutic.core.errors import UserError
 
 Endpoint = Literal["chat", "completions"]
 COMMIT = r"^[0-9a-f]{40}$"
+REVISION = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
+PIN = "maieutic pin --configfile RUN_FILE looks it up, or set it here (40 hexadecimal digits)"
 SHA256 = r"^[0-9a-f]{64}$"
 
 
@@ -35,7 +38,9 @@ class Weights(Entry):
     """Weights from the hub (`repo` and `revision`) or from a folder (`path`)."""
 
     repo: str | None = Field(None, description="Hub name, org/model")
-    revision: str | None = Field(None, pattern=COMMIT, description="Commit of the hub repository; null is refused")
+    revision: str | None = Field(
+        None, pattern=REVISION, description="Commit of the hub repository, or a branch or tag for `maieutic pin`"
+    )
     path: str | None = Field(None, description="Folder with safetensors, config and tokenizer")
 
     @model_validator(mode="after")
@@ -46,12 +51,8 @@ class Weights(Entry):
 
     def refuse_unpinned(self, place: str) -> None:
         """Raise UserError for a hub repository without a commit."""
-        if self.repo and not self.revision:
-            raise UserError(
-                f"{place}.revision",
-                f"{self.repo} has no pinned commit",
-                "look up the commit on the model's hub page and set it here (40 hexadecimal digits)",
-            )
+        if self.repo and not re.fullmatch(COMMIT, self.revision or ""):
+            raise UserError(f"{place}.revision", f"{self.repo} has no pinned commit", PIN)
 
 
 class TunedWeights(Entry):
@@ -187,7 +188,7 @@ class VllmModel(ServedModel):
 
     @model_validator(mode="after")
     def code_is_pinned(self) -> VllmModel:
-        if self.trust_remote_code and not getattr(self.weights, "revision", None):
+        if self.trust_remote_code and not re.fullmatch(COMMIT, getattr(self.weights, "revision", None) or ""):
             raise ValueError("trust_remote_code needs weights.revision: only a pinned commit may run code")
         return self
 
@@ -319,7 +320,7 @@ class RewardModel(Model):
     def one_origin(self) -> RewardModel:
         if (self.weights is None) == (self.train is None):
             raise ValueError("give either 'weights' or 'train'")
-        if self.trust_remote_code and not getattr(self.weights, "revision", None):
+        if self.trust_remote_code and not re.fullmatch(COMMIT, getattr(self.weights, "revision", None) or ""):
             raise ValueError("trust_remote_code needs weights.revision: only a pinned commit may run code")
         return self
 

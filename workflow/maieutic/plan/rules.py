@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from maieutic.config.models import Needs
+from maieutic.config.pins import pinned, read_pins
 from maieutic.config.settings import read_config
 from maieutic.plan import curation_inputs, curation_jobs, digest, inputs, jobs
 from maieutic.plan.checks import check_people, check_selection
@@ -136,7 +137,7 @@ INSTEAD: dict[str, Callable[..., Instead]] = {
 
 def plan_of(raw: dict[str, Any]) -> RulePlan:
     """The plan of a configuration, and of the labels that people gave. Raises UserError for its first fault."""
-    plan = RulePlan(read_config(raw))
+    plan = RulePlan(read_config(pinned(raw, read_pins())))
     check_selection(plan)
     check_curations(plan)
     check_people(plan)

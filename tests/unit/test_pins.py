@@ -1,0 +1,249 @@
+"""Pins: looked up on a local hub and file server over HTTP, kept, renewed by name, filled into the registries."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from httpserver import Quiet, serving
+from maieutic.config.models import VllmModel, Weights
+from maieutic.config.pins import DatasetPin, ModelPin, Pins, pinned, read_pins
+from maieutic.core.errors import UserError
+from maieutic.plan.pinning import pin
+from maieutic.plan.rules import plan_of
+
+FIRST, SECOND = "1" * 40, "2" * 40
+LINES = b'{"question": "What?", "answer": "#### 1"}\n{"question": "Why?", "answer": "#### 2"}\n'
+BLOB = hashlib.sha1(b"blob %d\0" % len(LINES) + LINES).hexdigest()
+
+
+class Hub(Quiet):
+    """The parts of the hub's API that are asked, and a file server. commit: what `main` is now."""
+
+    commit = FIRST
+    asked: list[str] = []
+    tokens: set[str | None] = set()
+    parquet = b""
+
+    def do_GET(self) -> None:
+        Hub.asked.append(self.path)
+        Hub.tokens.add(self.headers.get("Authorization"))
+        if "/gated/" in self.path:
+            self.send(403, b"{}")
+        elif "/api/" in self.path and "/revision/" in self.path and "/nobody/" not in self.path:
+            tag = self.path.rpartition("/")[2]
+            self.send(200, json.dumps({"sha": "a" * 40 if tag == "v1.0" else Hub.commit}).encode())
+        elif "/tree/" in self.path:
+            self.send(200, json.dumps([{"path": "data/train-0.parquet"}, {"path": "README.md"}]).encode())
+        elif self.path.endswith("train-0.parquet"):
+            self.send(200, Hub.parquet)
+        elif self.path.endswith("lines.jsonl"):
+            self.send(200, LINES)
+        else:
+            self.send(404, b"not here")
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    Hub.commit, Hub.asked, Hub.tokens = FIRST, [], set()
+    table = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"question": ["a", "b", "c"]}), table)
+    Hub.parquet = table.read_bytes()
+    with serving(Hub) as address:
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        yield address
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: str) -> Path:
+    """A folder with registries of a few entries."""
+    monkeypatch.chdir(tmp_path)
+    files = {"title": "T", "licence": "MIT", "format": "jsonl", "fields": ["question"]}
+    registry: dict[str, dict[str, Any]] = {
+        "models": {
+            "newest": {"engine": "vllm", "weights": {"repo": "org/newest", "revision": None}},
+            "tagged": {"engine": "vllm", "weights": {"repo": "org/tagged", "revision": "v1.0"}},
+            "fixed": {"engine": "vllm", "weights": {"repo": "org/fixed", "revision": SECOND}},
+            "echo": {"engine": "baseline", "tutor": "echo"},
+        },
+        "datasets": {
+            "lines": {**files, "published": {"path": "l", "url": f"{hub}/lines.jsonl", "blob": BLOB}},
+            "table": {**files, "format": "parquet", "published": {"path": "t", "hub": {"repo": "org/table", "files": "data/*.parquet"}}},
+            "own": {**files, "published": {"path": "own.jsonl"}},
+        },
+    }  # fmt: skip
+    (tmp_path / "config").mkdir()
+    for name, entries in registry.items():
+        (tmp_path / f"config/{name}.yaml").write_text(yaml.safe_dump({name: entries}))
+    return tmp_path
+
+
+def test_what_names_stand_for_is_written_into_the_lock(place: Path, hub: str) -> None:
+    pin()
+    pins = read_pins()
+    assert {name: entry.revision for name, entry in pins.models.items()} == {"newest": FIRST, "tagged": "a" * 40}
+    assert pins.models["newest"].wanted == "main" and pins.models["tagged"].source.startswith(f"{hub}/api/models/org/")
+    lines, table = pins.datasets["lines"], pins.datasets["table"]
+    assert (lines.sha256, lines.records) == (hashlib.sha256(LINES).hexdigest(), 2)
+    assert (table.revision, table.records, table.sha256) == (FIRST, 3, None)
+    assert set(pins.datasets) == {"lines", "table"}, "a file without an address is its owner's to pin"
+    text = (place / "config/pins.lock.yaml").read_text()
+    assert text.startswith("# Written by `maieutic pin`") and text.index("lines:") < text.index("table:") < text.index(
+        "models:"
+    )
+
+
+def test_a_pin_stays_until_its_name_is_given(place: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pin()
+    before = (place / "config/pins.lock.yaml").read_bytes()
+    Hub.commit = SECOND
+    with caplog.at_level("INFO"):
+        pin()
+    assert (place / "config/pins.lock.yaml").read_bytes() == before
+    assert f"newest is now {SECOND}; its pin stays {FIRST} (--update newest)" in caplog.text
+    pin(update=["newest"])
+    pins = read_pins()
+    assert pins.models["newest"].revision == SECOND and pins.datasets["table"].revision == FIRST
+    with pytest.raises(UserError, match=r"--update: not used here: nwest\. Fix: name models or datasets"):
+        pin(update=["nwest"])
+
+
+def test_another_tag_is_pinned_anew(place: Path) -> None:
+    pin()
+    registry = yaml.safe_load((place / "config/models.yaml").read_text())
+    registry["models"]["newest"]["weights"]["revision"] = "v1.0"
+    (place / "config/models.yaml").write_text(yaml.safe_dump(registry))
+    pin()
+    assert (read_pins().models["newest"].wanted, read_pins().models["newest"].revision) == ("v1.0", "a" * 40)
+
+
+def test_offline_nothing_is_changed(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pin()
+    before = (place / "config/pins.lock.yaml").read_bytes()
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(UserError) as fault:
+        pin()
+    assert (place / "config/pins.lock.yaml").read_bytes() == before
+    assert [line.partition(": ")[0] for line in fault.value.lines.split("\n")] == [
+        "models.newest", "models.tagged", "datasets.table",
+    ]  # fmt: skip
+    assert "does not answer (ConnectionError). Fix: run it where there is a network" in fault.value.lines
+
+
+def test_what_cannot_be_looked_up_is_said_and_the_rest_is_written(place: Path) -> None:
+    registry = yaml.safe_load((place / "config/models.yaml").read_text())
+    registry["models"] |= {
+        "secret": {"engine": "vllm", "weights": {"repo": "gated/model"}},
+        "gone": {"engine": "vllm", "weights": {"repo": "nobody/model"}},
+    }
+    (place / "config/models.yaml").write_text(yaml.safe_dump(registry))
+    with pytest.raises(UserError) as fault:
+        pin()
+    assert (
+        "models.secret: " in fault.value.lines and "answers 403. Fix: ask for access on its page" in fault.value.lines
+    )
+    assert "answers 404. Fix: mend repo or revision in the registry" in fault.value.lines
+    assert set(read_pins().models) == {"newest", "tagged"}
+
+
+def test_another_file_than_the_blob_is_refused(place: Path) -> None:
+    registry = yaml.safe_load((place / "config/datasets.yaml").read_text())
+    registry["datasets"]["lines"]["published"]["blob"] = SECOND
+    registry["datasets"]["table"]["published"]["records"] = 4
+    (place / "config/datasets.yaml").write_text(yaml.safe_dump(registry))
+    with pytest.raises(UserError) as fault:
+        pin()
+    assert f"datasets.lines.published.blob: expected {SECOND}, found {BLOB}" in fault.value.lines
+    assert "datasets.table.published.records: expected 4 records, found 3" in fault.value.lines
+    assert read_pins().datasets == {}
+
+
+def test_a_token_is_shown_to_the_hub_and_written_nowhere(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_canary")
+    pin()
+    assert Hub.tokens >= {"Bearer hf_canary"}
+    assert all(b"hf_canary" not in path.read_bytes() for path in place.rglob("*") if path.is_file())
+
+
+def test_pins_fill_what_the_registry_leaves_open_and_nothing_else() -> None:
+    told = {"source": "x", "date": "2026-01-01"}
+    pins = Pins(
+        models={"m": ModelPin(repo="o/n", wanted="main", revision=FIRST, **told)},
+        datasets={
+            "f": DatasetPin(address="http://a/f", sha256="b" * 64, records=3, **told),
+            "h": DatasetPin(address="o/d/*.parquet", wanted="main", revision=FIRST, records=5, **told),
+        },
+    )
+    weights = {"repo": "o/n", "revision": None}
+    raw: dict[str, Any] = {
+        "models": {"m": {"weights": weights}, "other": {"weights": weights}},
+        "datasets": {
+            "f": {"published": {"path": "f", "url": "http://a/f", "records": None}},
+            "h": {"published": {"path": "h", "hub": {"repo": "o/d", "files": "*.parquet"}}},
+        },
+    }
+    filled = pinned(raw, pins)
+    assert filled["models"]["m"]["weights"]["revision"] == FIRST and filled["models"]["other"]["weights"] == weights
+    file, table = (filled["datasets"][name]["published"] for name in ("f", "h"))
+    assert (file["sha256"], file["records"]) == ("b" * 64, 3)
+    assert (table["hub"]["revision"], table["records"]) == (FIRST, 5)
+    assert weights["revision"] is None, "what was given is as it was"
+    for change in ({"repo": "o/another"}, {"revision": "v2"}, {"revision": SECOND}):
+        entry = {"weights": {**weights, **change}}
+        assert pinned({"models": {"m": entry}}, pins)["models"]["m"] == entry
+    moved = {"f": {"published": {"path": "f", "url": "http://a/other"}}}
+    assert pinned({"datasets": moved}, pins)["datasets"] == moved
+    own = {"f": {"published": {"path": "f", "url": "http://a/f", "sha256": "c" * 64}}}
+    assert pinned({"datasets": own}, pins)["datasets"]["f"]["published"]["sha256"] == "c" * 64
+
+
+@pytest.mark.parametrize("revision", [None, "main", "v1.0", "1" * 39])
+def test_a_name_alone_does_not_run(revision: str | None) -> None:
+    with pytest.raises(UserError, match=r"^models\.m\.weights\.revision: o/n has no pinned commit\. Fix: maieutic pin"):
+        Weights(repo="o/n", revision=revision).refuse_unpinned("models.m.weights")
+    with pytest.raises(ValueError, match="only a pinned commit may run code"):
+        VllmModel.model_validate(
+            {"engine": "vllm", "weights": {"repo": "o/n", "revision": revision}, "trust_remote_code": True}
+        )
+
+
+def test_a_lock_that_is_none_is_refused(tmp_path: Path) -> None:
+    lock = tmp_path / "pins.lock.yaml"
+    lock.write_text("models: {m: {repo: o/n}}\n")
+    with pytest.raises(UserError, match=r"pins\.lock\.yaml: models\.m\.wanted: is missing"):
+        read_pins(lock)
+    lock.write_text("models: [")
+    with pytest.raises(UserError, match="the lock cannot be read"):
+        read_pins(lock)
+
+
+def test_a_run_of_a_paper_is_pinned_by_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub: str) -> None:
+    """An overlay with unpinned models: refused with the command, pinned by it, planned after it."""
+    for name in ("models", "datasets"):
+        (tmp_path / "config").mkdir(exist_ok=True)
+        (tmp_path / f"config/{name}.yaml").write_text(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    for name in ("resources", "workflow"):
+        (tmp_path / name).symlink_to(Path(name).resolve())
+    run = {
+        "edition": "demo",
+        "run": {"tutors": ["llama-3.1-8b", "qwen2.5-7b"], "tasks": ["mathtutorbench/problem_solving"], "judges": []},
+    }
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
+    monkeypatch.chdir(tmp_path)
+    raw: dict[str, Any] = {}
+    for path in ("config/models.yaml", "config/datasets.yaml", "run.yaml"):
+        raw |= yaml.safe_load(Path(path).read_text())
+    with pytest.raises(UserError) as fault:
+        plan_of(raw)
+    assert fault.value.lines.count("Fix: maieutic pin --configfile RUN_FILE looks it up") == 2
+    pin(configfile=[Path("run.yaml")])
+    plan = plan_of(raw)
+    assert {plan.models[name].weights.revision for name in run["run"]["tutors"]} == {FIRST}  # type: ignore[index, union-attr]

@@ -1,0 +1,250 @@
+"""`maieutic pin`: what the names of a run stand for on the network, written into a lock that people can review."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from maieutic.config.datasets import Copy, Dataset
+from maieutic.config.pins import LOCK, NEWEST, DatasetPin, ModelPin, Pins, address_of, pinned, read_pins, wanted_of
+from maieutic.config.settings import read_config
+from maieutic.core.errors import UserError
+from maieutic.core.files import sha256_of, whole_file
+from maieutic.datasets.fetch import download, join_parquet
+from maieutic.datasets.sources import read_source
+
+log = logging.getLogger(__name__)
+HUB = "https://huggingface.co"
+REGISTRIES = (Path("config/models.yaml"), Path("config/datasets.yaml"))
+SECONDS = 30.0
+READ_SECONDS = 60.0
+TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+HEAD = "# Written by `maieutic pin`: what the registries' names stood for, and when. Review it, and keep it in git.\n"
+P = TypeVar("P", ModelPin, DatasetPin)
+
+
+def pin(*, configfile: list[Path] | None = None, update: list[str] | None = None, lock: Path = LOCK) -> None:
+    """Look up commits, checksums and record counts of all that a run uses, and write them into the lock.
+
+    configfile: run files, as of snakemake; without one everything that the registries hold. A pin that is there stays,
+    and what has changed since is said; update: names whose pin is made anew. Offline nothing is changed. Raises
+    UserError naming all that could not be looked up, after what could be is written.
+    """
+    raw = configuration(configfile or [])
+    pins = read_pins(lock)
+    names = used(pinned(raw, pins)) if configfile else everything(raw)
+    config_models, config_datasets = raw["models"], raw["datasets"]
+    again = set(update or ())
+    if strange := sorted(again - {*names.models, *names.datasets}):
+        raise UserError("--update", f"not used here: {', '.join(strange)}", "name models or datasets of the run")
+    faults: list[UserError] = []
+    models = dict(pins.models)
+    for name in names.models:
+        renew(models, name, again, faults, partial(pin_of_model, name, config_models[name]))
+    datasets = dict(pins.datasets)
+    for name in names.datasets:
+        renew(datasets, name, again, faults, partial(pin_of_dataset, name, config_datasets[name]))
+    if (models, datasets) != (pins.models, pins.datasets):
+        write_lock(lock, Pins(models=models, datasets=datasets))
+    fresh = len({**models, **datasets}.keys() - {*pins.models, *pins.datasets})
+    log.info("%s: %d pins, %d of them new", lock, len(models) + len(datasets), fresh)
+    if faults:
+        raise UserError.of(faults)
+
+
+def renew(
+    pins: dict[str, P], name: str, again: set[str], faults: list[UserError], look_up: Callable[[], P | None]
+) -> None:
+    """Put an entry's pin among the pins, where there is none of what it asks for, or where it is to be made anew."""
+    try:
+        found = look_up()
+    except UserError as error:
+        faults += error.all
+        return
+    if found is None:
+        return
+    known = pins.get(name)
+    if known is None or name in again or asks(known) != asks(found):
+        pins[name] = found
+        log.info("%s: %s", name, holds(found))
+    elif holds(known) != holds(found):
+        log.warning("%s is now %s; its pin stays %s (--update %s)", name, holds(found), holds(known), name)
+
+
+def asks(known: ModelPin | DatasetPin) -> tuple[str | None, ...]:
+    """What a pin is of."""
+    return (known.repo, known.wanted) if isinstance(known, ModelPin) else (known.address, known.wanted)
+
+
+def holds(known: ModelPin | DatasetPin) -> str:
+    """What a pin says."""
+    return known.revision if isinstance(known, ModelPin) else str(known.sha256 or known.revision)
+
+
+# what a run uses ------------------------------------------------------------------------------------------------------
+
+
+class Names(NamedTuple):
+    """Entries of the registries."""
+
+    models: list[str]
+    datasets: list[str]
+
+
+def configuration(files: Sequence[Path]) -> dict[str, Any]:
+    """The configuration that Snakemake makes of the registries and of run files."""
+    import yaml
+    from snakemake.utils import update_config  # type: ignore[import-untyped]
+
+    raw: dict[str, Any] = {}
+    for path in (*REGISTRIES, *files):
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise UserError(
+                str(path), f"cannot be read: {' '.join(str(error).split())}", "mend the path or the file"
+            ) from None
+        update_config(raw, content)
+    return raw
+
+
+def used(raw: dict[str, Any]) -> Names:
+    """What a run uses, of the hub or at an address."""
+    from maieutic.plan.rules import RulePlan
+
+    plan = RulePlan(read_config(raw))
+    datasets = plan.used_datasets if plan.edition == "published" else []
+    return Names(plan.used_models, datasets)
+
+
+def everything(raw: dict[str, Any]) -> Names:
+    """All entries of the registries."""
+    return Names(list(raw["models"]), list(raw["datasets"]))
+
+
+# looking up -----------------------------------------------------------------------------------------------------------
+
+
+def pin_of_model(name: str, entry: Mapping[str, Any]) -> ModelPin | None:
+    """The commit of a model on the hub; None for weights that are elsewhere, or that name a commit."""
+    wanted = wanted_of(entry.get("weights"))
+    if wanted is None or wanted.commit:
+        return None
+    return ModelPin(
+        repo=wanted.repo, wanted=wanted.revision, **commit_of("models", wanted.repo, wanted.revision, f"models.{name}")
+    )
+
+
+def pin_of_dataset(name: str, entry: Mapping[str, Any]) -> DatasetPin | None:
+    """Commit or checksum, and number of records, of a dataset's file; None for one that is pinned or has no address."""
+    dataset = Dataset.model_validate(entry)
+    copy = dataset.published
+    place = f"datasets.{name}"
+    if (copy.pinned and copy.records is not None) or address_of(entry["published"]) is None:
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        if copy.hub is None:
+            download(str(copy.url), path, READ_SECONDS)
+            check_blob(path, copy, place)
+            told: dict[str, Any] = {"sha256": sha256_of(path), "source": str(copy.url), "date": today()}
+        else:
+            wanted = copy.hub.revision or NEWEST
+            told = {"wanted": wanted, **commit_of("datasets", copy.hub.repo, wanted, place)}
+            fetch_parquet(copy.hub.repo, told["revision"], copy.hub.files, Path(folder), path, place)
+        records = read_source(path, dataset.format, str(copy.url or copy.hub))
+    if copy.records is not None and len(records) != copy.records:
+        found = f"expected {copy.records} records, found {len(records)}"
+        raise UserError(f"{place}.published.records", found, "mend the address or the number in the registry")
+    return DatasetPin(address=str(address_of(entry["published"])), records=len(records), **told)
+
+
+def commit_of(kind: str, repo: str, revision: str, place: str) -> dict[str, str]:
+    """The commit that a branch or tag of a hub repository is, and where and when that was looked up."""
+    address = f"{hub()}/api/{kind}/{repo}/revision/{revision.replace('/', '%2F')}"
+    content = json_of(address, place)
+    commit = content.get("sha") if isinstance(content, dict) else None
+    if not isinstance(commit, str):
+        raise UserError(place, f"{address} names no commit", "look it up on the hub's page and set revision")
+    return {"revision": commit, "source": address, "date": today()}
+
+
+def fetch_parquet(repo: str, revision: str, pattern: str, folder: Path, out: Path, place: str) -> None:
+    """Download the Parquet files of a commit, and join them. Raises UserError where it holds none."""
+    tree = json_of(f"{hub()}/api/datasets/{repo}/tree/{revision}?recursive=true", place)
+    names = sorted(str(entry.get("path")) for entry in tree if isinstance(entry, dict))
+    files = [name for name in names if fnmatch.fnmatch(name, pattern)]
+    if not files:
+        raise UserError(f"{place}.published.hub.files", f"no file of {repo} is {pattern}", "mend the pattern")
+    parts = []
+    for number, name in enumerate(files):
+        parts.append(folder / f"{number}.parquet")
+        download(f"{hub()}/datasets/{repo}/resolve/{revision}/{name}", parts[-1], READ_SECONDS)
+    join_parquet(parts, out)
+
+
+def check_blob(path: Path, copy: Copy, place: str) -> None:
+    """A file is that of a git blob id. Raises UserError for another."""
+    if copy.blob is None:
+        return
+    content = path.read_bytes()
+    found = hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    if found != copy.blob:
+        raise UserError(
+            f"{place}.published.blob", f"expected {copy.blob}, found {found}", "the address holds another file"
+        )
+
+
+def json_of(address: str, place: str) -> Any:
+    """A JSON answer. Raises UserError for none."""
+    import requests
+
+    token = next((os.environ[name] for name in TOKENS if os.environ.get(name)), None)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        answer = requests.get(address, headers=headers, timeout=SECONDS)
+    except requests.RequestException as error:
+        mend = "run it where there is a network; HF_ENDPOINT names a mirror"
+        raise UserError(place, f"{address} does not answer ({type(error).__name__})", mend) from None
+    if answer.status_code in (401, 403):
+        raise UserError(
+            place, f"{address} answers {answer.status_code}", "ask for access on its page, and set HF_TOKEN"
+        )
+    if not answer.ok:
+        raise UserError(place, f"{address} answers {answer.status_code}", "mend repo or revision in the registry")
+    try:
+        return answer.json()
+    except ValueError:
+        raise UserError(place, f"{address} answers no JSON", "check HF_ENDPOINT") from None
+
+
+def hub() -> str:
+    """The hub's address."""
+    return os.environ.get("HF_ENDPOINT", HUB).rstrip("/")
+
+
+def today() -> str:
+    """The date, UTC."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def write_lock(path: Path, pins: Pins) -> None:
+    """Write the lock, sorted."""
+    import yaml
+
+    content = {
+        kind: {name: entry.model_dump(exclude_none=True) for name, entry in sorted(entries.items())}
+        for kind, entries in (("datasets", pins.datasets), ("models", pins.models))
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as handle:
+        handle.write(HEAD)
+        yaml.safe_dump(content, handle, sort_keys=False, allow_unicode=True, width=120)
