@@ -150,7 +150,10 @@ def test_a_truncated_json_list_and_bad_bytes_are_refused(tmp_path: Path) -> None
 def test_an_unpinned_dataset_refuses_to_run() -> None:
     entry = REGISTRY["gsm8k"].model_dump()
     entry["published"]["sha256"] = None
-    with pytest.raises(UserError, match=r"datasets.gsm8k.published: sha256 or records is null.*Fix: set both"):
+    with pytest.raises(UserError, match=r"datasets.gsm8k.published: sha256 or records is null.*Fix: maieutic pin"):
+        Dataset.model_validate(entry).copy_of("gsm8k", "published")
+    entry["published"]["url"] = None
+    with pytest.raises(UserError, match=r"datasets.gsm8k.published: .* is null.*Fix: it is your own file: set both"):
         Dataset.model_validate(entry).copy_of("gsm8k", "published")
 
 

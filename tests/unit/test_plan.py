@@ -34,7 +34,10 @@ def raw(**run: object) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def plan() -> RulePlan:
-    return plan_of(raw())
+    """The demo's, with a tutor whose replies are in a file besides."""
+    config = raw()
+    config["models"]["ours"] = {"engine": "recorded", "file": "resources/demo/kmp/chats.jsonl"}
+    return plan_of({**config, "run": {**config["run"], "tutors": [*config["run"]["tutors"], "ours"]}})
 
 
 def functions(module: Any) -> dict[str, Any]:
@@ -53,6 +56,8 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
     trained = rule in {"train_reward_model", "write_model_card"}
     graders = {"validate_judge": plan.run.judges, "validate_reward_model": plan.reward_models}
     graders |= {"validate_reward_on_labels": plan.reward_models}
+    recorded = plan.with_engine("recorded")
+    tutors = {"read_replies": recorded, "generate_replies": [name for name in plan.tutors if name not in recorded]}
     values = {
         "dataset": plan.used_datasets,
         "model": [name for name in plan.used_models if getattr(plan.models[name], "weights", None)],
@@ -64,7 +69,7 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
         "tagger": plan.run.taggers,
         "grader": graders.get(rule, plan.classifiers),
         "benchmark": list(plan.benchmarks),
-        "tutor": plan.tutors,
+        "tutor": tutors.get(rule, plan.tutors),
         "batch": [BASELINE_BATCH],
         "task": [""],
     }
