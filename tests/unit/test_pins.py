@@ -154,6 +154,17 @@ def test_what_cannot_be_looked_up_is_said_and_the_rest_is_written(place: Path) -
     assert set(read_pins().models) == {"newest", "tagged"}
 
 
+def test_a_registry_that_is_none_is_one_line(place: Path) -> None:
+    registry = yaml.safe_load((place / "config/datasets.yaml").read_text())
+    del registry["datasets"]["lines"]["title"]
+    (place / "config/datasets.yaml").write_text(yaml.safe_dump(registry))
+    with pytest.raises(UserError, match=r"^datasets\.lines: title: is missing"):
+        pin()
+    (place / "config/models.yaml").write_text("models: [")
+    with pytest.raises(UserError, match=r"^config/models\.yaml: cannot be read"):
+        pin()
+
+
 def test_another_file_than_the_blob_is_refused(place: Path) -> None:
     registry = yaml.safe_load((place / "config/datasets.yaml").read_text())
     registry["datasets"]["lines"]["published"]["blob"] = SECOND

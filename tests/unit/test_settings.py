@@ -169,6 +169,28 @@ def test_all_faults_of_one_kind_are_said_at_once() -> None:
     ]  # fmt: skip
 
 
+def test_all_that_lacks_a_pin_is_named_at_once_with_the_command() -> None:
+    config = shipped()
+    config |= {
+        "edition": "published",
+        "data_dir": None,
+        "tunings": {"t": {"base": "qwen2.5-7b", "mix": {"mr_gsm8k": 1.0}}},
+    }
+    keys = {"tutors": ["llama-3.1-8b"], "judges": ["llama-3.1-70b-judge"], "reward_models": ["rm-mathdial"]}
+    config["run"] = {"tasks": ["kmpbench/ec", "mathtutorbench/problem_solving", "mrbench"], **keys}
+    with pytest.raises(UserError) as fault:
+        plan_of(config)
+    lines = fault.value.lines.split("\n")
+    assert [line.split(": ")[0] for line in lines] == [
+        "datasets.kmp_skills.published",
+        "models.llama-3.1-8b.weights.revision",
+        "models.rm-mathdial",
+        "models.llama-3.1-70b.weights.revision",
+        "models.qwen2.5-7b.weights.revision",
+        "datasets.mr_gsm8k.published",
+    ] and all("Fix: maieutic pin" in line or "your own file" in line for line in lines)
+
+
 def test_every_unpinned_model_is_named_at_once() -> None:
     config = shipped()
     config["run"] |= {"tutors": ["llama-3.1-8b", "llama-3.2-3b"], "judges": ["prometheus-critic"]}

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from maieutic.config.models import COMMIT, PIN, REVISION, SHA256, Entry
-from maieutic.core.errors import UserError
+from maieutic.core.errors import Unpinned, UserError
 
 Source = dict[str, Any]
 Edition = Literal["demo", "published"]
@@ -93,8 +93,8 @@ class Dataset(Entry):
             raise UserError(place, "this dataset has no demo edition", "set edition: published")
         if not copy.pinned or (copy.records is None and not copy.curated):
             if copy.hub:
-                raise UserError(place, f"{copy.hub.repo} has no pinned commit, or no number of records", PIN)
+                raise Unpinned(place, f"{copy.hub.repo} has no pinned commit, or no number of records", PIN)
             own = "it is your own file: set both (sha256sum, number of records), or leave its tasks out of run.tasks"
             mend = PIN.partition(",")[0] if copy.url else own
-            raise UserError(place, "sha256 or records is null: the file is not pinned", mend)
+            raise Unpinned(place, "sha256 or records is null: the file is not pinned", mend)
         return copy

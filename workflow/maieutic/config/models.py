@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from maieutic.core.errors import UserError
+from maieutic.core.errors import Unpinned
 
 Endpoint = Literal["chat", "completions"]
 COMMIT = r"^[0-9a-f]{40}$"
@@ -52,7 +52,7 @@ class Weights(Entry):
     def refuse_unpinned(self, place: str) -> None:
         """Raise UserError for a hub repository without a commit."""
         if self.repo and not re.fullmatch(COMMIT, self.revision or ""):
-            raise UserError(f"{place}.revision", f"{self.repo} has no pinned commit", PIN)
+            raise Unpinned(f"{place}.revision", f"{self.repo} has no pinned commit", PIN)
 
 
 class TunedWeights(Entry):

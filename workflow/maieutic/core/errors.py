@@ -26,16 +26,38 @@ class UserError(Exception):
     def of(cls, errors: Sequence[UserError]) -> UserError:
         """Several faults as one error; what stands twice is said once."""
         first, *others = {error.line: error for error in errors}.values()
-        return cls(first.place, first.problem, first.mend, others)
+        every = cls(first.place, first.problem, first.mend, others)
+        every.all = [first, *others]  # as they are: some say what kind of fault they are
+        return every
+
+
+class Unpinned(UserError):
+    """What a run uses is not pinned: all such faults are said at once, since one command mends them."""
 
 
 def check_all(checks: Iterable[Callable[[], object]]) -> None:
     """Run every check, also after one has failed. Raises UserError with the faults of all."""
+    if faults := faults_of(checks):
+        raise UserError.of(faults)
+
+
+def check_in_turn(*groups: Iterable[Callable[[], object]]) -> None:
+    """Run groups of checks, each after those before it have found nothing but missing pins. Raises UserError."""
+    faults: list[UserError] = []
+    for checks in groups:
+        faults += faults_of(checks)
+        if not all(isinstance(fault, Unpinned) for fault in faults):
+            break
+    if faults:
+        raise UserError.of(faults)
+
+
+def faults_of(checks: Iterable[Callable[[], object]]) -> list[UserError]:
+    """What some checks find."""
     faults: list[UserError] = []
     for check in checks:
         try:
             check()
         except UserError as error:
             faults += error.all
-    if faults:
-        raise UserError.of(faults)
+    return faults

@@ -24,7 +24,7 @@ from maieutic.config.models import (
 )
 from maieutic.config.registry import check_entry, unknown
 from maieutic.config.settings import Config, read_config
-from maieutic.core.errors import UserError, check_all
+from maieutic.core.errors import UserError, check_all, check_in_turn
 from maieutic.datasets.registry import LOADERS
 from maieutic.graders.registry import GRADERS
 from maieutic.judges.assignments import CONDITIONS, PAIR_VARIABLES, offered_by, rubric_for_labels, rubric_of
@@ -66,20 +66,18 @@ def check_selection(plan: Plan) -> None:
             partial(check_names_of_judges, plan),
         )
     )
-    check_all(
+    check_in_turn(
         (
             partial(check_protocol, plan),
             *(partial(check_card, plan, path, loaded) for path, loaded in plan.cards.items()),
-        )
-    )
-    check_all(
+        ),
         (
             *(partial(check, plan, name) for name in plan.tutors for check in CHECKS_OF_TUTORS),
             *(partial(check_grader, plan, name) for name in listed_graders(plan)),
             *(partial(check_judge, plan, name) for name in (*run.judges, *run.taggers)),
-        )
+        ),
+        (partial(check, plan) for check in (check_coverage, check_taggers, check_labels)),
     )
-    check_all(partial(check, plan) for check in (check_coverage, check_taggers, check_labels))
 
 
 def check_data_folder(config: Config) -> None:
@@ -252,7 +250,7 @@ def check_source(plan: Plan, name: str, source: str) -> None:
         except UserError as error:
             mend = f"{error.mend}, or leave {name} out of run.reward_models and run.reward_comparisons"
             problem = f"it learns from {source}: {error.place}: {error.problem}"
-            raise UserError(f"models.{name}", problem, mend) from None
+            raise type(error)(f"models.{name}", problem, mend) from None
 
 
 # judges

@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from maieutic.config.curation import STAGES as FOLDER
-from maieutic.config.curation import Curation, read_stage
+from maieutic.config.curation import Curation, FineTuning, read_stage
 from maieutic.config.models import HostedModel, Needs, PackagedWeights, TunedWeights, VllmModel, Weights, WeightsOnly
 from maieutic.config.prompts import variables_of
 from maieutic.config.registry import check_entry, unknown
@@ -179,19 +179,31 @@ def check_tuning(plan: CurationPlan, name: str) -> None:
     assert isinstance(base, VllmModel | WeightsOnly)
     if isinstance(base.weights, TunedWeights):
         raise UserError(f"{key}.base", f"{entry.base} is tuned itself", "name weights that this run does not make")
-    base.weights.refuse_unpinned(f"models.{entry.base}.weights")
-    check_template(f"{key}.base", entry.base, base.weights)
-    workers = entry.workers(plan.tuning_needs(name).gpus)
+    check_all(
+        (
+            partial(base.weights.refuse_unpinned, f"models.{entry.base}.weights"),
+            partial(check_template, f"{key}.base", entry.base, base.weights),
+            partial(check_batch, f"{key}.batch_size", entry, plan.tuning_needs(name).gpus),
+            *(partial(check_mixed, plan, f"{key}.mix", source) for source in entry.mix),
+        )
+    )
+
+
+def check_batch(key: str, entry: FineTuning, gpus: int) -> None:
+    """The processes of a training can share its batch."""
+    workers = entry.workers(gpus)
     if entry.batch_size % (entry.micro_batch * workers):
         problem = f"{entry.batch_size} is not divided by micro_batch times {workers} processes"
-        raise UserError(f"{key}.batch_size", problem, f"set a multiple of {entry.micro_batch * workers}")
-    for source in entry.mix:
-        if source in plan.config.curations:
-            continue
-        if source not in plan.datasets:
-            known = [*plan.config.curations, *plan.datasets]
-            raise unknown(f"{key}.mix", source, known, "curations and config/datasets.yaml")
-        plan.datasets[source].copy_of(source, plan.edition)
+        raise UserError(key, problem, f"set a multiple of {entry.micro_batch * workers}")
+
+
+def check_mixed(plan: CurationPlan, key: str, source: str) -> None:
+    """A source of a mix is a curation of this run, or a pinned dataset."""
+    if source in plan.config.curations:
+        return
+    if source not in plan.datasets:
+        raise unknown(key, source, [*plan.config.curations, *plan.datasets], "curations and config/datasets.yaml")
+    plan.datasets[source].copy_of(source, plan.edition)
 
 
 def check_template(key: str, name: str, weights: PackagedWeights | Weights) -> None:

@@ -13,7 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from pydantic import ValidationError
+
 from maieutic.config.datasets import Copy, Dataset
+from maieutic.config.faults import fault_of
 from maieutic.config.pins import LOCK, NEWEST, DatasetPin, ModelPin, Pins, address_of, pinned, read_pins, wanted_of
 from maieutic.config.settings import read_config
 from maieutic.core.errors import UserError
@@ -145,9 +148,12 @@ def pin_of_model(name: str, entry: Mapping[str, Any]) -> ModelPin | None:
 
 def pin_of_dataset(name: str, entry: Mapping[str, Any]) -> DatasetPin | None:
     """Commit or checksum, and number of records, of a dataset's file; None for one that is pinned or has no address."""
-    dataset = Dataset.model_validate(entry)
-    copy = dataset.published
     place = f"datasets.{name}"
+    try:
+        dataset = Dataset.model_validate(entry)
+    except ValidationError as error:
+        raise fault_of(error, Dataset, place, "config/README.md") from None
+    copy = dataset.published
     if (copy.pinned and copy.records is not None) or address_of(entry["published"]) is None:
         return None
     with tempfile.TemporaryDirectory() as folder:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Any, Protocol
 
 from maieutic.config.models import Needs
 from maieutic.config.pins import pinned, read_pins
 from maieutic.config.settings import read_config
+from maieutic.core.errors import check_in_turn
 from maieutic.plan import curation_inputs, curation_jobs, digest, inputs, jobs
 from maieutic.plan.checks import check_people, check_selection
 from maieutic.plan.curation import CurationPlan, base_of, check_curations
@@ -138,7 +139,6 @@ INSTEAD: dict[str, Callable[..., Instead]] = {
 def plan_of(raw: dict[str, Any]) -> RulePlan:
     """The plan of a configuration, and of the labels that people gave. Raises UserError for its first fault."""
     plan = RulePlan(read_config(pinned(raw, read_pins())))
-    check_selection(plan)
-    check_curations(plan)
+    check_in_turn([partial(check_selection, plan)], [partial(check_curations, plan)])
     check_people(plan)
     return plan

@@ -100,6 +100,9 @@ def read_lines(path: Path, place: str) -> list[Line]:
     lines = []
     for number, record in enumerate(records, 1):
         where = f"{path}, record {number}"
+        if not isinstance(record, dict):
+            faults.append(UserError(where, f"expected a mapping, found {type(record).__name__}", "id and reply"))
+            continue
         column = next((column for column in REPLIES if record.get(column) not in (None, "")), None)
         said = record[column] if column else []
         texts = said if isinstance(said, list) else [said]
