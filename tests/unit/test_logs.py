@@ -26,6 +26,7 @@ def terminal(path: Path) -> Iterator[Path]:
     """
     root = logging.getLogger()
     before, level = list(root.handlers), root.level
+    root.handlers = []  # an earlier test's command may have left some, which write to the same terminal
     kept, error = (os.dup(1), os.dup(2)), sys.stderr
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(handle, 1)
