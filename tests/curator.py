@@ -202,7 +202,7 @@ def roles() -> dict[str, Any]:
 
 
 def entries(address: str) -> dict[str, Any]:
-    """Their registry entries."""
+    """Registry entries of the scripted models, by the names that `roles` gives them."""
     return {
         name: {"engine": "hosted", "model": name, "base_url": f"{address}/v1", "concurrency": 64}
         for name in ("maker", "one", "two", "weak", "weaker")

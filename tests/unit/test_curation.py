@@ -17,6 +17,7 @@ from curator import SEED, Curator, entries, problem, roles, steps
 from httpserver import serving
 from maieutic.benchmarks.kmpbench import items as kmp
 from maieutic.config.curation import Roles, read_stage, stage_names
+from maieutic.core import files
 from maieutic.core.errors import UserError
 from maieutic.core.journal import Entry
 from maieutic.core.records import Item, read_records, write_records
@@ -473,8 +474,8 @@ def assembled(tmp_path: Path, share: float, count: int = 6) -> tuple[Curated, Pa
 
 def test_the_sets_are_in_the_formats_that_the_benchmark_reads(tmp_path: Path) -> None:
     made, out = assembled(tmp_path, 0.5)
-    skills, tests = sets.read_lines(out / "skills.jsonl"), sets.read_lines(out / "dialogues.jsonl")
-    assert len(skills) == len(tests) == 3 and len(sets.read_lines(out / "raw.jsonl")) == 3
+    skills, tests = files.read_lines(out / "skills.jsonl"), files.read_lines(out / "dialogues.jsonl")
+    assert len(skills) == len(tests) == 3 and len(files.read_lines(out / "raw.jsonl")) == 3
     assert len(kmp.follow_up(skills, "fqa")) == 3
     assert len(kmp.error_correction(skills, "ec")) == 9
     assert len(kmp.gen_similar(skills, "gen_similar")) == len(kmp.gen_follow_up(skills, "gen_followup")) == 3
@@ -483,7 +484,7 @@ def test_the_sets_are_in_the_formats_that_the_benchmark_reads(tmp_path: Path) ->
     seeds = read_records(made.seeds, Seed)
     tested = for_evaluation(seeds, 0.5, SEED)
     assert {one["id"] for one in skills} == tested
-    assert {one["id"] for one in sets.read_lines(out / "raw.jsonl")} == {seed.id for seed in seeds} - tested
+    assert {one["id"] for one in files.read_lines(out / "raw.jsonl")} == {seed.id for seed in seeds} - tested
     sheet = json.loads((out / "evaluation.json").read_text())
     assert sheet["licences"] == ["CC0"] and sheet["models"] == {"maker": "m"}
     assert sheet["skills"]["records"] == 3 and sheet["skills"]["wrong_solutions"] == 6
@@ -501,7 +502,7 @@ def test_the_sets_are_in_the_formats_that_the_benchmark_reads(tmp_path: Path) ->
 
 def test_an_empty_set_is_refused_in_one_line(tmp_path: Path) -> None:
     _, out = assembled(tmp_path, 0.0, 2)
-    assert sets.read_lines(out / "skills.jsonl") == [] and len(sets.read_lines(out / "raw.jsonl")) == 2
+    assert files.read_lines(out / "skills.jsonl") == [] and len(files.read_lines(out / "raw.jsonl")) == 2
     with pytest.raises(UserError, match=r"no seed got so far: the set is empty\. Fix: see the yields"):
         sets.fetch_curated(made=out / "skills.jsonl", sheet=out / "evaluation.json", out=tmp_path / "x")
 
@@ -537,7 +538,7 @@ def test_no_problem_of_an_evaluation_item_is_in_the_training_set(tmp_path: Path)
     assert set(left) == {"case-1", "case-2"}
     assert left["case-1"]["evaluation"] == "t exact" and left["case-1"]["similarity"] == 1.0
     assert left["case-2"]["evaluation"] == "t near" and 0.5 < left["case-2"]["similarity"] < 1.0
-    kept = sets.read_lines(out / "training.jsonl")
+    kept = files.read_lines(out / "training.jsonl")
     assert (
         [one["id"] for one in kept] == ["case-0", "case-3"] == pq.read_table(out / "training.parquet")["id"].to_pylist()
     )
@@ -629,17 +630,17 @@ def test_a_tutor_that_poses_a_problem_and_a_system_message_with_one_are_leaks() 
 
 def test_what_is_looked_for_is_the_problem_of_a_dialogue_too(tmp_path: Path) -> None:
     _, out = assembled(tmp_path, 1.0, 2)
-    [dialogue, _] = sets.read_lines(out / "dialogues.jsonl")
+    [dialogue, _] = files.read_lines(out / "dialogues.jsonl")
     [case] = kmp.dialogue([dialogue], "dialogue")
     assert dialogue["problem"] in leakage.texts_in(case)
-    named = leakage.set_texts("s", [*sets.read_lines(out / "skills.jsonl"), dialogue])
+    named = leakage.set_texts("s", [*files.read_lines(out / "skills.jsonl"), dialogue])
     assert len(named) == 2 * (1 + 2 + 2) + 1 and (f"s {dialogue['id']}", dialogue["problem"]) in named
 
 
 def test_the_second_look_for_leaks_is_by_another_method(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leakage.EvaluationTexts, "held_by", lambda *_: None)
     with pytest.raises(RuntimeError, match="1 training examples hold an evaluation text still, x among them"):
-        leakage.without_leaks({"x": [PROBLEM], "y": ["Hello!"]}, lambda: [("hens", PROBLEM)], 0.7)
+        leakage.without_leaks({"x": [PROBLEM], "y": ["Hello!"]}, [("hens", PROBLEM)], 0.7)
 
 
 def test_examples_of_one_id_are_examples_still() -> None:
@@ -695,6 +696,16 @@ def test_what_parsers_and_rules_read_of_the_limits_is_what_is_checked_before() -
     for functions, limits in ((parsers.PARSERS, parsers.LIMITS), (rules.RULES, rules.LIMITS)):
         for name, function in functions.items():
             assert set(re.findall(r'limits\["(\w+)"\]', inspect.getsource(function))) == limits.get(name, frozenset())
+
+
+def test_solutions_in_any_script_are_told_apart() -> None:
+    first, second = (
+        "\u041e\u0442\u0432\u0435\u0442 6",
+        "\u041f\u043e\u043b\u0443\u0447\u0438\u043b\u043e\u0441\u044c 6",
+    )
+    solutions = [parsers.Attempt(text, "6") for text in (first, second, first)]
+    kept = rules.two_distinct_wrong(answered(*solutions), {"answer": "5"}, {}).value
+    assert [one.value.text for one in kept] == [first, second]
 
 
 def test_near_duplicates_are_found_by_minhash_and_compared_exactly() -> None:

@@ -239,14 +239,14 @@ DEAR = {
         "replies.sentences", "core.thinking",
     },
     "tune-tutor": {
-        "config.curation", "config.models", "core.parent", "curation.encoding", "curation.processes", "curation.sets",
+        "config.curation", "config.models", "core.parent", "curation.encoding", "curation.processes",
         "curation.training", "curation.tuning", "replies.generate", "rewards.checkpoints", "rewards.loading",
         "rewards.training", "serving.weights",
     },
     "make-components": {
         "config.curation", "config.models", "config.prompts", "core.paths", "core.records", "core.thinking",
         "curation.components", "curation.crew", "curation.parsers", "curation.pipeline", "curation.records", "curation.rules",
-        "curation.standards", "curation.weaving", "graders.answers", "graders.numerals", "graders.reading",
+        "curation.standards", "curation.texts", "curation.weaving", "graders.answers", "graders.numerals", "graders.reading",
         "replies.generate", "serving.backends", "serving.client", "serving.pictures",
     },
 }  # fmt: skip

@@ -12,7 +12,8 @@ from maieutic.config.cards import card_path, read_card
 from maieutic.core.errors import UserError
 from maieutic.core.records import NO_REPLY, Item, Reply, read_records, write_records
 from maieutic.graders.parsing import ParseReplies, parse_replies
-from maieutic.replies.recorded import ReadReplies, WriteQuestions, prompt_of, read_replies, write_questions
+from maieutic.replies.generate import first_prompt
+from maieutic.replies.recorded import ReadReplies, WriteQuestions, read_replies, write_questions
 
 CONVERSATION = "kmpbench/fqa"
 
@@ -92,7 +93,7 @@ def test_a_conversation_needs_a_text_for_each_turn(tmp_path: Path, items: list[P
 
 def test_a_prompt_names_its_item(tmp_path: Path, items: list[Path]) -> None:
     loaded = read_card(card_path("mathtutorbench", "problem_solving"))
-    prompt = prompt_of(loaded, item("problem_solving", 1))
+    prompt = first_prompt(loaded, item("problem_solving", 1))
     replies = read(tmp_path, items, [{"prompt": "  " + prompt.replace(" ", "\n"), "reply": "2"}])
     assert [reply.text for reply in replies.values() if not reply.error] == ["2"]
     with pytest.raises(UserError, match=r"record 1: no item has this prompt\. Fix: give ids"):

@@ -18,9 +18,9 @@ from curator import SEED, Curator, counting, curation, entries, roles, seeded
 from httpserver import serving
 from maieutic.config import curation as config_of_curations
 from maieutic.config.models import Weights
+from maieutic.core import files
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, read_records
-from maieutic.curation import sets
 from maieutic.curation.records import Seed
 from maieutic.plan import curation as plan_of_curations
 from maieutic.plan.rules import plan_of
@@ -89,8 +89,8 @@ def made(place: Path, name: str) -> Path:
 def test_seeds_become_sets_a_tuned_tutor_and_its_column_in_one_call(finished: Place) -> None:
     folder = finished.folder
     seeds = {one.id for one in read_records(made(folder, "seeds.jsonl"), Seed)}
-    skills = {one["id"] for one in sets.read_lines(made(folder, "sets/skills.jsonl"))}
-    chats = {one["id"] for one in sets.read_lines(made(folder, "sets/training.jsonl"))}
+    skills = {one["id"] for one in files.read_lines(made(folder, "sets/skills.jsonl"))}
+    chats = {one["id"] for one in files.read_lines(made(folder, "sets/training.jsonl"))}
     assert len(seeds) == SEEDS and len(skills) == len(chats) == SEEDS // 2 and skills | chats == seeds
     assert len((folder / "results/items/kmpbench/fqa.jsonl").read_text().splitlines()) == SEEDS // 2
     sheet = json.loads(made(folder, "sets/training.json").read_text())

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from maieutic.config.models import COMMIT, PIN, REVISION, SHA256, Entry
+from maieutic.config.models import COMMIT, LOOK_UP, PIN, REVISION, SHA256, Entry, is_commit
 from maieutic.core.errors import Unpinned, UserError
 
 Source = dict[str, Any]
@@ -60,7 +59,7 @@ class Copy(Entry):
     @property
     def pinned(self) -> bool:
         """Whether a checksum, or a commit of the hub, says which bytes these are."""
-        return bool(self.sha256 or self.curated or (self.hub and re.fullmatch(COMMIT, self.hub.revision or "")))
+        return bool(self.sha256 or self.curated or (self.hub and is_commit(self.hub.revision)))
 
 
 class Dataset(Entry):
@@ -95,6 +94,6 @@ class Dataset(Entry):
             if copy.hub:
                 raise Unpinned(place, f"{copy.hub.repo} has no pinned commit, or no number of records", PIN)
             own = "it is your own file: set both (sha256sum, number of records), or leave its tasks out of run.tasks"
-            mend = PIN.partition(",")[0] if copy.url else own
+            mend = LOOK_UP if copy.url else own
             raise Unpinned(place, "sha256 or records is null: the file is not pinned", mend)
         return copy

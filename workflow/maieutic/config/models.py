@@ -12,7 +12,15 @@ from maieutic.core.errors import Unpinned
 Endpoint = Literal["chat", "completions"]
 COMMIT = r"^[0-9a-f]{40}$"
 REVISION = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
-PIN = "maieutic pin --configfile RUN_FILE looks it up, or set it here (40 hexadecimal digits)"
+LOOK_UP = "maieutic pin --configfile RUN_FILE looks it up"
+PIN = f"{LOOK_UP}, or set it here (40 hexadecimal digits)"
+
+
+def is_commit(revision: str | None) -> bool:
+    """Whether a revision is a commit, and no branch, tag or nothing."""
+    return re.fullmatch(COMMIT, revision or "") is not None
+
+
 SHA256 = r"^[0-9a-f]{64}$"
 
 
@@ -51,7 +59,7 @@ class Weights(Entry):
 
     def refuse_unpinned(self, place: str) -> None:
         """Raise UserError for a hub repository without a commit."""
-        if self.repo and not re.fullmatch(COMMIT, self.revision or ""):
+        if self.repo and not is_commit(self.revision):
             raise Unpinned(f"{place}.revision", f"{self.repo} has no pinned commit", PIN)
 
 
@@ -188,7 +196,7 @@ class VllmModel(ServedModel):
 
     @model_validator(mode="after")
     def code_is_pinned(self) -> VllmModel:
-        if self.trust_remote_code and not re.fullmatch(COMMIT, getattr(self.weights, "revision", None) or ""):
+        if self.trust_remote_code and not is_commit(getattr(self.weights, "revision", None)):
             raise ValueError("trust_remote_code needs weights.revision: only a pinned commit may run code")
         return self
 
@@ -320,7 +328,7 @@ class RewardModel(Model):
     def one_origin(self) -> RewardModel:
         if (self.weights is None) == (self.train is None):
             raise ValueError("give either 'weights' or 'train'")
-        if self.trust_remote_code and not re.fullmatch(COMMIT, getattr(self.weights, "revision", None) or ""):
+        if self.trust_remote_code and not is_commit(getattr(self.weights, "revision", None)):
             raise ValueError("trust_remote_code needs weights.revision: only a pinned commit may run code")
         return self
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import Field, ValidationError
 
 from maieutic.config.faults import fault_of
-from maieutic.config.models import COMMIT, SHA256, Entry
+from maieutic.config.models import COMMIT, SHA256, Entry, is_commit
 from maieutic.core.errors import UserError
 
 LOCK = Path("config/pins.lock.yaml")
@@ -70,7 +69,7 @@ class Wanted(NamedTuple):
     @property
     def commit(self) -> bool:
         """Whether a commit is named already."""
-        return re.fullmatch(COMMIT, self.revision) is not None
+        return is_commit(self.revision)
 
 
 def wanted_of(entry: Any) -> Wanted | None:

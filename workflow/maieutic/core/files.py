@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -37,6 +37,19 @@ def write_json(path: Path, content: Any) -> None:
     """A JSON file that appears whole or not at all."""
     with whole_file(path) as handle:
         json.dump(content, handle, indent=1)
+
+
+def write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
+    """JSON lines; the file appears whole or not at all."""
+    with whole_file(path) as handle:
+        for record in records:
+            handle.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The records of a file of JSON lines."""
+    with open(path, encoding="utf-8") as handle:
+        return [json.loads(line) for line in handle]
 
 
 def sha256_of(path: Path) -> str:

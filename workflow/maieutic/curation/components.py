@@ -19,6 +19,7 @@ from maieutic.curation.records import (
     Seed,
     Standard,
 )
+from maieutic.curation.texts import numbered
 
 STAGES = (
     *("tag_domain", "tag_cluster", "tag_standard", "validate_seed"),
@@ -149,7 +150,7 @@ async def attempted(crew: Crew, seed: Seed, part: str, by: str, attempt: Attempt
     steps: Steps | None = await crew.run("rephrase", seed.id, about, part)
     if steps is None:
         return None
-    lines = "\n".join(f"Step {number}: {step}" for number, step in enumerate(steps.steps, 1))
+    lines = numbered(steps.steps)
     if not await crew.run("verify_rephrasing", seed.id, {**about, "rephrased": lines}, part, steps._asdict()):
         return None
     about = {**seed.model_dump(), "student": lines, "steps": steps.steps, "is_right": is_right}

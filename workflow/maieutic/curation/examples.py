@@ -10,10 +10,10 @@ from typing import Any
 
 from maieutic.config.datasets import Form
 from maieutic.core.errors import UserError
-from maieutic.core.files import write_json
+from maieutic.core.files import read_lines, write_json, write_lines
 from maieutic.core.jobs import Job
 from maieutic.curation.records import Dialogue
-from maieutic.curation.sets import chat_record, clean, read_lines, write_lines
+from maieutic.curation.sets import chat_record, clean
 from maieutic.datasets.sampling import ranked
 from maieutic.datasets.sources import read_source
 
@@ -46,16 +46,21 @@ def mix_examples(
     sources: the files, in the job's order; items: of every selected task, tests: evaluation sets of curations, none of
     whose problems is left. Raises UserError for a source without chats.
     """
-    pools: dict[str, list[dict[str, Any]]] = {}
-    leaked: list[Any] = []
-    for source, path in zip(job.sources, sources, strict=True):
-        place = f"tunings.{job.tuning}.mix.{source.name}"
-        pool = by_name(source.name, chats(source, path, place))
-        kept, leaks = clean(pool, items, tests, job.near_duplicate)
-        leaked += leaks
-        pools[source.name] = [{**pool[name], "id": name} for name in kept]
-        if not kept:
-            raise UserError(place, "no example in it", "take it out of the mix, or curate more seeds")
+    places = {source.name: f"tunings.{job.tuning}.mix.{source.name}" for source in job.sources}
+    by_source = {
+        source.name: by_name(source.name, chats(source, path, places[source.name]))
+        for source, path in zip(job.sources, sources, strict=True)
+    }
+    records = {name: record for pool in by_source.values() for name, record in pool.items()}
+    kept, leaked = clean(records, items, tests, job.near_duplicate)
+    clear = set(kept)
+    pools = {
+        source: [{**record, "id": name} for name, record in pool.items() if name in clear]
+        for source, pool in by_source.items()
+    }
+    for source, pool in pools.items():
+        if not pool:
+            raise UserError(places[source], "no example in it", "take it out of the mix, or curate more seeds")
     mixed = in_shares(pools, {source.name: source.share for source in job.sources}, job.seed)
     write_lines(out, ({"id": example["id"], "messages": example["messages"]} for example in mixed))
     write_json(

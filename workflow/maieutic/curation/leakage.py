@@ -7,12 +7,12 @@ finds near-duplicates, and checks afterwards that none is left.
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from maieutic.core.records import Item
+from maieutic.curation.texts import words_of
 
 log = logging.getLogger(__name__)
 SHINGLE = 5  # words
@@ -21,7 +21,6 @@ SHORTEST = 6  # words of a text that can be nearly another
 FEWEST = 4  # words of one that says, word for word, which problem it is ("What is 15 % of 80?")
 SEED = 1  # of the permutations: the same on every machine
 LONG = 12  # words of a text that is looked for within others; a shorter one is compared with whole texts
-WORD = re.compile(r"[^\W_]+")
 SLACK = 0.6  # of the threshold: MinHash only finds candidates, which are then compared exactly
 
 
@@ -37,14 +36,8 @@ class Leak(NamedTuple):
     similarity: float
 
 
-def words_of(text: str) -> list[str]:
-    """The words of a text in any script, without case."""
-    return WORD.findall(text.casefold())
-
-
-def shingles(text: str) -> frozenset[str]:
+def shingles(words: Sequence[str]) -> frozenset[str]:
     """The runs of five words in a text; of a shorter one all its words as one."""
-    words = words_of(text)
     if len(words) <= SHINGLE:
         return frozenset({" ".join(words)})
     return frozenset(" ".join(words[place : place + SHINGLE]) for place in range(len(words) - SHINGLE + 1))
@@ -72,7 +65,7 @@ class EvaluationTexts:
                 continue
             self.whole[words] = name
             if len(words) >= SHORTEST:
-                runs = shingles(text)
+                runs = shingles(words)
                 for run in runs:
                     self.places[run].append(len(self.names))
                 self.names.append(name)
@@ -84,7 +77,7 @@ class EvaluationTexts:
         words = tuple(words_of(text))
         if words in self.whole and len(words) >= FEWEST:
             return self.whole[words], 1.0
-        runs = shingles(text)
+        runs = shingles(words)
         shared = Counter(place for run in runs for place in self.places.get(run, ()))
         best: tuple[str, float] | None = None
         for place, count in sorted(shared.items()):
@@ -111,8 +104,9 @@ class Index:
 
     def add(self, name: str, text: str) -> None:
         """One text more."""
-        runs = shingles(text)
-        if len(words_of(text)) < SHORTEST or runs in self.seen:
+        words = words_of(text)
+        runs = shingles(words)
+        if len(words) < SHORTEST or runs in self.seen:
             return
         self.seen.add(runs)
         self.index.insert(str(len(self.names)), signature(runs))
@@ -121,9 +115,10 @@ class Index:
 
     def nearest(self, text: str) -> tuple[str, float] | None:
         """The name of the text that is most like this one, and how like; None where none is near enough."""
-        if len(words_of(text)) < SHORTEST:
+        words = words_of(text)
+        if len(words) < SHORTEST:
             return None
-        runs = shingles(text)
+        runs = shingles(words)
         near = {int(place): jaccard(runs, self.kept[int(place)]) for place in self.index.query(signature(runs))}
         best = max(near, key=lambda place: (near[place], -place), default=None)
         if best is None or near[best] < self.threshold:
@@ -180,12 +175,12 @@ def leaks(
 
 
 def without_leaks(
-    texts_of: Mapping[str, Sequence[str]], evaluation: Callable[[], Iterable[tuple[str, str]]], threshold: float
+    texts_of: Mapping[str, Sequence[str]], evaluation: Sequence[tuple[str, str]], threshold: float
 ) -> tuple[list[str], list[Leak]]:
     """The training examples without a leak, and the leaks. That none is left is checked again, by MinHash."""
-    by_name = leaks(texts_of, evaluation(), threshold)
+    by_name = leaks(texts_of, evaluation, threshold)
     kept = [name for name in texts_of if name not in by_name]
-    again = Index(evaluation(), threshold)
+    again = Index(evaluation, threshold)
     if left := [name for name in kept if any(again.nearest(text) for text in texts_of[name])]:
         raise RuntimeError(f"{len(left)} training examples hold an evaluation text still, {left[0]} among them")
     log.info("%d of %d training examples hold an evaluation text, and are left out", len(by_name), len(texts_of))

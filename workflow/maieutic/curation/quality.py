@@ -13,8 +13,8 @@ from maieutic.core.jobs import Job
 from maieutic.core.records import read_records
 from maieutic.curation.leakage import duplicates
 from maieutic.curation.records import PRINCIPLES, Components, Dialogue, Flow, Outcome, Seed
-from maieutic.curation.rules import words_of
 from maieutic.curation.sets import lengths, problems_in, words
+from maieutic.curation.texts import words_of
 
 MOST_TEXTS = 200  # of self-BLEU, whose time grows with the square
 STAGES_THAT_RECOMPUTE = ("validate_seed", "solve_follow_up", "solve_similar")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from maieutic.curation.parsers import KNOWN_PRINCIPLES, About, Attempt, Decision, Limits, Made, Steps, Validation
 from maieutic.curation.records import Feedback, Flow
+from maieutic.curation.texts import words_of
 
 MOST_PRINCIPLES = 2  # of one turn (section 2.3)
 
@@ -42,11 +42,6 @@ def read(answers: Sequence[Answered]) -> list[Any]:
         if answer.value is None:
             raise Rejected(f"unreadable: {answer.why_none}")
     return [answer.value for answer in answers]
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text, for comparing two."""
-    return re.findall(r"[a-z0-9]+", text.casefold())
 
 
 def in_one_line(text: str) -> str:

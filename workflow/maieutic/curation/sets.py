@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
 from maieutic.config.curation import Roles
 from maieutic.core.errors import UserError
-from maieutic.core.files import sha256_of, whole_file, write_json
+from maieutic.core.files import read_lines, sha256_of, whole_file, write_json, write_lines
 from maieutic.core.jobs import Job
 from maieutic.core.records import Item, read_records
 from maieutic.curation.leakage import item_texts, set_texts, without_leaks
@@ -79,19 +79,6 @@ def assemble_sets(
         "dialogues": {"file": tests.name, **file_facts(tests, len(for_tests)), **dialogue_facts(for_tests)},
     }
     write_json(sheet, content)
-
-
-def write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """JSON lines; the file appears whole or not at all."""
-    with whole_file(path) as handle:
-        for record in records:
-            handle.write(json.dumps(record, ensure_ascii=False) + "\n")
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The records of a file of JSON lines."""
-    with open(path, encoding="utf-8") as handle:
-        return [json.loads(line) for line in handle]
 
 
 def skills_record(made: Components) -> dict[str, Any]:
@@ -196,11 +183,9 @@ def clean(
     """The names of the examples without a leak, and the leaks. items: of tasks; tests: evaluation sets of curations."""
     texts = {name: example_texts(record) for name, record in records.items()}
 
-    def evaluation() -> list[tuple[str, str]]:
-        of_tasks = [pair for path in items for pair in item_texts(read_records(path, Item))]
-        return of_tasks + [pair for path in tests for pair in set_texts(str(path), read_lines(path))]
-
-    return without_leaks(texts, evaluation, threshold)
+    of_tasks = [pair for path in items for pair in item_texts(read_records(path, Item))]
+    of_sets = [pair for path in tests for pair in set_texts(str(path), read_lines(path))]
+    return without_leaks(texts, [*of_tasks, *of_sets], threshold)
 
 
 def fetch_curated(*, made: Path, sheet: Path, out: Path) -> None:

@@ -14,8 +14,7 @@ from maieutic.config.curation import FineTuning
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job
-from maieutic.curation.encoding import Encoded, encode, load_tokenizer
-from maieutic.curation.sets import read_lines
+from maieutic.curation.encoding import Encoded, load_tokenizer
 from maieutic.rewards.checkpoints import SaveByTime, callback
 from maieutic.rewards.progress_callback import TellProgress
 from maieutic.rewards.training import freeze, shared_arguments
@@ -26,7 +25,11 @@ ADAPTERS = "adapters"
 
 
 class Training(Job):
-    """One training, as each of its processes gets it. checkpoint: where it goes on; out: the folder of the weights."""
+    """One training, as each of its processes gets it.
+
+    examples: the folder of the encoded ones, as `save_examples` writes it; checkpoint: where it goes on; out: the
+    folder of the weights.
+    """
 
     tuning: str
     train: FineTuning
@@ -40,6 +43,13 @@ class Training(Job):
     threads: int
 
 
+def save_examples(encoded: Encoded, folder: Path) -> None:
+    """Write encoded chats where every process of a training maps them into its memory."""
+    from datasets import Dataset
+
+    Dataset.from_dict({"input_ids": encoded.ids, "labels": encoded.labels}).save_to_disk(folder)
+
+
 def train_tutor(training: Training) -> None:
     """Train, and write the weights, the tokenizer and the log of the steps (HISTORY): one process of several does.
 
@@ -51,12 +61,10 @@ def train_tutor(training: Training) -> None:
     torch.set_num_threads(training.threads)
     train = training.train
     tokenizer = load_tokenizer(training.tuning, train, training.base)
-    chats = [record["messages"] for record in read_lines(training.examples)]
-    encoded = encode(tokenizer, chats, training.tuning, train, training.base)
     transformers.set_seed(train.seed)
     model = load_model(training.tuning, training.base, train, training.device)
     freeze(model, train)
-    trainer = trainer_of(training, model, tokenizer, encoded)
+    trainer = trainer_of(training, model, tokenizer)
     trainer.train(resume_from_checkpoint=str(training.checkpoint) if training.checkpoint else None)
     save(trainer, tokenizer, training)
 
@@ -106,12 +114,12 @@ def keep_layers(model: Any, layers: int) -> None:
         model.config.layer_types = model.config.layer_types[:layers]
 
 
-def trainer_of(training: Training, model: Any, tokenizer: Any, encoded: Encoded) -> Any:
+def trainer_of(training: Training, model: Any, tokenizer: Any) -> Any:
     """TRL's trainer, with the entry's settings. Raises RuntimeError where TRL leaves an example out."""
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
-    train = training.train
+    train, examples = training.train, Dataset.load_from_disk(training.examples)
     settings = shared_arguments(train, training.journal, training.device)
     scheduler = "constant_with_warmup" if train.scheduler == "constant" and train.warmup else train.scheduler
     settings |= {"lr_scheduler_type": scheduler, "warmup_steps": train.warmup, "max_steps": train.steps or -1}
@@ -120,13 +128,13 @@ def trainer_of(training: Training, model: Any, tokenizer: Any, encoded: Encoded)
     trainer = SFTTrainer(
         model=model,
         args=SFTConfig(max_length=train.max_length, packing=train.packing, eos_token=None, **settings),
-        train_dataset=Dataset.from_dict({"input_ids": encoded.ids, "labels": encoded.labels}),
+        train_dataset=examples,
         processing_class=tokenizer,
         peft_config=adapters(train),
         callbacks=[callback(SaveTogether, train.checkpoint_seconds), callback(TellProgress, training.tuning)],
     )
-    if not train.packing and len(trainer.train_dataset) != len(encoded.ids):
-        raise RuntimeError(f"TRL dropped {len(encoded.ids) - len(trainer.train_dataset)} examples")
+    if not train.packing and len(trainer.train_dataset) != len(examples):
+        raise RuntimeError(f"TRL dropped {len(examples) - len(trainer.train_dataset)} examples")
     return trainer
 
 

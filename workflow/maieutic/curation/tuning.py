@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.config.curation import FineTuning
-from maieutic.core.files import sha256_of, whole_file, write_json
+from maieutic.core.files import read_lines, sha256_of, whole_file, write_json
 from maieutic.core.jobs import Job
 from maieutic.core.journal import digest, take_lock
 from maieutic.curation.encoding import IGNORED, Encoded, encode, load_tokenizer
 from maieutic.curation.processes import train_together
-from maieutic.curation.sets import read_lines
-from maieutic.curation.training import HISTORY, Training, in_four_bits, train_tutor
+from maieutic.curation.training import HISTORY, Training, in_four_bits, save_examples, train_tutor
 from maieutic.rewards import loading
 from maieutic.rewards.checkpoints import discard, resume_from
 from maieutic.rewards.training import RUNTIME_ONLY, begin
@@ -58,12 +57,14 @@ def tune_tutor(
             log.info("%s goes on from %s", name, checkpoint.name)
         made = journal / "made"  # what is half written is no output
         begin(made)
+        begin(journal / "examples")
+        save_examples(encoded, journal / "examples")
         processes = train.workers(gpus)
         training = Training(
             tuning=name,
             train=train,
             base=base.parent,
-            examples=examples,
+            examples=journal / "examples",
             journal=journal,
             checkpoint=checkpoint,
             out=made,

@@ -13,6 +13,7 @@ from maieutic.curation.crew import Crew
 from maieutic.curation.parsers import Decision
 from maieutic.curation.records import Components, Dialogue, Flow, Level, Outcome, Said
 from maieutic.curation.rules import Answered, Kept, Rejected, kept_flow
+from maieutic.curation.texts import numbered
 
 VERIFY, BY_PEOPLE = "verify_flow", "people"
 STAGES_OF_FLOWS = ("flow", VERIFY)
@@ -28,9 +29,7 @@ def materials_of(made: Components) -> list[dict[str, str]]:
     for number, followup in enumerate(made.followups, 1):
         texts |= {f"seed_followup{number}": followup.problem, f"seed_followup{number}_solution": followup.solution}
     for number, solution in enumerate(made.solutions, 1):
-        texts[f"seed_student{number}"] = "\n".join(
-            f"Step {place}: {step}" for place, step in enumerate(solution.steps, 1)
-        )
+        texts[f"seed_student{number}"] = numbered(solution.steps)
         wrong = f"Step {solution.feedback.step} is wrong: {solution.feedback.reason}\n{solution.feedback.corrected}"
         texts[f"seed_student{number}_correction"] = wrong if solution.feedback.step else "The solution is right."
     for level, name in NAMES.items():

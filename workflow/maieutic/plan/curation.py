@@ -135,7 +135,9 @@ def check_stage(name: str) -> None:
 def check_curation(plan: CurationPlan, name: str) -> None:
     """One curation: seeds that can be had, roles that models have."""
     entry, key = plan.curation(name), f"curations.{name}"
-    check_all(partial(check_seeds, plan, f"{key}.seeds.{dataset}", *args) for dataset, *args in seeds_of(entry))
+    check_all(
+        partial(check_seeds, plan, f"{key}.seeds.{dataset}", dataset, loader) for dataset, loader in entry.seeds.items()
+    )
     roles = [(role, value) for role, value in entry.roles.model_dump().items() if value is not None]
     named = [
         (f"{key}.roles.{role}{f'[{place}]' if isinstance(value, list) else ''}", model)
@@ -146,11 +148,6 @@ def check_curation(plan: CurationPlan, name: str) -> None:
     if entry.people is not None and not Path(entry.people).is_file():
         fix = f"copy {SHEET.of(curation=name)} there and fill it in, or set people: null"
         raise UserError(f"{key}.people", f"{entry.people} is not there", fix)
-
-
-def seeds_of(entry: Curation) -> list[tuple[str, str, str]]:
-    """The sources of seeds: dataset, dataset, loader."""
-    return [(dataset, dataset, loader) for dataset, loader in entry.seeds.items()]
 
 
 def check_seeds(plan: CurationPlan, key: str, dataset: str, loader: str) -> None:

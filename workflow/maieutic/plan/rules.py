@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from types import ModuleType
 from typing import Any, Protocol
@@ -44,6 +44,11 @@ class Wildcards(Protocol):
     def items(self) -> Iterable[tuple[str, str]]: ...
 
 
+def curation_asked(names: Mapping[str, str]) -> str | None:
+    """The curation whose roles a job asks, by its wildcards; one that rates dialogues asks a judge."""
+    return None if "judge" in names else names.get("curation")
+
+
 class RulePlan(CurationPlan):
     """A plan with the parts of each rule, by the rule's name."""
 
@@ -73,8 +78,8 @@ class RulePlan(CurationPlan):
     def models_of(self, wildcards: Wildcards) -> list[str]:
         """The registry entries that a job asks or trains: of its wildcards, of a judge the one that answers."""
         names = dict(wildcards.items())
-        if "curation" in names and "judge" not in names:
-            return self.curation(names["curation"]).roles.models
+        if curation := curation_asked(names):
+            return self.curation(curation).roles.models
         if "tuning" in names:
             return [base_of(self, names["tuning"])]
         return [self.answering(names[kind]) for kind in MODEL_WILDCARDS if kind in names]
@@ -90,8 +95,8 @@ class RulePlan(CurationPlan):
     def needs(self, wildcards: Wildcards) -> Needs:
         """What one job of a model asks of a machine."""
         names = dict(wildcards.items())
-        if "curation" in names and "judge" not in names:
-            return self.role_needs(names["curation"])
+        if curation := curation_asked(names):
+            return self.role_needs(curation)
         if "tuning" in names:
             return self.tuning_needs(names["tuning"])
         [model] = self.models_of(wildcards)

@@ -139,6 +139,11 @@ def followed(messages: Messages, role: str, content: str) -> Messages:
     return [*messages, {"role": role, "content": content}]
 
 
+def first_prompt(loaded: LoadedCard, item: Item) -> str:
+    """The words that an item's first reply answers."""
+    return render(loaded.templates[0], {**item.vars, "answers": []}, loaded.shots)
+
+
 def first_messages(
     loaded: LoadedCard, item: Item, prompt_role: str | None, user_last: bool = False, usual_role: str = "system"
 ) -> Messages:
@@ -153,8 +158,7 @@ def first_messages(
     speaker = "user" if user_last else item.speaker
     alone = prompt_role if prompt_role == "user" else loaded.card.role or prompt_role or usual_role
     role = (loaded.card.role or speaker) if before else alone
-    first = render(loaded.templates[0], {**item.vars, "answers": []}, loaded.shots)
-    messages = followed(before, role, first)
+    messages = followed(before, role, first_prompt(loaded, item))
     return with_pictures(folded(messages) if system and prompt_role == "user" else messages, item.images)
 
 

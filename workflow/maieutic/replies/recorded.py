@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,12 +11,12 @@ from typing import Any, NamedTuple
 from maieutic.config.cards import LoadedCard, card_path, cards_of, read_card
 from maieutic.config.prompts import render
 from maieutic.core.errors import UserError
-from maieutic.core.files import whole_file
+from maieutic.core.files import write_lines
 from maieutic.core.jobs import Job
 from maieutic.core.journal import digest
 from maieutic.core.records import NO_REPLY, NOBODY_ASKED, Item, Reply, Turn, read_items, read_records, write_records
 from maieutic.datasets.sources import read_source
-from maieutic.replies.generate import first_messages
+from maieutic.replies.generate import first_messages, first_prompt
 
 log = logging.getLogger(__name__)
 REPLIES = ("reply", "replies", "response")  # the columns in which what was said may stand
@@ -78,14 +77,9 @@ def prompts_by_text(
     keys: dict[str, list[Key]] = {}
     for (benchmark, task), items in of_run.items():
         for item in items:
-            text = in_one_line(prompt_of(cards[benchmark, task], item))
+            text = in_one_line(first_prompt(cards[benchmark, task], item))
             keys.setdefault(text, []).append((benchmark, task, item.id))
     return keys
-
-
-def prompt_of(loaded: LoadedCard, item: Item) -> str:
-    """The words of the message that an item's first reply answers."""
-    return render(loaded.templates[0], {**item.vars, "answers": []}, loaded.shots)
 
 
 def in_one_line(text: str) -> str:
@@ -144,13 +138,13 @@ def texts_by_item(
         for key in keys:
             if line.texts and texts.setdefault(key, line.texts) != line.texts:
                 faults.append(UserError(line.place, f"{key[2]} has another reply above", "keep one of them"))
-    if unknown and limited:
+    if limited and unknown:
         log.warning("%d replies are of items that this run has not drawn (run.limit)", len(unknown))
-    elif unknown:
+    elif not limited:
         faults += [no_item(line, by_id) for line in unknown[:SHOWN]]
-    if len(unknown) > SHOWN and not limited:
-        more = f"{len(unknown) - SHOWN} further records fit no item either"
-        faults.append(UserError(unknown[SHOWN].place, more, "the ids are those of results/items"))
+        if more := unknown[SHOWN:]:
+            problem = f"{len(more)} further records fit no item either"
+            faults.append(UserError(more[0].place, problem, "the ids are those of results/items"))
     if faults:
         raise UserError.of(faults)
     return texts
@@ -195,18 +189,20 @@ def write_questions(*, job: WriteQuestions, items: Path, out: Path) -> None:
     A later prompt that quotes the tutor's own answers has `{answer 1}`, `{answer 2}`, ... in their place.
     """
     [loaded] = cards_of(job.benchmark, [job.task], job.protocol)
-    with whole_file(out) as handle:
-        for item in read_items(items.parent, [job.task]):
-            answers = [f"{{answer {number}}}" for number in range(1, len(loaded.templates) + 1)]
-            later = [
-                render(template, {**item.vars, "answers": answers[:number]}, loaded.shots)
-                for number, template in enumerate(loaded.templates[1:], 1)
-            ]
-            record = {
-                "id": item.id,
-                "task": f"{job.benchmark}/{job.task}",
-                "messages": first_messages(loaded, item, None),
-                **({"later": later} if later else {}),
-                "reply": [""] * len(loaded.templates) if later else "",
-            }
-            handle.write(json.dumps(record, ensure_ascii=False) + "\n")
+    write_lines(out, (question_of(loaded, item) for item in read_items(items.parent, [job.task])))
+
+
+def question_of(loaded: LoadedCard, item: Item) -> dict[str, Any]:
+    """An item as somebody else is to answer it, with an empty reply."""
+    answers = [f"{{answer {number}}}" for number in range(1, len(loaded.templates) + 1)]
+    later = [
+        render(template, {**item.vars, "answers": answers[:number]}, loaded.shots)
+        for number, template in enumerate(loaded.templates[1:], 1)
+    ]
+    return {
+        "id": item.id,
+        "task": f"{loaded.card.benchmark}/{loaded.card.task}",
+        "messages": first_messages(loaded, item, None),
+        **({"later": later} if later else {}),
+        "reply": [""] * len(loaded.templates) if later else "",
+    }
