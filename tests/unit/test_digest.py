@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from pathlib import Path
 
 import pytest
 from maieutic.datasets.registry import LOADERS
 from maieutic.plan import digest
-from maieutic.plan.digest import ANY, NEUTRAL, Code, Name, closure_of, code_of, commands, read_source, roots_of
+from maieutic.plan.digest import NEUTRAL, Code, closure_of, code_of, commands, module_names, read_source, roots_of
+from maieutic.plan.syntax import ANY, Name
 from maieutic.rewards.pairs import PAIR_SOURCES
 
 PACKAGE = {
@@ -131,11 +133,6 @@ def test_a_definition_that_is_not_there_is_refused() -> None:
 # the package itself ---------------------------------------------------------------------------------------------------
 
 
-def modules() -> list[str]:
-    paths = [path.relative_to(digest.HERE).with_suffix("") for path in sorted(digest.HERE.rglob("*.py"))]
-    return [".".join(path.parts).removesuffix("__init__").removesuffix(".") for path in paths]
-
-
 def test_every_rule_depends_on_the_code_of_its_command() -> None:
     """No rule lists files of the package: what it depends on follows from what its command imports."""
     used = set()
@@ -183,7 +180,7 @@ def now() -> dict[str, str]:
     return digests()
 
 
-@pytest.mark.parametrize("module", modules())
+@pytest.mark.parametrize("module", module_names())
 def test_each_module_decides_the_commands_that_use_it_and_no_other(module: str, now: dict[str, str]) -> None:
     """Every parser silenced once meant "Nothing to be done": the list of files was kept by hand."""
     text = read_source(module)
@@ -294,6 +291,55 @@ def test_templates_and_style_sheets_join_by_name(tmp_path: Path) -> None:
     before = code_of("build-report", files=[style])
     style.write_text("b")
     assert code_of("build-report", files=[style]) != before != code_of("build-report")
+
+
+def test_definitions_are_read_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that finds them reads no syntax, and has the digests of one that did; a damaged file is none."""
+    monkeypatch.setattr(digest, "user_cache_path", lambda name: tmp_path / name)
+    read = digest.package_code.__wrapped__
+    fresh = read()
+    [kept] = (tmp_path / "maieutic/definitions").glob("*.json")
+    text = kept.read_text(encoding="utf-8")
+
+    def unread(name: str) -> str:
+        raise AssertionError(f"{name} was read again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(digest, "definitions_of", unread)
+        again = read()
+    for function in commands().values():
+        closure = fresh.closure(roots_of(function, fresh), {})
+        assert again.closure(roots_of(function, again), {}) == closure
+        assert again.digest(closure) == fresh.digest(closure)
+    for damaged in ("", "[]", '{"": 1}', text.replace("]", "", 1), text[:1000]):
+        kept.write_text(damaged, encoding="utf-8")
+        with pytest.raises(digest.NO_DEFINITIONS):
+            digest.read_definitions(kept)
+    assert read().modules.keys() >= {"core.stats"} and kept.read_text(encoding="utf-8") == text
+    kept.unlink()
+    kept.parent.rmdir()
+    kept.parent.write_text("no folder")
+    digest.write_definitions(fresh, kept)
+    assert kept.parent.read_text() == "no folder"
+
+
+def test_definitions_of_another_text_or_python_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = {"a.py": b"x = 1", "b.py": b""}
+    checksums = {digest.checksum_of(sources), digest.checksum_of({"a.py": b"x = 2", "b.py": b""})}
+    checksums |= {
+        digest.checksum_of({"a.py": b"", "b.py": b"x = 1"}),
+        digest.checksum_of({"c.py": b"x = 1", "b.py": b""}),
+    }
+    monkeypatch.setattr("sys.version", "3.99")
+    assert len(checksums | {digest.checksum_of(sources)}) == 5
+
+
+def test_old_definitions_are_forgotten(tmp_path: Path) -> None:
+    for number in range(6):
+        (tmp_path / f"{number}.json").write_text("{}")
+        os.utime(tmp_path / f"{number}.json", (number, number))
+    digest.write_definitions(digest.package_code(), tmp_path / "new.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["3.json", "4.json", "5.json", "new.json"]
 
 
 def test_what_is_neutral_is_there_and_says_why() -> None:

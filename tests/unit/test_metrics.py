@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,10 @@ from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.parsing import grades_of
 from maieutic.replies.baselines import TUTORS
-from maieutic.scores.metrics.common import Graded
+from maieutic.scores.metrics.common import RELEASED, Graded
 from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.score import index_of, score_task
+from sklearn import metrics as sklearn
 
 RNG = np.random.default_rng(7)
 
@@ -30,6 +32,31 @@ def random_items(classes: int, n: int = 300) -> list[Graded]:
 
 BINARY = {"f1", "precision", "recall", "mcc"}
 
+
+def labels(items: list[Graded]) -> tuple[list, list]:
+    return [item.gold for item in items], [item.value for item in items]
+
+
+def averaged(average: str) -> Callable[[list[Graded]], float]:
+    return lambda items: sklearn.f1_score(*labels(items), average=average, zero_division=0)
+
+
+# What scikit-learn says; a metric without an oracle has its own cases in other tests.
+ORACLES: dict[str, Callable[[list[Graded]], float]] = {
+    "accuracy": lambda items: sklearn.accuracy_score([True] * len(items), [item.correct for item in items]),
+    "f1": lambda items: sklearn.f1_score(*labels(items), zero_division=0),
+    "precision": lambda items: sklearn.precision_score(*labels(items), zero_division=0),
+    "recall": lambda items: sklearn.recall_score(*labels(items), zero_division=0),
+    "micro_f1": averaged("micro"),
+    "macro_f1": lambda items: sklearn.f1_score(
+        *labels(items), labels=sorted({item.gold for item in items}), average="macro", zero_division=0
+    ),
+    "weighted_f1": averaged("weighted"),
+    "match": lambda items: sklearn.accuracy_score([True] * len(items), [item.correct for item in items]),
+    "mean": lambda items: float(np.mean([item.value for item in items])),
+    "bleu": lambda items: float(np.mean([item.value for item in items])),
+    "mcc": lambda items: sklearn.matthews_corrcoef(*labels(items)),
+}
 
 OF_PARTS = {"reason_accuracy", "mr_score", "kmp_overall", "kmp_principles"}  # see test_kmpbench.py
 
@@ -47,6 +74,25 @@ def test_sums_give_scikit_learns_value(name: str, kind: str) -> None:
         items = items[:1]
     metric = METRICS[name]
     assert metric.of_sums(metric.counts(items).sum(0)) == pytest.approx(metric.value(items))
+    if name in ORACLES:
+        assert metric.value(items) == pytest.approx(ORACLES[name](items), abs=1e-12)
+
+
+def test_every_metric_of_labels_is_held_against_scikit_learn() -> None:
+    """And macro F1 of the released code too, which averages over every label that occurs."""
+    assert {*METRICS} - OF_PARTS - {*ORACLES} == {"detection_f1"}, "of two accuracies: test_scoring.py"
+    items = random_items(5)
+    assert RELEASED["macro_f1"].value(items) == pytest.approx(averaged("macro")(items), abs=1e-12)
+    assert RELEASED["macro_f1"].value(items) != pytest.approx(METRICS["macro_f1"].value(items))
+
+
+def test_numbers_of_twenty_digits_are_labels_as_others() -> None:
+    """scikit-learn itself takes none of them."""
+    items = [Graded(10**20, False, 3), Graded(3, True, 3), Graded(-1, False, 10**20)]
+    places = {-1: 0, 3: 1, 10**20: 2}
+    coded = [Graded(places[item.value], item.correct, places[item.gold]) for item in items]
+    for name in ("micro_f1", "macro_f1", "weighted_f1"):
+        assert METRICS[name].value(items) == pytest.approx(ORACLES[name](coded))
 
 
 def test_interval_of_a_proportion_is_the_normal_one() -> None:

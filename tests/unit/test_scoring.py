@@ -10,7 +10,7 @@ from maieutic.config.cards import JUDGE, Metric
 from maieutic.core.records import Grade, Item, Scoring
 from maieutic.graders.registry import OBJECTIVE
 from maieutic.graders.rubric import READINGS, Weighed, clipped, good
-from maieutic.scores.metrics.common import Graded, averaged_f1, detection_counts, detection_f1, of_counts, weighted
+from maieutic.scores.metrics.common import Graded, class_counts, detection_counts, detection_f1, of_counts, weighted
 from maieutic.scores.score import OPEN, Given, Reading, joined
 from sklearn.metrics import f1_score
 
@@ -83,7 +83,7 @@ def test_metrics_are_made_of_their_counts() -> None:
     assert made.counts is detection_counts and made.of_sums is detection_f1
     assert made.value(items) == pytest.approx(2 * 0.5 * 1.0 / 1.5)
     labelled = [Graded(said, said == gold, gold) for said, gold in (("x", "x"), ("y", "x"), ("y", "y"), ("z", "x"))]
-    f1 = averaged_f1("weighted", weighted)
+    f1 = of_counts(class_counts, weighted)
     expected = f1_score(["x", "x", "y", "x"], ["x", "y", "y", "z"], average="weighted", zero_division=0)
     assert f1.value(labelled) == pytest.approx(expected)
     assert float(f1.of_sums(f1.counts(labelled).sum(axis=0))) == pytest.approx(expected)

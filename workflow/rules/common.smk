@@ -45,10 +45,11 @@ wildcard_constraints:
     **patterns(plan),
 
 
-# In the prefix and not in params: where an interpreter lies must re-run nothing.
+# In the prefix and not in params: where an interpreter lies must re-run nothing. Threads that numpy's linear algebra
+# starts when it is imported cost a job of one core more than the job itself.
 shell.prefix(
     "set -euo pipefail; "
-    f"export PYTHONPATH={shlex.quote(str(PACKAGE))} PYTHONUNBUFFERED=1"
+    f"export PYTHONPATH={shlex.quote(str(PACKAGE))} PYTHONUNBUFFERED=1 OPENBLAS_NUM_THREADS=1"
     f" DRIVER={shlex.quote(start.interpreter(plan, workflow, 'driver'))}"
     f" SERVE={shlex.quote(start.interpreter(plan, workflow, 'serve'))}; "
 )

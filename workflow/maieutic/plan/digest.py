@@ -6,24 +6,28 @@ over their syntax trees without comments, docstrings, descriptions of fields and
 change a result changes it. An edit of a definition that a command does not use changes nothing for it, whatever module
 it stands in.
 
-Only names that can be read from the syntax are followed. The one import by a computed name is that of what benchmarks
-plug in (`core.plugins`), whose names are constants of the call.
+Reading the syntax of the whole package takes a second, so its definitions are kept in the user's cache, by the checksum
+of the sources.
 """
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import hashlib
+import json
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
-from maieutic.benchmarks import BENCHMARKS
+from platformdirs import user_cache_path
+
 from maieutic.commands import COMMANDS
 from maieutic.commands import name_of as command_name
+from maieutic.core.files import whole_file
+from maieutic.plan.syntax import ANY, PACKAGE, REST, Definition, Module, Name, definitions_of
 
-PACKAGE = "maieutic"
 HERE = Path(__file__).parents[1]  # the package
 
 # Modules that only move bytes, start processes or print: no result depends on them. Each with the reason.
@@ -45,27 +49,6 @@ NEUTRAL = {
 }
 
 
-class Name(NamedTuple):
-    """A definition: its module, relative to the package, and its name there; ANY: the whole module."""
-
-    module: str
-    name: str
-
-
-ANY = "*"
-PLUGS = (Name("core.plugins", "parts"), Name("core.plugins", "merged"))
-REST = ""  # what a module does besides defining: it is done whenever the module is imported
-
-
-class Definition(NamedTuple):
-    """The syntax of a definition as text, and what it names of the package; arguments: in a function's annotations."""
-
-    syntax: str
-    uses: frozenset[Name]
-    arguments: frozenset[Name] = frozenset()
-
-
-Module = Mapping[str, Definition]
 Instead = Mapping[Name, Iterable[Name]]
 Source = Callable[[str], str | None]
 
@@ -141,167 +124,6 @@ class Code:
         return hasher.hexdigest()[:16]
 
 
-class Imports:
-    """What the names that a module imports from the package stand for: definitions, or whole modules."""
-
-    def __init__(self, is_module: Callable[[str], bool]) -> None:
-        self.is_module = is_module
-        self.definitions: dict[str, Name] = {}
-        self.modules: dict[str, str] = {}
-
-    def add(self, statement: ast.Import | ast.ImportFrom) -> None:
-        """Take the names of one statement. Raises ValueError for an import that cannot be followed."""
-        if isinstance(statement, ast.Import):
-            if any(module.name.split(".")[0] == PACKAGE for module in statement.names):
-                raise ValueError(f"line {statement.lineno}: write `from {PACKAGE}... import ...`")
-            return
-        if statement.level or (statement.module or "").split(".")[0] != PACKAGE:
-            if statement.level:
-                raise ValueError(f"line {statement.lineno}: a relative import")
-            return
-        within = (statement.module or "").removeprefix(PACKAGE).removeprefix(".")
-        for alias in statement.names:
-            if alias.name == "*":
-                raise ValueError(f"line {statement.lineno}: name what is imported instead of *")
-            below = f"{within}.{alias.name}".removeprefix(".")
-            if self.is_module(below):
-                self.modules[alias.asname or alias.name] = below
-            else:
-                self.definitions[alias.asname or alias.name] = Name(within, alias.name)
-
-    def with_those_of(self, nodes: Iterable[ast.AST]) -> Imports:
-        """With what some syntax imports itself, as functions do to load a library late."""
-        own = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
-        if not own:
-            return self
-        imports = Imports(self.is_module)
-        imports.definitions, imports.modules = dict(self.definitions), dict(self.modules)
-        for node in own:
-            imports.add(node)
-        return imports
-
-
-def definitions_of(module: str, text: str, is_module: Callable[[str], bool]) -> Module:
-    """What a module defines, by name; under REST what it does besides."""
-    imports = Imports(is_module)
-    bodies: dict[str, list[ast.stmt]] = {}
-    for statement in bare(ast.parse(text)).body:
-        if isinstance(statement, ast.Import | ast.ImportFrom):
-            imports.add(statement)
-        elif not is_for_others(statement):
-            for name in names_of(statement):
-                bodies.setdefault(name, []).append(statement)
-    definitions = {
-        name: Definition(
-            "\n".join(ast.dump(statement) for statement in statements),
-            frozenset(use for statement in statements for use in uses_of(statement, module, set(bodies), imports)),
-            frozenset(
-                use
-                for statement in statements
-                for annotation in annotations_of(statement)
-                for use in uses_of(annotation, module, set(bodies), imports)
-            ),
-        )
-        for name, statements in bodies.items()
-    }
-    # A name that is passed on: whoever imports it from here means where it comes from.
-    passed = {**imports.definitions, **{name: Name(below, ANY) for name, below in imports.modules.items()}}
-    return {**{name: Definition("", frozenset([target])) for name, target in passed.items()}, **definitions}
-
-
-def bare(tree: ast.Module) -> ast.Module:
-    """A module's syntax without docstrings and without descriptions of fields."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Field":
-            node.keywords = [keyword for keyword in node.keywords if keyword.arg != "description"]
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
-            first = node.body[0]
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                node.body = node.body[1:] or [ast.Pass()]
-    return tree
-
-
-def is_for_others(statement: ast.stmt) -> bool:
-    """Whether a statement is for type checkers, or for a module that is run itself."""
-    if not isinstance(statement, ast.If):
-        return False
-    named = {node.id for node in ast.walk(statement.test) if isinstance(node, ast.Name)}
-    return bool(named & {"TYPE_CHECKING", "__name__"})
-
-
-def names_of(statement: ast.stmt) -> list[str]:
-    """The names that a top-level statement defines or adds to; REST for one that does something else."""
-    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        return [statement.name]
-    if isinstance(statement, ast.Pass):
-        return []
-    targets: list[ast.expr] = []
-    if isinstance(statement, ast.Assign):
-        targets = statement.targets
-    elif isinstance(statement, ast.AnnAssign | ast.AugAssign):
-        targets = [statement.target]
-    return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)] or [REST]
-
-
-def annotations_of(statement: ast.stmt) -> list[ast.expr]:
-    """The annotations of a function's arguments."""
-    if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-        return []
-    arguments = [*statement.args.posonlyargs, *statement.args.args, *statement.args.kwonlyargs]
-    return [argument.annotation for argument in arguments if argument.annotation is not None]
-
-
-def uses_of(statement: ast.AST, module: str, own: set[str], imports: Imports) -> Iterable[Name]:
-    """What one statement names of the package."""
-    nodes = list(walk(statement))
-    known = imports.with_those_of(nodes)
-    owners: set[str] = set()  # imported modules of which an attribute is named, at its place in the syntax
-    for node in nodes:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in known.modules:
-            owners.add(node.value.id)
-            within = known.modules[node.value.id]
-            below = f"{within}.{node.attr}"
-            yield Name(below, ANY) if known.is_module(below) else Name(within, node.attr)
-        elif isinstance(node, ast.Name):
-            if node.id in known.definitions:
-                yield known.definitions[node.id]
-            elif node.id in own:
-                yield Name(module, node.id)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            yield from plugged_in(node, known)
-    bound = {node.id for node in nodes if isinstance(node, ast.Name) and node.id in known.modules}
-    for name in bound - owners:  # the module itself is passed on
-        yield Name(known.modules[name], ANY)
-
-
-def plugged_in(call: ast.Call, known: Imports) -> Iterable[Name]:
-    """What a call of `plugins.parts` or `plugins.merged` imports. Raises ValueError for what is not constant."""
-    if not isinstance(call.func, ast.Name) or known.definitions.get(call.func.id, Name("", "")) not in PLUGS:
-        return
-    words = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
-    if len(words) != len(call.args):
-        raise ValueError(f"line {call.lineno}: name the module and the object of a benchmark's part by constants")
-    module, name = map(str, words)
-    for benchmark in BENCHMARKS:
-        if known.is_module(f"benchmarks.{benchmark}.{module}"):
-            yield Name(f"benchmarks.{benchmark}.{module}", name)
-
-
-def walk(node: ast.AST) -> Iterable[ast.AST]:
-    """The nodes of a syntax tree without the annotations of functions, which are not evaluated."""
-    yield node
-    for field, value in ast.iter_fields(node):
-        if (isinstance(node, ast.arg) and field == "annotation") or field == "returns":
-            continue
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST):
-                yield from walk(child)
-
-
 def name_of(function: Callable[..., object]) -> Name:
     """A function of the package as a definition."""
     return Name(function.__module__.removeprefix(f"{PACKAGE}."), function.__qualname__)
@@ -309,7 +131,75 @@ def name_of(function: Callable[..., object]) -> Name:
 
 # commands -------------------------------------------------------------------------------------------------------------
 
-CODE = Code()
+NO_DEFINITIONS = (OSError, ValueError, TypeError, AttributeError)  # of a file that is not there, or damaged
+KEPT = 4  # versions of the package whose definitions stay in the cache
+
+
+def checksum_of(sources: Mapping[str, bytes]) -> str:
+    """What the definitions of a package depend on: its sources, and how this Python reads syntax."""
+    hasher = hashlib.sha256(sys.version.encode())
+    for name, text in sorted(sources.items()):
+        hasher.update(f"{name} {len(text)}\n".encode() + text)
+    return hasher.hexdigest()
+
+
+def package_sources() -> dict[str, bytes]:
+    """The text of every module of the package, by its path in it."""
+    return {str(path.relative_to(HERE)): path.read_bytes() for path in HERE.rglob("*.py")}
+
+
+def kept_at(folder: Path) -> Path:
+    """The file of a cache folder that holds the definitions of the package as it is."""
+    return folder / f"{checksum_of(package_sources())}.json"
+
+
+def write_definitions(code: Code, path: Path) -> None:
+    """Keep the definitions of the whole package, and forget those of versions long gone.
+
+    Nothing is kept where the folder cannot be written, or a module that no command uses cannot be followed.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        modules = {
+            name: {
+                key: [definition.syntax, sorted(definition.uses), sorted(definition.arguments)]
+                for key, definition in (code.module(name) or {}).items()
+            }
+            for name in module_names()
+        }
+        with whole_file(path) as handle:
+            json.dump(modules, handle)
+        newest = sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
+        for file in newest[KEPT:]:
+            file.unlink(missing_ok=True)
+
+
+def module_names() -> list[str]:
+    """Every module of the package, dotted and relative to it; "" the package itself."""
+    parts = [path.relative_to(HERE).with_suffix("").parts for path in sorted(HERE.rglob("*.py"))]
+    return [".".join(names).removesuffix("__init__").removesuffix(".") for names in parts]
+
+
+def read_definitions(path: Path) -> dict[str, Module | None]:
+    """The definitions of a whole package as they were kept. Raises one of NO_DEFINITIONS where there are none."""
+    modules: dict[str, dict[str, list[Any]]] = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        name: {
+            key: Definition(syntax, frozenset(Name(*use) for use in uses), frozenset(Name(*use) for use in arguments))
+            for key, (syntax, uses, arguments) in definitions.items()
+        }
+        for name, definitions in modules.items()
+    }
+
+
+@cache
+def package_code() -> Code:
+    """The definitions of this package: kept by an earlier process, or read from the syntax and kept."""
+    code, path = Code(), kept_at(user_cache_path(PACKAGE) / "definitions")
+    try:
+        code.modules = read_definitions(path)
+    except NO_DEFINITIONS:
+        write_definitions(code, path)
+    return code
 
 
 @cache
@@ -327,7 +217,8 @@ def roots_of(function: Name, code: Code) -> list[Name]:
 
 def closure_of(command: str, instead: Instead | None = None) -> set[Name]:
     """Every definition that a command uses."""
-    return CODE.closure(roots_of(commands()[command], CODE), instead or {})
+    code = package_code()
+    return code.closure(roots_of(commands()[command], code), instead or {})
 
 
 def code_of(command: str, instead: Instead | None = None, files: Iterable[Path] = ()) -> str:
@@ -336,7 +227,7 @@ def code_of(command: str, instead: Instead | None = None, files: Iterable[Path] 
     instead: definitions of which a job uses a part, each with that part; files: templates and style sheets. Raises
     KeyError for an unknown command, LookupError for a definition that is not there.
     """
-    hasher = hashlib.sha256(f"{CODE.digest(closure_of(command, instead))}\n".encode())
+    hasher = hashlib.sha256(f"{package_code().digest(closure_of(command, instead))}\n".encode())
     for path in sorted(files):
         hasher.update(path.name.encode() + b"\n" + path.read_bytes())
     return hasher.hexdigest()[:16]

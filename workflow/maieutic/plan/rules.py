@@ -14,8 +14,8 @@ from maieutic.core.errors import check_in_turn
 from maieutic.plan import curation_inputs, curation_jobs, digest, inputs, jobs
 from maieutic.plan.checks import check_people, check_selection
 from maieutic.plan.curation import CurationPlan, base_of, check_curations
-from maieutic.plan.digest import Name
 from maieutic.plan.plan import Plan
+from maieutic.plan.syntax import Name
 from maieutic.rewards.pairs import PAIR_SOURCES
 
 Instead = dict[Name, tuple[Name, ...]]

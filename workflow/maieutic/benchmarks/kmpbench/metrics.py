@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from maieutic.scores.metrics.common import Counts, Graded, Metric, level, level_counts, mean_level, of_counts
+from maieutic.scores.metrics.common import Counts, level, level_counts, mean_level, of_counts
 
 
 def overall(sums: Counts) -> Counts:
@@ -12,10 +10,9 @@ def overall(sums: Counts) -> Counts:
     return overall_of(level(sums, 0), mean_level(sums[..., 2:]))
 
 
-def overall_value(items: Sequence[Graded]) -> float:
-    """NaN without a general level, or without any principle."""
-    sums = level_counts(items).sum(axis=0)
-    return float(overall(sums)) if sums[1] and sums[3::2].any() else float("nan")
+def is_open(sums: Counts) -> bool:
+    """Whether there is no general level, or no principle."""
+    return not (sums[1] and sums[3::2].any())
 
 
 def overall_of(general: Counts, principles: Counts) -> Counts:
@@ -25,5 +22,5 @@ def overall_of(general: Counts, principles: Counts) -> Counts:
 
 METRICS = {
     "kmp_principles": of_counts(level_counts, mean_level),
-    "kmp_overall": Metric(overall_value, level_counts, overall),
+    "kmp_overall": of_counts(level_counts, overall, is_open),
 }

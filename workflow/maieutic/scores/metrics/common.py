@@ -1,11 +1,13 @@
 """Metrics: pure functions from the graded items of one task to one number.
 
-Each metric is written as counts that add up over items and a function of their sums, so that the bootstrap can
-resample whole problems without touching the items again. The value itself is scikit-learn's where it has one.
+Each metric is written as counts that add up over items and a function of their sums: of all items it gives the value,
+of resampled problems the interval, without touching the items again. Tests hold each value against scikit-learn's,
+whose import (a second of CPU) would cost a scoring job more than all its numbers.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -31,13 +33,6 @@ class Graded(NamedTuple):
 Metric = Statistic[Graded]
 
 
-def scikit() -> Any:
-    """scikit-learn's metrics: a second to import, which commands that only name a metric need not pay."""
-    from sklearn import metrics
-
-    return metrics
-
-
 def fraction(part: Counts, whole: Counts) -> Counts:
     """part / whole, and 0 where the whole is 0, as scikit-learn has it."""
     return share(part, whole, empty=0.0)
@@ -52,14 +47,9 @@ def binary_counts(items: Sequence[Graded]) -> Counts:
     )
 
 
-def labels(items: Sequence[Graded]) -> tuple[list[Any], list[Any]]:
-    """Gold and predicted labels, as scikit-learn takes them."""
-    return [item.gold for item in items], [item.value for item in items]
-
-
 def coded_labels(items: Sequence[Graded]) -> tuple[list[int], list[int]]:
-    """Gold and predicted labels by their places in the order of labels: scikit-learn takes no number of 20 digits."""
-    gold, predictions = labels(items)
+    """Gold and predicted labels by their places in the order of labels, so that each class has a column of counts."""
+    gold, predictions = [item.gold for item in items], [item.value for item in items]
     places = {label: place for place, label in enumerate(sorted({*gold, *predictions}))}
     return [places[label] for label in gold], [places[label] for label in predictions]
 
@@ -91,12 +81,6 @@ def macro(sums: Counts) -> Counts:
     return fraction((f1 * (true > 0)).sum(-1), (true > 0).sum(-1).astype(float))
 
 
-def macro_value(items: Sequence[Graded]) -> float:
-    """Macro F1 by scikit-learn over the true labels."""
-    gold, predictions = coded_labels(items)
-    return float(scikit().f1_score(gold, predictions, labels=sorted(set(gold)), average="macro", zero_division=0))
-
-
 def weighted(sums: Counts) -> Counts:
     """F1 of the classes weighted by their true members."""
     f1, true, _ = class_f1(sums)
@@ -113,18 +97,28 @@ def number(item: Graded) -> float:
     return float(item.value)
 
 
-def averaged_f1(average: str, of_sums: Callable[[Counts], Counts]) -> Metric:
-    """F1 over several classes, averaged as scikit-learn names it."""
-    return Metric(
-        lambda items: float(scikit().f1_score(*coded_labels(items), average=average, zero_division=0)),
-        class_counts,
-        of_sums,
-    )
+def same_label(item: Graded) -> float:
+    """1 where the predicted label is the true one."""
+    return float(item.value == item.gold)
 
 
-def of_counts(counts: Callable[[Sequence[Graded]], Counts], of_sums: Callable[[Counts], Counts]) -> Metric:
-    """A metric that is defined by its counts."""
-    return Metric(lambda items: float(of_sums(counts(items).sum(axis=0))), counts, of_sums)
+def always_closed(sums: Counts) -> bool:
+    """Most metrics have a value wherever there are items."""
+    return False
+
+
+def of_counts(
+    counts: Callable[[Sequence[Graded]], Counts],
+    of_sums: Callable[[Counts], Counts],
+    is_open: Callable[[Counts], bool] = always_closed,
+) -> Metric:
+    """A metric that is defined by its counts. is_open: whether the sums of all items leave its value open (NaN)."""
+
+    def value(items: Sequence[Graded]) -> float:
+        sums = counts(items).sum(axis=0)
+        return math.nan if is_open(sums) else float(of_sums(sums))
+
+    return Metric(value, counts, of_sums)
 
 
 def mcc(sums: Counts) -> Counts:
@@ -175,10 +169,9 @@ def reason_share(sums: Counts) -> Counts:
     return fraction(located, wrong) * fraction(accepted, read)
 
 
-def reason_value(items: Sequence[Graded]) -> float:
-    """NaN where reasons were asked for and none could be read."""
-    sums = reason_counts(items).sum(axis=0)
-    return float("nan") if sums[1] and not sums[2] else float(reason_share(sums))
+def no_reason_read(sums: Counts) -> bool:
+    """Whether reasons were asked for and none could be read."""
+    return bool(sums[1] and not sums[2])
 
 
 def mr_counts(items: Sequence[Graded]) -> Counts:
@@ -192,12 +185,6 @@ def mr_counts(items: Sequence[Graded]) -> Counts:
 def mr_score(sums: Counts) -> Counts:
     """MR-Score (MR-GSM8K, arXiv 2312.17080, section 3.3): both accuracies are of the incorrect solutions."""
     return mr_of(mcc(sums[..., :4]), fraction(sums[..., 5], sums[..., 4]), reason_share(sums[..., 4:]))
-
-
-def mr_value(items: Sequence[Graded]) -> float:
-    """NaN where reasons were asked for and none could be read."""
-    unknown = np.isnan(reason_value([item._replace(parts=item.parts[1:]) for item in items]))
-    return float("nan") if unknown else float(mr_score(mr_counts(items).sum(axis=0)))
 
 
 def mr_of(correlation: Counts, step: Counts, reason: Counts) -> Counts:
@@ -227,44 +214,23 @@ def mean_level(sums: Counts) -> Counts:
 
 
 COMMON: dict[str, Metric] = {
-    "accuracy": mean_of(right)._replace(
-        value=lambda items: float(scikit().accuracy_score([True] * len(items), [bool(item.correct) for item in items]))
+    "accuracy": mean_of(right),
+    "f1": of_counts(
+        binary_counts, lambda sums: fraction(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2])
     ),
-    "f1": Metric(
-        lambda items: float(scikit().f1_score(*labels(items), zero_division=0)),
-        binary_counts,
-        lambda sums: fraction(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2]),
-    ),
-    "precision": Metric(
-        lambda items: float(scikit().precision_score(*labels(items), zero_division=0)),
-        binary_counts,
-        lambda sums: fraction(sums[..., 0], sums[..., 0] + sums[..., 1]),
-    ),
-    "recall": Metric(
-        lambda items: float(scikit().recall_score(*labels(items), zero_division=0)),
-        binary_counts,
-        lambda sums: fraction(sums[..., 0], sums[..., 0] + sums[..., 2]),
-    ),
-    # With one label an item, micro F1 is the share of right labels.
-    "micro_f1": mean_of(right)._replace(
-        value=lambda items: float(scikit().f1_score(*coded_labels(items), average="micro", zero_division=0))
-    ),
-    "macro_f1": Metric(macro_value, class_counts, macro),
-    "weighted_f1": averaged_f1("weighted", weighted),
+    "precision": of_counts(binary_counts, lambda sums: fraction(sums[..., 0], sums[..., 0] + sums[..., 1])),
+    "recall": of_counts(binary_counts, lambda sums: fraction(sums[..., 0], sums[..., 0] + sums[..., 2])),
+    "micro_f1": mean_of(same_label),  # with one label an item, micro F1 is the share of right labels
+    "macro_f1": of_counts(class_counts, macro),
+    "weighted_f1": of_counts(class_counts, weighted),
     "bleu": mean_of(number),
     "match": mean_of(right),
     "mean": mean_of(number),
-    "mcc": Metric(
-        lambda items: float(
-            scikit().matthews_corrcoef([bool(item.gold) for item in items], [bool(item.value) for item in items])
-        ),
-        binary_counts,
-        mcc,
-    ),
+    "mcc": of_counts(binary_counts, mcc),
     "detection_f1": of_counts(detection_counts, detection_f1),
-    "reason_accuracy": Metric(reason_value, reason_counts, reason_share),
-    "mr_score": Metric(mr_value, mr_counts, mr_score),
+    "reason_accuracy": of_counts(reason_counts, reason_share, no_reason_read),
+    "mr_score": of_counts(mr_counts, mr_score, lambda sums: no_reason_read(sums[4:])),
 }
 
 # What the released code computes where ours differs: there macro F1 is over every label that occurs.
-RELEASED: dict[str, Metric] = {"macro_f1": averaged_f1("macro", macro_of_occurring)}
+RELEASED: dict[str, Metric] = {"macro_f1": of_counts(class_counts, macro_of_occurring)}
