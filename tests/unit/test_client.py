@@ -112,6 +112,92 @@ def test_parameters_that_a_server_refuses_are_left_out_and_extra_ones_sent() -> 
     assert "stop" not in body and "temperature" not in body and body["top_k"] == 1
 
 
+def chat_body(**changes: Any) -> dict[str, Any]:
+    """A chat answer of which some parts are something else."""
+    body = {**chat({"content": "4"}), "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
+    choice = {**body["choices"][0], **{name: changes.pop(name) for name in ("finish_reason",) if name in changes}}
+    if "content" in changes:
+        choice["message"] = {"role": "assistant", "content": changes.pop("content")}
+    return {**body, "choices": [choice], **changes}
+
+
+ODD = {
+    "usage is a text": (chat_body(usage="many"), ("4", "stop", None, None)),
+    "usage is a list": (chat_body(usage=[1]), ("4", "stop", None, None)),
+    "usage is null": (chat_body(usage=None), ("4", "stop", None, None)),
+    "half a token": (chat_body(usage={"prompt_tokens": 7.5, "completion_tokens": 7.0}), ("4", "stop", None, 7)),
+    "no number of tokens": (chat_body(usage={"prompt_tokens": float("nan"), "completion_tokens": "2"}), ("4", "stop", None, None)),
+    "tokens below zero": (chat_body(usage={"prompt_tokens": -1, "completion_tokens": True}), ("4", "stop", None, None)),
+    "more tokens than there are": (chat_body(usage={"prompt_tokens": 10**40, "completion_tokens": 1e300}), ("4", "stop", None, None)),
+    "the reason of the end is a number": (chat_body(finish_reason=1), ("4", None, 3, 2)),
+    "the reason of the end is an object": (chat_body(finish_reason={"a": "b"}), ("4", None, 3, 2)),
+    "the reason of the end has no end": (chat_body(finish_reason="x" * 9999), ("4", "x" * 100, 3, 2)),
+    "text in parts": (chat_body(content=[{"type": "text", "text": "Final "}, {"type": "text", "text": "answer"}]), ("Final answer", "stop", 3, 2)),
+    "text beside a picture": (chat_body(content=[{"type": "image_url", "image_url": {}}, {"type": "text", "text": "4"}]), ("4", "stop", 3, 2)),
+    "no content": (chat_body(content=None), ("", "stop", 3, 2)),
+    "content is a number": (chat_body(content=4), ("", "stop", 3, 2)),
+    "more than was asked for": (chat_body(extra={"a": [1, {"b": None}]}, error="?"), ("4", "stop", 3, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_cannot_be_read_beside_an_answer_is_null(name: str) -> None:
+    body, (text, finish, prompt_tokens, completion_tokens) = ODD[name]
+    with serving(scripted(lambda n, _: (200, json.dumps(body).encode(), {}))) as address:
+        [answer] = ask(address, request(endpoint="chat"))
+    assert (answer.text, answer.finish) == (text, finish) and answer.attempts == 1
+    assert (answer.prompt_tokens, answer.completion_tokens) == (prompt_tokens, completion_tokens)
+
+
+NO_ANSWERS = {
+    "choices is an object": b'{"choices": {"0": {"message": {"content": "4"}}}}',
+    "no choice": b'{"choices": []}',
+    "a choice is a text": b'{"choices": ["4"]}',
+    "a choice of nothing": b'{"choices": [null]}',
+    "no message": b'{"choices": [{"text": "4"}]}',
+    "a message is a text": b'{"choices": [{"message": "4"}]}',
+    "a list": b'[{"choices": []}]',
+    "a text": b'"4"',
+    "deeply nested": b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "a huge number": b'{"choices": ' + b"9" * 100_000 + b"}",
+    "no UTF-8": b'{"choices": [{"message": {"content": "\xff"}}]}',
+    "parts that are not text": b'{"choices": [{"message": {"content": [{"type": "audio"}, 7]}}]}',
+    "a page": b"<html>Please log in</html>",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("name", NO_ANSWERS)
+def test_a_body_without_an_answer_costs_one_item(
+    name: str, key: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is asked again, counted, and named in the end; the other answers are on file and asked no more."""
+    broken = True
+
+    def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        odd = broken and "3+1?" in body["messages"][0]["content"]
+        return 200, NO_ANSWERS[name] if odd else chat({"content": "4"}), {}
+
+    handler = scripted(script)
+    with serving(handler) as address:
+        with pytest.raises(UserError, match="1 of 5 items stayed unanswered"):
+            drive(address, tmp_path, 5, endpoint="chat")
+        assert len(handler.requests) == 4 + 2, "the entry's two attempts"
+        assert any("MalformedAnswer" in record.getMessage() for record in caplog.records)
+        broken = False
+        assert len(drive(address, tmp_path, 5, endpoint="chat")) == 5
+        assert len(handler.requests) == 4 + 2 + 1
+
+
+def test_a_flood_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "LONGEST_ANSWER", 100_000)
+    bodies = [json.dumps(chat({"content": "x" * size})).encode() for size in (90_000, 200_000, 50_000_000)]
+    with serving(scripted(lambda n, body: (200, bodies[int(body["messages"][0]["content"])], {}))) as address:
+        answers = ask(address, *(request(str(n), "chat") for n in range(3)), attempts=1)
+    assert len(answers[0].text) == 90_000
+    assert [type(answer) for answer in answers[1:]] == [Unanswered, Unanswered]
+
+
 @pytest.mark.slow
 def test_storm(monkeypatch: pytest.MonkeyPatch) -> None:
     """30 % 429, 10 % 5xx, dropped lines, empty bodies, nonsense: everything is answered once."""

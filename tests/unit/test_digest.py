@@ -232,7 +232,7 @@ DEAR = {
     },
     "generate-replies": {
         "serving.backends", "replies.baselines", "benchmarks.kmpbench.baselines", "benchmarks.kmpbench.forms",
-        "benchmarks.tutorbench.baselines", "config.cards", "serving.client", "replies.generate", "config.models", "serving.pictures", "config.prompts", "core.paths", "core.records",
+        "benchmarks.tutorbench.baselines", "config.cards", "serving.answers", "serving.client", "replies.generate", "config.models", "serving.pictures", "config.prompts", "core.paths", "core.records",
         "replies.sentences", "core.thinking",
     },
     "tune-tutor": {
@@ -244,7 +244,7 @@ DEAR = {
         "config.curation", "config.models", "config.prompts", "core.paths", "core.records", "core.thinking",
         "curation.components", "curation.crew", "curation.parsers", "curation.pipeline", "curation.records", "curation.rules",
         "curation.standards", "curation.texts", "curation.weaving", "graders.answers", "graders.numerals", "graders.reading",
-        "replies.generate", "serving.backends", "serving.client", "serving.pictures",
+        "replies.generate", "serving.answers", "serving.backends", "serving.client", "serving.pictures",
     },
 }  # fmt: skip
 

@@ -56,7 +56,7 @@ def test_log_records_reach_log_and_terminal_once_each(tmp_path: Path) -> None:
         log_to(log)
         logging.getLogger("maieutic.some").info("asked %d", 3)
         logging.getLogger("maieutic.some").debug("never shown")
-        for name in ("httpx", "httpcore", "openai", "urllib3"):
+        for name in ("aiohttp", "aiohttp.client", "asyncio", "urllib3"):
             logging.getLogger(name).info("chatter")
             logging.getLogger(name).warning("a warning of %s", name)
         os.write(1, b"a child's output\n")

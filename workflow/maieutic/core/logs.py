@@ -17,7 +17,7 @@ def log_to(path: Path | None) -> None:
     """
     root = logging.getLogger()
     root.setLevel(logging.INFO)
-    for chatty in ("httpx", "httpx2", "httpcore", "httpcore2", "openai", "urllib3"):
+    for chatty in ("aiohttp", "asyncio", "urllib3"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     handlers: list[logging.Handler] = []
     if path is not None:

@@ -45,12 +45,14 @@ def headers_of(base_url: str, key: str | None) -> dict[str, str]:
 
 def check_endpoint(name: str, model: HostedModel) -> None:
     """One request for the list of models: any answer but a refusal of the key will do."""
-    import httpx2
+    import requests
 
     headers = headers_of(model.base_url, hosted_key(name, model))
     try:
-        status = httpx2.get(f"{model.base_url.rstrip('/')}/models", headers=headers, timeout=SECONDS).status_code
-    except (httpx2.TransportError, httpx2.InvalidURL) as error:
+        address = f"{model.base_url.rstrip('/')}/models"
+        # No redirect: it would carry the key elsewhere.
+        status = requests.get(address, headers=headers, timeout=SECONDS, allow_redirects=False).status_code
+    except (requests.RequestException, ValueError) as error:
         raise UserError(
             f"models.{name}.base_url",
             f"{model.base_url} does not answer ({type(error).__name__})",

@@ -1,48 +1,72 @@
-"""Connections to a server: as many as there are slots, at a cost that does not grow with their number."""
+"""Connections to a server: as many as there are slots, kept open from request to request."""
 
 from __future__ import annotations
 
+import json
+import ssl
 import urllib.request
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-import httpx2
+import aiohttp
 
-POOL_SIZE = 8
+BLOCK = 1 << 16
 
 
-class Pools(httpx2.AsyncBaseTransport):
-    """Many small connection pools instead of a large one.
+class Response(NamedTuple):
+    """What a server sent: status, headers, body."""
 
-    A pool looks at all its connections for every request, so that 256 of them cost more than everything else that
-    the driver does (bench/driver_overhead.py).
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class TooLong(Exception):
+    """A body with more bytes than an answer may have; it was not read to its end."""
+
+
+def certificates() -> ssl.SSLContext:
+    """The certificates that this machine trusts, wherever its distribution keeps them."""
+    import truststore
+
+    return truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def session_of(concurrency: int, socket: str | None, timeout: float, key: str | None) -> aiohttp.ClientSession:
+    """Connections enough for every slot, over the socket where there is one, else as a site's proxy demands.
+
+    Call it in a running event loop. timeout: seconds of one request with its answer; key: sent with every request.
     """
-
-    def __init__(self, concurrency: int, socket: str | None) -> None:
-        context = httpx2.create_ssl_context()  # one for all: loading the certificates is slow
-        count = -(-concurrency // POOL_SIZE)
-        limits = httpx2.Limits(max_connections=POOL_SIZE, max_keepalive_connections=POOL_SIZE)
-        self.pools = [httpx2.AsyncHTTPTransport(verify=context, uds=socket, limits=limits) for _ in range(count)]
-        self.busy = [0] * count
-
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send over the pool that has least to do. The response is read whole before its slot is free again."""
-        index = self.busy.index(min(self.busy))
-        self.busy[index] += 1
-        try:
-            response = await self.pools[index].handle_async_request(request)
-            await response.aread()
-            return response
-        finally:
-            self.busy[index] -= 1
-
-    async def aclose(self) -> None:
-        """Close every pool."""
-        for pool in self.pools:
-            await pool.aclose()
+    connector: aiohttp.BaseConnector
+    if socket is not None:
+        connector = aiohttp.UnixConnector(socket, limit=concurrency)
+    else:
+        connector = aiohttp.TCPConnector(limit=concurrency, ssl=certificates())
+    return aiohttp.ClientSession(
+        connector=connector,
+        timeout=aiohttp.ClientTimeout(total=timeout),
+        headers={"Authorization": f"Bearer {key}"} if key else {},
+        cookie_jar=aiohttp.DummyCookieJar(),
+        # A thread for every request looks for proxies, which costs as much as the request: only where there is one.
+        trust_env=socket is None and bool(urllib.request.getproxies()),
+    )
 
 
-def http_client(concurrency: int, socket: str | None, timeout: float) -> httpx2.AsyncClient:
-    """Connections enough for every slot, over the socket where there is one; a redirect never carries the key away."""
-    if socket is None and urllib.request.getproxies():  # a site's proxy: httpx's own pool knows how to use it
-        limits = httpx2.Limits(max_connections=concurrency)
-        return httpx2.AsyncClient(limits=limits, timeout=timeout, follow_redirects=False)
-    return httpx2.AsyncClient(transport=Pools(concurrency, socket), timeout=timeout, follow_redirects=False)
+async def post(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any], longest: int) -> Response:
+    """Send a JSON body. Raises TooLong for an answer of more than `longest` bytes; redirects are not followed."""
+    data = json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"}
+    async with session.post(url, data=data, headers=headers, allow_redirects=False) as response:
+        return Response(response.status, response.headers, await read_body(response, longest))
+
+
+async def read_body(response: aiohttp.ClientResponse, longest: int) -> bytes:
+    """A whole body. Raises TooLong, and hangs up, where it has more than `longest` bytes, unpacked."""
+    parts, size = [], 0
+    async for part in response.content.iter_chunked(BLOCK):
+        size += len(part)
+        if size > longest:
+            response.close()
+            raise TooLong(f"an answer of more than {longest} bytes")
+        parts.append(part)
+    return b"".join(parts)

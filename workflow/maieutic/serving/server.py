@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 GENERATION_CONFIG = "vllm"
 POLL_SECONDS = 0.5
 STOP_SECONDS = 30.0
+HEALTH_SECONDS = 5.0
 SOCKETS = Path("/tmp")
 QUIET = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_USE_MODELSCOPE": "0"}
 
@@ -110,17 +111,19 @@ class VllmServer:
 
     async def ready(self) -> None:
         """Wait until the server answers. Raises UserError with the log's last words when it ends or takes too long."""
-        import httpx2
+        import aiohttp
 
         began = time.monotonic()
-        async with httpx2.AsyncClient(transport=httpx2.AsyncHTTPTransport(uds=self.socket)) as client:
+        limit = aiohttp.ClientTimeout(total=HEALTH_SECONDS)
+        async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(self.socket), timeout=limit) as session:
             while time.monotonic() - began < self.model.start_timeout:
                 self.check_alive()
                 try:
-                    if (await client.get("http://server/health", timeout=5)).status_code == 200:
-                        log.info("vLLM server ready after %.0f s", time.monotonic() - began)
-                        return
-                except (httpx2.TransportError, OSError):
+                    async with session.get("http://server/health") as response:
+                        if response.status == 200:
+                            log.info("vLLM server ready after %.0f s", time.monotonic() - began)
+                            return
+                except (aiohttp.ClientError, TimeoutError, OSError):
                     pass
                 await asyncio.sleep(POLL_SECONDS)
         raise UserError(

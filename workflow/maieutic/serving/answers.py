@@ -1,0 +1,137 @@
+"""What a server's JSON says: the answer to one request, or the server's own words of a refusal.
+
+A body may be of any shape. Metadata that cannot be read are None; a body without an answer raises MalformedAnswer.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from maieutic.core.thinking import cut_at_stop, split_thinking
+
+LARGEST_COUNT = 2**53  # of tokens: what any JSON reader holds exactly
+LONGEST_WORD = 100  # characters of a finish reason
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back for one request; `error` is a permanent refusal, which is an answer too. Times in seconds.
+
+    raw: the text as the server sent it, its inline reasoning included, where `text` differs; no_text: it sent none.
+    """
+
+    text: str
+    reasoning: str | None
+    finish: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    seconds: float
+    attempts: int
+    error: str | None = None
+    raw: str | None = None
+    no_text: bool = False
+
+
+class MalformedAnswer(Exception):
+    """The server said 200 and sent something that is no answer."""
+
+
+def clean(text: str) -> str:
+    """Lone surrogates cannot be stored as UTF-8; they become replacement characters."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def json_of(body: bytes) -> Any:
+    """A body's JSON; NaN and infinities are None. Raises MalformedAnswer for what is none, or is nested too deeply."""
+    try:
+        return json.loads(body, parse_constant=lambda _: None)
+    except (ValueError, RecursionError) as error:
+        raise MalformedAnswer(f"no JSON ({type(error).__name__})") from None
+
+
+def count_of(value: Any) -> int | None:
+    """A number of tokens; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LARGEST_COUNT:
+        return None
+    return int(value) if value == int(value) else None
+
+
+def word_of(value: Any) -> str | None:
+    """A short word of metadata, such as a finish reason; None for what is none."""
+    return clean(value[:LONGEST_WORD]) if isinstance(value, str) else None
+
+
+def text_of(content: Any) -> str | None:
+    """The text of a message: a string, or the text parts of a list; None where it has no text.
+
+    Raises MalformedAnswer for a list of other parts alone, which it names.
+    """
+    if isinstance(content, str):
+        return clean(content)
+    if not isinstance(content, list) or not content:
+        return None
+    texts = [part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
+    if not texts:
+        kinds = {str(part.get("type")) if isinstance(part, dict) else type(part).__name__ for part in content}
+        raise MalformedAnswer(f"parts that are not text: {', '.join(sorted(kinds))[:LONGEST_WORD]}")
+    return clean("".join(texts))
+
+
+def read_answer(reply: Any, chat: bool, stops: list[str], seconds: float, attempt: int) -> Answer:
+    """Read a completion of either endpoint. Raises MalformedAnswer for a body without an answer.
+
+    reply: the body's JSON; chat: the endpoint, chat completions or completions.
+    """
+    choices = reply.get("choices") if isinstance(reply, dict) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, dict):
+        raise MalformedAnswer("no choices")
+    if chat:
+        message = choice.get("message")
+        if not isinstance(message, dict):
+            raise MalformedAnswer("no message")
+        content = text_of(message.get("content"))
+        reasoning = message.get("reasoning_content") or message.get("reasoning")
+    else:
+        content, reasoning = choice.get("text"), None
+        if not isinstance(content, str):
+            raise MalformedAnswer("no text")
+        content = clean(content)
+    sent = content or ""
+    text, thought = split_thinking(sent)
+    thoughts = [clean(reasoning)] if isinstance(reasoning, str) and reasoning else []
+    if thoughts:
+        text = text.lstrip()
+    thoughts += [thought] if thought else []
+    usage = reply.get("usage")
+    counts = usage if isinstance(usage, dict) else {}
+    cut = cut_at_stop(text, stops)
+    # What a server could not be told to stop at is cut from the raw text too: the released request would end there.
+    raw = sent.removesuffix(text) + cut if sent.endswith(text) else sent
+    return Answer(
+        text=cut,
+        raw=None if raw == cut else raw,
+        no_text=content is None,
+        reasoning="\n".join(thoughts) or None,
+        finish=word_of(choice.get("finish_reason")),
+        prompt_tokens=count_of(counts.get("prompt_tokens")),
+        completion_tokens=count_of(counts.get("completion_tokens")),
+        seconds=round(seconds, 4),
+        attempts=attempt,
+    )
+
+
+def refusal_of(body: bytes, otherwise: str) -> str:
+    """A server's own words of a refusal on one line, however it wraps them (Gemini: in a list); else `otherwise`."""
+    try:
+        said = json_of(body)
+    except MalformedAnswer:
+        said = None
+    if isinstance(said, list) and said:
+        said = said[0]
+    if isinstance(said, dict):
+        said = said.get("error", said)
+    parts = [said.get("code"), said.get("message")] if isinstance(said, dict) else [said]
+    return " ".join(" ".join(str(part) for part in parts if part and not isinstance(part, int)).split()) or otherwise
