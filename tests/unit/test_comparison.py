@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from maieutic.benchmarks.mathtutorbench.printed import RM
 from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel
@@ -30,19 +28,13 @@ from maieutic.scores.printed import (
     printed_values,
 )
 from running import NO_GRADERS
+from shipped import shipped
 
 COMMIT = "0" * 40
 
 
-def merged() -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in ("models", "datasets", "demo"):
-        found |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
-    return found
-
-
 def configuration(tasks: list[str], models: dict[str, Any], edition: str = "published", **run: Any) -> Config:
-    raw = copy.deepcopy(merged())
+    raw = shipped()
     for name, entry in models.items():
         served = {} if "engine" in entry else {"engine": "hosted", "model": "m", "base_url": "http://x/v1"}
         raw["models"][name] = {**served, **entry}
@@ -101,14 +93,14 @@ def test_all_wrong_names_are_said_at_once() -> None:
         configuration(["mathtutorbench/problem_solving"], {"a": {"paper": "X"}, "b": {"paper": "Y"}})
     judge = {"engine": "judge", "model": "gpt-4o", "rubrics": ["mrbench_taxonomy"], "paper": "GPT-5"}
     with pytest.raises(UserError, match=r"models\.j\.paper: 'GPT-5' is not in any paper's table"):
-        raw = merged()
+        raw = shipped()
         raw["models"]["j"] = judge
         check_config(raw)
     assert all(model.paper is None for model in merged_models() if isinstance(model, BaselineModel))
 
 
 def merged_models() -> list[Any]:
-    return list(check_config(merged()).models.values())
+    return list(check_config(shipped()).models.values())
 
 
 SAME = Circumstances(published=True, whole=True, protocol="released", changed=False, by=None)
@@ -207,7 +199,7 @@ def test_tutorbench_stands_beside_its_table_task_by_task_and_overall(tmp_path: P
     differences = [round(cell.difference, 4) for cell in row["ours"][0]["cells"]]
     assert differences == [-0.0003, 0.0003, -0.0033] and not any(cell.note for cell in row["ours"][0]["cells"])
     judged = [score.model_copy(update={"by": "gemini-2.0-flash-judge"}) for score in scores]
-    raw = merged()["models"]["gemini-2.0-flash-judge"]
+    raw = shipped()["models"]["gemini-2.0-flash-judge"]
     other = configuration(
         tasks,
         {**models, "gemini-2.0-flash-judge": {**raw, "rubrics": ["tutorbench"]}},

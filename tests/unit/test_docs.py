@@ -15,6 +15,7 @@ from maieutic.config.models import BaselineModel, Model, RewardModel, ServedMode
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
 from maieutic.plan.schemas import ENGINES, config_page
+from shipped import registries, shipped
 
 CLAIMS: dict[str, dict[str, Any]] = yaml.safe_load(Path("tests/claims.yaml").read_text(encoding="utf-8"))
 DOCS = ["README.md", *sorted(str(path) for path in Path("docs").glob("*.md"))]
@@ -96,10 +97,7 @@ def test_every_file_that_a_document_names_exists() -> None:
 
 
 def configuration() -> settings.Config:
-    merged: dict[str, Any] = {}
-    for name in ("models", "datasets", "demo"):
-        merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
-    return check_config(merged)
+    return check_config(shipped())
 
 
 def test_the_demo_is_what_the_readme_says() -> None:
@@ -126,9 +124,7 @@ def test_the_readme_is_short() -> None:
 def test_the_readmes_run_file_is_complete() -> None:
     """As it stands: beside the registries nothing else is needed."""
     [text] = re.findall(r"```yaml\n(# my\.yaml\n.*?)```", Path("README.md").read_text(encoding="utf-8"), re.DOTALL)
-    merged: dict[str, Any] = {}
-    for name in ("models", "datasets"):
-        merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    merged = registries()
     mine = yaml.safe_load(text)
     config = check_config({**merged, **mine, "models": {**merged["models"], **mine["models"]}})
     assert config.edition == "published" and config.run.judges == [] and config.run.limit == 50

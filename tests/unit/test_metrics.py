@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -168,7 +169,13 @@ FLOORS = [
 ]
 
 
-@pytest.mark.parametrize(("task", "tutor", "metric", "expected"), FLOORS, ids=[f"{t}-{u}" for t, u, _, _ in FLOORS])
+def marked(case: tuple[str, str, str, float]) -> Any:
+    """A case with its name; a thousand values of BLEU take seconds."""
+    task, tutor, *_ = case
+    return pytest.param(*case, id=f"{task}-{tutor}", marks=[pytest.mark.slow] if task == "socratic_questioning" else [])
+
+
+@pytest.mark.parametrize(("task", "tutor", "metric", "expected"), map(marked, FLOORS))
 def test_trivial_tutors_on_the_real_data(task: str, tutor: str, metric: str, expected: float, data: Path) -> None:
     score = scores_of(task, tutor, data)[metric, "paper_compat"]
     assert score.value == pytest.approx(expected, abs=0.005)

@@ -27,15 +27,14 @@ from maieutic.report import check_report, figures, page
 from maieutic.report.page import HERE, leaderboard, share
 from maieutic.report.sections import Parts, Run
 from running import NO_GRADERS
+from shipped import shipped
 
 ITEMS = 20_000
 MOST_ROWS = 1000  # of a chart
 
 
 def configuration(**run: object) -> Config:
-    merged: dict[str, Any] = {}
-    for name in ("models", "datasets", "demo"):
-        merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    merged = shipped()
     for name in ("a", "b"):
         merged["models"][name] = {"engine": "hosted", "model": "m", "base_url": "http://x/v1"}
     merged["run"] |= {"tutors": ["a", "b"], "tasks": ["mathtutorbench/problem_solving"], **NO_GRADERS, **run}

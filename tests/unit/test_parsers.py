@@ -137,7 +137,14 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-@pytest.mark.parametrize("grader", [name for name, one in GRADERS.items() if one.read])
+@pytest.mark.parametrize(
+    "grader",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if "bleu" in name else [])  # it reads a megabyte for seconds
+        for name, one in GRADERS.items()
+        if one.read
+    ],
+)
 def test_hostile_replies_neither_crash_nor_hang(grader: str, text: str) -> None:
     case = item(answer="1", incorrect=True, step=1, questions=["How many?"])
     began = time.process_time()

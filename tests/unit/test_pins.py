@@ -232,7 +232,7 @@ def test_a_lock_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"pins\.lock\.yaml: models\.m\.wanted: is missing"):
         read_pins(lock)
     lock.write_text("models: [")
-    with pytest.raises(UserError, match="the lock cannot be read"):
+    with pytest.raises(UserError, match=r"pins\.lock\.yaml: cannot be read"):
         read_pins(lock)
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from maieutic.config import cards
 from maieutic.config.models import HostedModel, RewardModel
 from maieutic.core import paths
@@ -23,12 +22,11 @@ from maieutic.plan.entries import for_asking, for_scoring, for_training
 from maieutic.plan.patterns import one_of, patterns
 from maieutic.plan.plan import BASELINE_BATCH, Plan
 from maieutic.plan.rules import RulePlan, plan_of
+from shipped import shipped
 
 
 def raw(**run: object) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for name in ("models", "datasets", "demo"):
-        merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    merged = shipped()
     return {**merged, "run": {**merged["run"], **run}}
 
 

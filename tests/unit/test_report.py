@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
 from conftest import absent
 from maieutic.config import settings
 from maieutic.core.records import Item, Prompt, Reply, Turn, read_records, write_records
@@ -29,15 +28,14 @@ from maieutic.report.tables import safe_cell
 from maieutic.scores.score import ScoreReplies, score_replies
 from markupsafe import Markup
 from running import NO_GRADERS
+from shipped import shipped
 
 HOSTILE = '</script><script>document.title="broken"</script><img src=x onerror=alert(1)> \u202eabc 1,000 {{ 7*7 }}'
 TASKS = ["mistake_location", "pedagogy_following", "problem_solving", "socratic_questioning", "solution_correctness"]
 
 
 def configuration(**run: object) -> settings.Config:
-    merged: dict = {}
-    for name in ("models", "datasets", "demo"):
-        merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    merged = shipped()
     merged["models"]["hostile"] = {
         "engine": "hosted", "model": "m", "base_url": "http://x/v1", "label": "=<b>hostile</b>", "paper": {"mathtutorbench": "GPT-4o"},
     }  # fmt: skip

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from maieutic.core.errors import UserError
 from maieutic.core.names import check_names
 from maieutic.plan.checks import check_config
@@ -15,22 +12,15 @@ from maieutic.plan.entries import for_asking
 from maieutic.plan.plan import Plan
 from maieutic.plan.preflight import headers_of
 from maieutic.plan.rules import plan_of
+from shipped import shipped
 
 VLLM = {"engine": "vllm", "weights": {"repo": "org/name", "revision": "a" * 40}}
 HOSTED = {"engine": "hosted", "model": "m", "base_url": "https://example.org/v1"}
 
 
-def shipped() -> dict[str, Any]:
-    """The configuration as shipped."""
-    merged: dict[str, Any] = {}
-    for name in ("models", "datasets", "demo"):
-        merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
-    return merged
-
-
 def changed(path: str, value: Any) -> dict[str, Any]:
     """The shipped configuration with one key set; `-` removes it. Without KMP-Bench, whose sets are the user's own."""
-    config = copy.deepcopy(shipped())
+    config = shipped()
     config["run"]["tasks"] = ["mathtutorbench", "mrbench"]
     *parents, last = path.split("/")
     place = config
@@ -269,18 +259,17 @@ def test_a_secret_in_the_wrong_place_is_not_repeated() -> None:
 
 @pytest.mark.parametrize("overlay", ["demo", "sample", "curation"])
 def test_shipped_run_files_stand_alone(overlay: str) -> None:
-    config = {name: shipped()[name] for name in ("models", "datasets")}
-    raw = config | yaml.safe_load(Path(f"config/{overlay}.yaml").read_text(encoding="utf-8"))
+    raw = shipped(overlay)
     check_config(raw)
     plan_of(raw)
 
 
 def test_the_papers_overlay_names_what_exists_and_waits_for_its_pins() -> None:
     config = shipped()
-    extra = yaml.safe_load(Path("config/paper.yaml").read_text(encoding="utf-8"))
+    extra = shipped("paper")
     for key in ("tutors", "reward_models", "reward_comparisons", "classifiers"):
         assert set(extra["run"][key]) <= set(config["models"]), key
     with pytest.raises(UserError, match=r"^models\.llama-3\.2-3b\.weights\.revision: .* has no pinned commit"):
-        check_config({"models": config["models"], "datasets": config["datasets"], **extra})
+        check_config(extra)
     mixes = {config["models"][name]["paper"] for name in extra["run"]["reward_comparisons"] if name.startswith("rm-")}
     assert len(mixes - {None}) == 5, "and the sixth of Table 3 scores the tutors"

@@ -49,6 +49,7 @@ from maieutic.scores.papers import printed_rows
 from maieutic.scores.score import index_of, score_task
 from maieutic.serving.backends import JobFiles
 from running import NO_GRADERS
+from shipped import shipped
 
 FOLDER = CARDS / "tutorbench"
 CASES = yaml.safe_load(Path("tests/cases/arr_w.yaml").read_text(encoding="utf-8"))
@@ -350,9 +351,7 @@ def test_a_judge_that_takes_pictures_is_shown_the_items(sees: bool, tmp_path: Pa
 
 
 def test_study_mode_is_a_row_beside_the_same_tutor_without_it() -> None:
-    raw: dict[str, Any] = {}
-    for part in ("models", "datasets", "demo"):
-        raw |= yaml.safe_load(Path(f"config/{part}.yaml").read_text(encoding="utf-8"))
+    raw = shipped()
     raw["run"] |= {"tutors": ["gpt-5", "gpt-5-study"], "tasks": ["tutorbench/text", "mrbench"], **NO_GRADERS}
     config = check_config(raw)
     plan = Plan(config)

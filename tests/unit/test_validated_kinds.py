@@ -44,6 +44,7 @@ from maieutic.validation.graders import (
     validate_judge,
 )
 from running import NO_GRADERS
+from shipped import shipped
 
 FILES = ("Claude", "GPT3_5", "llama2_70b", "mammoth_70B", "metamath_70B", "wizardmath_70B")
 REASONS = "mr_gsm8k_reasons"
@@ -52,9 +53,7 @@ PUBLISHED = ["kmpbench/ec_stepverify"]
 
 
 def configuration(edition: str = "demo", **run: object) -> Config:
-    merged: dict[str, Any] = {}
-    for name in ("models", "datasets", "demo"):
-        merged |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    merged = shipped()
     merged["run"] |= {"tutors": ["echo"], "tasks": PUBLISHED if edition == "published" else KMP, **NO_GRADERS, **run}
     return check_config({**merged, "edition": edition, "data_dir": "resources"})
 
@@ -350,9 +349,7 @@ def test_a_rubric_may_use_the_reference_solution_and_the_topic(tmp_path: Path, m
     )
     card = tmp_path / "resources/benchmarks/mrbench/mistake_remediation.yaml"
     card.write_text(card.read_text().replace("rubrics: [", "rubrics: [informed, "))
-    raw: dict[str, Any] = {}
-    for name in ("models", "datasets", "demo"):
-        raw |= yaml.safe_load(Path(f"config/{name}.yaml").read_text(encoding="utf-8"))
+    raw = shipped()
     raw["models"]["demo-judge"] |= {"rubrics": ["informed"]}
     raw["run"] |= {"tutors": ["echo"], "tasks": ["mrbench"], **NO_GRADERS, "judges": ["demo-judge"]}
     config = check_config(raw)

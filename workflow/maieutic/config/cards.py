@@ -6,17 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
-
-try:  # libyaml's is thirteen times as fast, and every job reads the cards
-    from yaml import CSafeLoader as SafeLoader
-except ImportError:  # a PyYAML without it
-    from yaml import SafeLoader  # type: ignore[assignment]
 from pydantic import Field, ValidationError
 
 from maieutic.config.faults import fault_of
 from maieutic.config.models import Endpoint, Entry
 from maieutic.config.prompts import variables_of
+from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
 from maieutic.core.paths import RESOURCES
 
@@ -205,14 +200,6 @@ def read_like(path: Path, find: Find | None = None) -> Any:
         merged = {**base[key], **value} if both else value
         base[key] = {name: setting for name, setting in merged.items() if setting is not None} if both else merged
     return base
-
-
-def read_yaml(path: Path) -> Any:
-    """A YAML file's content. Raises UserError for one that cannot be read safely."""
-    try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=SafeLoader)
-    except yaml.YAMLError as error:
-        raise UserError(str(path), f"not YAML that can be read safely: {error}", "mend the file") from None
 
 
 def like_of(path: Path, find: Find | None = None) -> Path | None:

@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from maieutic.config.faults import fault_of
 from maieutic.config.models import Entry, Needs, Training
+from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
 from maieutic.core.paths import RESOURCES
 
@@ -181,16 +182,11 @@ def stage_names() -> list[str]:
 
 def read_stage(name: str, folder: Path = STAGES) -> LoadedStage:
     """A stage card and its texts. Raises UserError naming file and key."""
-    import yaml
-
     path = folder / f"{name}.yaml"
     try:
-        card = StageCard.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        card = StageCard.model_validate(read_yaml(path))
     except ValidationError as error:
         raise fault_of(error, StageCard, str(path), "workflow/maieutic/config/curation.py") from None
-    except (OSError, yaml.YAMLError) as error:
-        problem = " ".join(str(error).split())
-        raise UserError(str(path), f"the card cannot be read: {problem}", "mend the file") from None
     for file in filter(None, (card.prompt, card.shots)):
         if Path(file).name != file or not (folder / file).is_file():
             raise UserError(str(path), f"{file} is no file beside the card", "name one")

@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError
 
 from maieutic.config.faults import fault_of
 from maieutic.config.models import COMMIT, SHA256, Entry, is_commit
-from maieutic.core.errors import UserError
+from maieutic.core.documents import read_yaml
 
 LOCK = Path("config/pins.lock.yaml")
 NEWEST = "main"  # of a hub repository for which the registry asks nothing else
@@ -47,17 +47,12 @@ class Pins(Entry):
 
 def read_pins(path: Path = LOCK) -> Pins:
     """The lock's pins; none without a file. Raises UserError for a file that is none."""
-    import yaml
-
     if not path.is_file():
         return Pins()
     try:
-        return Pins.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
+        return Pins.model_validate(read_yaml(path, "mend it, or run maieutic pin anew") or {})
     except ValidationError as error:
         raise fault_of(error, Pins, str(path), "docs/pins.md") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        problem = " ".join(str(error).split())
-        raise UserError(str(path), f"the lock cannot be read: {problem}", "mend it, or run maieutic pin anew") from None
 
 
 class Wanted(NamedTuple):

@@ -6,8 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
+from maieutic.core.documents import read_yaml
 from maieutic.core.paths import RESOURCES
 from maieutic.curation.records import Standard
 
@@ -35,7 +34,7 @@ class Domain(NamedTuple):
 @cache
 def domains(path: Path = FILE) -> tuple[Domain, ...]:
     """The eleven domains."""
-    entries = yaml.safe_load(path.read_text(encoding="utf-8"))["domains"]
+    entries = read_yaml(path)["domains"]
     return tuple(
         Domain(
             domain["code"],

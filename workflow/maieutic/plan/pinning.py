@@ -19,6 +19,7 @@ from maieutic.config.datasets import Copy, Dataset
 from maieutic.config.faults import fault_of
 from maieutic.config.pins import LOCK, NEWEST, DatasetPin, ModelPin, Pins, address_of, pinned, read_pins, wanted_of
 from maieutic.config.settings import read_config
+from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of, whole_file
 from maieutic.datasets.fetch import download, join_parquet
@@ -104,18 +105,11 @@ class Names(NamedTuple):
 
 def configuration(files: Sequence[Path]) -> dict[str, Any]:
     """The configuration that Snakemake makes of the registries and of run files."""
-    import yaml
     from snakemake.utils import update_config  # type: ignore[import-untyped]
 
     raw: dict[str, Any] = {}
     for path in (*REGISTRIES, *files):
-        try:
-            content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise UserError(
-                str(path), f"cannot be read: {' '.join(str(error).split())}", "mend the path or the file"
-            ) from None
-        update_config(raw, content)
+        update_config(raw, read_yaml(path, "mend the path or the file") or {})
     return raw
 
 

@@ -18,6 +18,7 @@ from maieutic.config import cards
 from maieutic.config.cards import JUDGE, Card
 from maieutic.config.datasets import Copy, Dataset, Edition
 from maieutic.config.models import JudgeModel, RewardModel
+from maieutic.core.documents import read_yaml
 from maieutic.core.files import sha256_of, write_json
 from maieutic.core.paths import RESOURCES
 from maieutic.judges import rubrics
@@ -109,9 +110,7 @@ def shipped_now(datasets: Mapping[str, Dataset]) -> dict[str, dict[str, str]]:
 
 def export_shipped(datasets: Path, out: Path) -> None:
     """Write the checksums of what this version ships. datasets: the registry, config/datasets.yaml."""
-    import yaml
-
-    raw = yaml.safe_load(datasets.read_text(encoding="utf-8"))["datasets"]
+    raw = read_yaml(datasets)["datasets"]
     write_json(out, shipped_now({name: Dataset.model_validate(entry) for name, entry in raw.items()}))
 
 

@@ -6,8 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
-import yaml
-
+from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
 from maieutic.core.files import whole_file, write_json
 from maieutic.plan.checks import check_config
@@ -40,7 +39,7 @@ def build_report(
         trust_table,
     )
 
-    plan = Plan(check_config(yaml.safe_load(config.read_text(encoding="utf-8"))))
+    plan = Plan(check_config(read_yaml(config)))
     made_of = read_provenance(provenance) if provenance else None
     scores = complete_scores(plan, results, made_of)
     tutors = {score.tutor for own_scores in scores.values() for score in own_scores}
