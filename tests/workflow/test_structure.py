@@ -376,7 +376,7 @@ def test_a_fault_stops_the_run_before_any_work(config: dict, expected: str, chec
 
 HOSTED_FAULTS = {
     "key not set": ({"key_env": "MISSING_KEY"}, "models.far.key_env: the environment variable MISSING_KEY is not set. Fix: export"),
-    "endpoint down": ({}, "models.far.base_url: http://127.0.0.1:9/v1 does not answer (ConnectError). Fix: start the server"),
+    "endpoint down": ({}, "models.far.base_url: http://127.0.0.1:9/v1 does not answer (ConnectionError). Fix: start the server"),
 }  # fmt: skip
 
 

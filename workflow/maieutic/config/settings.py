@@ -162,6 +162,20 @@ class Containers(Entry):
     serve: str = Field("containers/serve.sif", description="likewise, of the serving environment")
 
 
+class Servers(Entry):
+    """The vLLM servers that a run starts."""
+
+    linger: float = Field(
+        300,
+        ge=0,
+        allow_inf_nan=False,
+        description=(
+            "seconds that an idle server stays for the next job of this run with the same model; it ends at once "
+            "where its devices or memory are wanted, and with the run. `0`: it ends with its job"
+        ),
+    )
+
+
 class Report(Entry):
     """What the page shows."""
 
@@ -188,6 +202,7 @@ class Config(Entry):
     curations: dict[str, Curation] = Field({}, description="Data that this run makes, by name: see docs/curation.md")
     tunings: dict[str, FineTuning] = Field({}, description="Tutors that this run fine-tunes, by name: `weights.tuned`")
     report: Report = Report()
+    servers: Servers = Servers()
     interpreters: Interpreters = Interpreters()
     containers: Containers = Containers()
     models: dict[str, ModelEntry] = Field(description="Registry: every model that exists (config/models.yaml)")

@@ -58,6 +58,7 @@ OVERLAP = Pattern("results/preferences/{source}/overlap/{benchmark}.json")
 REPLIES = Pattern("results/replies/{benchmark}/{tutor}.jsonl")
 PROMPTS = Pattern("results/replies/{benchmark}/prompts/{tutor}.jsonl")
 REPLY_JOURNAL = Pattern("results/journal/replies/{benchmark}/{tutor}.jsonl")
+SERVERS = "results/logs/servers.jsonl"  # every server of a run that has ended: jobs, busy and idle time
 TUTOR_SERVER_LOG = Pattern("results/logs/serve/{benchmark}/{tutor}.log")
 
 # rewards

@@ -12,6 +12,7 @@ from maieutic.plan import cluster, images, preflight
 from maieutic.plan.jobs import save_config as saved
 from maieutic.plan.rules import RulePlan, Wildcards
 from maieutic.plan.saving import save_config
+from maieutic.serving.handover import Run
 
 Job = Any  # of Snakemake
 Workflow = Any
@@ -27,6 +28,11 @@ def interpreter(plan: RulePlan, workflow: Workflow, stack: str) -> str:
     if in_containers(workflow):
         return "python3"
     return getattr(plan.config.interpreters, stack) or sys.executable
+
+
+def shared_servers(plan: RulePlan, workflow: Workflow) -> str:
+    """What jobs get to share their servers (handover.RUN); empty in images, whose processes end with their job."""
+    return "" if in_containers(workflow) else Run.here(plan.config.servers.linger).variable()
 
 
 def gpu_gres(workflow: Workflow) -> str | None:

@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 
 from maieutic.config.models import HostedModel, ServedModel, VllmModel
 from maieutic.core.errors import UserError
+from maieutic.serving.handover import Run
+from maieutic.serving.lent import LentServer, pool_folder
+from maieutic.serving.server import VllmServer, identity
 
 log = logging.getLogger(__name__)
 
@@ -116,11 +119,17 @@ def hosted_key(name: str, model: HostedModel) -> str | None:
     return key
 
 
-def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -> tuple[Backend, dict[str, Any]]:
-    """A vLLM server of our own."""
-    from maieutic.serving.server import VllmServer, identity
+def server_of(name: str, model: VllmModel, weights: Path, server_log: Path) -> VllmServer | LentServer:
+    """The server of a model: one that outlives its job where this is a job of a run that shares them."""
+    run = Run.of(os.environ)
+    if run is not None and (pool := pool_folder(run)) is not None:
+        return LentServer(run, pool, name, model, weights, server_log)
+    return VllmServer(name, model, weights, server_log)
 
-    process = VllmServer(name, model, weights, server_log)
+
+def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -> tuple[Backend, dict[str, Any]]:
+    """A vLLM server of our own: the run's where jobs share servers, else the job's."""
+    process = server_of(name, model, weights, server_log)
 
     async def start() -> Any:
         await process.start()

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from maieutic.core.errors import UserError
 from maieutic.serving.handover import LOCKS
+from maieutic.serving.room import marked, open_shared
 
 log = logging.getLogger(__name__)
 VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
@@ -31,6 +32,7 @@ class Grant(NamedTuple):
 
     environment: dict[str, str]
     locks: tuple[int, ...]
+    devices: tuple[str, ...] = ()
 
     def release(self) -> None:
         """Give the devices back, as far as this process is concerned."""
@@ -71,14 +73,14 @@ def lock_file(device: str, environment: Mapping[str, str]) -> Path:
     return FOLDER / f"maieutic.gpu-{clean}.lock"
 
 
+def wanted_file(device: str, environment: Mapping[str, str]) -> Path:
+    """The file that those who wait for a device lock (room.py)."""
+    return lock_file(device, environment).with_suffix(".wanted")
+
+
 def try_lock(path: Path) -> int | None:
     """An exclusive lock on `path` as a file descriptor, or None where somebody else has it. Any user may lock it."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        handle = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o444)
-        with contextlib.suppress(PermissionError):  # somebody else was first
-            os.fchmod(handle, 0o444)  # whatever our umask is
+    handle = open_shared(path)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -112,16 +114,19 @@ async def take_gpus(name: str, needed: int, environment: Mapping[str, str]) -> G
     if len(devices) < needed:
         raise too_few(name, needed, len(devices), environment)
     last_notice = float("-inf")
-    while (held := try_devices(devices, needed, environment)) is None:
-        if time.monotonic() - last_notice > SAY_SECONDS:
-            log.info("%s waits for %d of %d GPUs: others use them", name, needed, len(devices))
-            last_notice = time.monotonic()
-        await asyncio.sleep(POLL_SECONDS)
+    with contextlib.ExitStack() as stack:
+        while (held := try_devices(devices, needed, environment)) is None:
+            if last_notice == float("-inf"):  # an idle server that holds one of them ends
+                stack.enter_context(marked(*(wanted_file(device, environment) for device in devices)))
+            if time.monotonic() - last_notice > SAY_SECONDS:
+                log.info("%s waits for %d of %d GPUs: others use them", name, needed, len(devices))
+                last_notice = time.monotonic()
+            await asyncio.sleep(POLL_SECONDS)
     log.info("%s takes GPU %s", name, ",".join(held))
     # Without the order by PCI address CUDA counts the fastest first, and two counts would disagree.
     order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if variable == VARIABLES[0] else {}
     locks = tuple(held.values())
-    return Grant({variable: ",".join(held), **order, LOCKS: ",".join(map(str, locks))}, locks)
+    return Grant({variable: ",".join(held), **order, LOCKS: ",".join(map(str, locks))}, locks, tuple(held))
 
 
 def too_few(name: str, needed: int, count: int, environment: Mapping[str, str]) -> UserError:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 log = logging.getLogger(__name__)
 OWNER = re.compile(r"host (?P<host>\S+) pid (?P<pid>\d+)(?: slurm job (?P<job>\d+))?")
 WAIT_SECONDS = 40.0
+KEEPER = b"maieutic.serving.keeper"
 
 
 class Owner(NamedTuple):
@@ -55,6 +56,29 @@ def cancel_submitted(folder: Path) -> None:
             subprocess.run(["scancel", job], check=False)
 
 
+def keepers_of(folder: Path) -> list[int]:
+    """The keepers of servers that this user's runs in a folder have started on this machine."""
+    pids = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            if KEEPER in words and (process / "cwd").resolve() == folder.resolve():
+                pids.append(int(process.name))
+    return pids
+
+
+def end_keepers(folder: Path) -> None:
+    """End servers that outlived their run: SIGTERM, then SIGKILL; their processes die with them."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in keepers_of(folder):
+            log.info("ending a server, kept by pid %d", pid)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        until = time.monotonic() + WAIT_SECONDS
+        while keepers_of(folder) and time.monotonic() < until:
+            time.sleep(0.1)
+
+
 def recover(results: Path) -> None:
     """Ask every driver that holds a journal of this results folder to stop, and wait until it has."""
     cancel_submitted(results.parent)
@@ -70,6 +94,7 @@ def recover(results: Path) -> None:
             cancel(path, owner.job)
         else:
             log.warning("%s is held by pid %d on %s: end it there", path, owner.pid, owner.host)
+    end_keepers(results.parent)
 
 
 def cancel(path: Path, job: str) -> None:

@@ -1,4 +1,4 @@
-"""A vLLM server of our own: started once for a job, on a unix socket, gone when the job is."""
+"""A vLLM server of our own, on a unix socket: a process that dies with the one that started it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.parent import PARENT
 from maieutic.serving.devices import Grant, gpu_names, take_gpus
+from maieutic.serving.room import make_room
 from maieutic.serving.weights import MANIFEST
 
 log = logging.getLogger(__name__)
@@ -55,13 +56,14 @@ def sweep(place: Path) -> None:
 
 
 class VllmServer:
-    """The server process of one job. Start it from the main thread: its children die with the thread that made them."""
+    """A server process. Start it from the main thread: its children die with the thread that made them."""
 
-    def __init__(self, name: str, model: VllmModel, weights: Path, log_path: Path) -> None:
+    def __init__(self, name: str, model: VllmModel, weights: Path, log_path: Path, folder: Path | None = None) -> None:
+        """weights: their folder; folder: an own one for the socket, removed at the end; None: makes one."""
         self.name, self.model, self.weights, self.log_path = name, model, weights, log_path
         # A unix socket's path may have some hundred characters: a short folder of its own, not the results folder.
         sweep(SOCKETS)
-        self.folder = Path(tempfile.mkdtemp(prefix=f"maieutic-{os.getpid()}-", dir=SOCKETS))
+        self.folder = folder or Path(tempfile.mkdtemp(prefix=f"maieutic-{os.getpid()}-", dir=SOCKETS))
         self.socket = str(self.folder / "vllm.sock")
         self.process: subprocess.Popen[bytes] | None = None
         self.grant = Grant({}, ())
@@ -92,6 +94,7 @@ class VllmServer:
         """Start the process on devices of its own; `ready` waits for it."""
         environment = {**os.environ, **QUIET, **self.model.environment}
         self.grant = await take_gpus(self.name, self.model.needs.gpus, environment)
+        await make_room(self.name, self.model.needs.mem_mb)
         self.spawn({**environment, **self.grant.environment, PARENT: str(os.getpid())})
 
     def spawn(self, environment: dict[str, str]) -> None:
@@ -111,26 +114,33 @@ class VllmServer:
 
     async def ready(self) -> None:
         """Wait until the server answers. Raises UserError with the log's last words when it ends or takes too long."""
-        import aiohttp
-
         began = time.monotonic()
-        limit = aiohttp.ClientTimeout(total=HEALTH_SECONDS)
-        async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(self.socket), timeout=limit) as session:
-            while time.monotonic() - began < self.model.start_timeout:
-                self.check_alive()
-                try:
-                    async with session.get("http://server/health") as response:
-                        if response.status == 200:
-                            log.info("vLLM server ready after %.0f s", time.monotonic() - began)
-                            return
-                except (aiohttp.ClientError, TimeoutError, OSError):
-                    pass
-                await asyncio.sleep(POLL_SECONDS)
+        while time.monotonic() - began < self.model.start_timeout:
+            self.check_alive()
+            if await self.is_well():
+                log.info("vLLM server ready after %.0f s", time.monotonic() - began)
+                return
+            await asyncio.sleep(POLL_SECONDS)
         raise UserError(
             str(self.log_path),
             f"the server was not ready after {self.model.start_timeout:.0f} s",
             "raise start_timeout",
         )
+
+    async def is_well(self) -> bool:
+        """Whether the server answers its health check."""
+        import aiohttp
+
+        limit = aiohttp.ClientTimeout(total=HEALTH_SECONDS)
+        try:
+            connector = aiohttp.UnixConnector(self.socket)
+            async with (
+                aiohttp.ClientSession(connector=connector, timeout=limit) as session,
+                session.get("http://server/health") as response,
+            ):
+                return response.status == 200
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return False
 
     def check_alive(self) -> None:
         """Raise UserError when the server process has ended."""
