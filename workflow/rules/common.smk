@@ -52,5 +52,5 @@ shell.prefix(
     f"export PYTHONPATH={shlex.quote(str(PACKAGE))} PYTHONUNBUFFERED=1 OPENBLAS_NUM_THREADS=1"
     f" DRIVER={shlex.quote(start.interpreter(plan, workflow, 'driver'))}"
     f" SERVE={shlex.quote(start.interpreter(plan, workflow, 'serve'))}"
-    f" {start.RUN}={start.shared_servers(plan, workflow)}; "
+    f" {start.shared_servers(plan, workflow)}; "
 )

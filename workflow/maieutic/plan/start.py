@@ -12,7 +12,7 @@ from maieutic.plan import cluster, images, preflight
 from maieutic.plan.jobs import save_config as saved
 from maieutic.plan.rules import RulePlan, Wildcards
 from maieutic.plan.saving import save_config
-from maieutic.serving.handover import Run
+from maieutic.serving.handover import RUN, Run
 
 Job = Any  # of Snakemake
 Workflow = Any
@@ -31,8 +31,9 @@ def interpreter(plan: RulePlan, workflow: Workflow, stack: str) -> str:
 
 
 def shared_servers(plan: RulePlan, workflow: Workflow) -> str:
-    """What jobs get to share their servers (handover.RUN); empty in images, whose processes end with their job."""
-    return "" if in_containers(workflow) else Run.here(plan.config.servers.linger).variable()
+    """The variable by which jobs share their servers; empty in images, whose processes end with their job."""
+    value = "" if in_containers(workflow) else Run.here(plan.config.servers.linger).variable()
+    return f"{RUN}={value}"
 
 
 def gpu_gres(workflow: Workflow) -> str | None:
