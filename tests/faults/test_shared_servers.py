@@ -63,16 +63,27 @@ class Jobs:
         self.place = Path(tempfile.mkdtemp(prefix="pool-", dir="/tmp"))  # short, as a socket's path has to be
         (folder / "site").mkdir()
         (folder / "site/sitecustomize.py").write_text(SITE)
-        self.weights = folder / "weights"
-        self.weights.mkdir()
-        (self.weights / "manifest.json").write_text('{"files": {"model.safetensors": "00"}}')
+        self.weights = self.weights_of("weights")
         # What stands for Snakemake: a process that the keepers watch.
         self.snakemake = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
         self.run = Run(self.snakemake.pid, started(self.snakemake.pid) or "", linger)
         self.jobs: list[subprocess.Popen[str]] = []
 
+    def weights_of(self, name: str) -> Path:
+        """Weights of this name."""
+        weights = self.folder / name
+        if not weights.exists():
+            weights.mkdir()
+            (weights / "manifest.json").write_text('{"files": {"model.safetensors": "00"}}')
+        return weights
+
     def job(
-        self, name: str = "m", shared: bool = True, env: dict[str, str] | None = None, **more: Any
+        self,
+        name: str = "m",
+        weights: str = "weights",
+        shared: bool = True,
+        env: dict[str, str] | None = None,
+        **more: Any,
     ) -> subprocess.Popen[str]:
         """Start a job."""
         entry = stub_of(self.folder, pace=0.01, **{"needs": {"cpus": 1, "mem_mb": 100}, **more})
@@ -81,7 +92,7 @@ class Jobs:
         run = {RUN: self.run.variable() if shared else ""}
         with open(self.folder / f"job{len(self.jobs)}.log", "w", encoding="utf-8") as log:
             job = subprocess.Popen(
-                [sys.executable, "-c", JOB, model, name, str(self.weights)],
+                [sys.executable, "-c", JOB, model, name, str(self.weights_of(weights))],
                 cwd=self.folder,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -185,19 +196,20 @@ def test_a_server_in_use_is_lent_to_nobody_else(jobs: Callable[..., Jobs]) -> No
 
 def test_what_differs_is_another_server(jobs: Callable[..., Jobs], tmp_path: Path) -> None:
     run = jobs()
-    sockets = [run.finish(run.job())["socket"], run.finish(run.job("other"))["socket"]]
-    sockets.append(run.finish(run.job(environment={**stub_of(run.folder)["environment"], "A": "1"}))["socket"])
-    assert len(set(sockets)) == 3
+    tutor, judge = run.finish(run.job()), run.finish(run.job("judge"))
+    assert tutor == judge, "a judge that is the tutor's own model asks the same server"
+    other = run.finish(run.job(environment={**stub_of(run.folder)["environment"], "A": "1"}))
+    assert other["socket"] != tutor["socket"]
     base = {"engine": "vllm", "weights": {"path": "x"}}
-    keys = {key_of("m", VllmModel.model_validate({**base, **change}), run.weights) for change in (
+    keys = {key_of(VllmModel.model_validate({**base, **change}), run.weights) for change in (
         {}, {"dtype": "float32"}, {"engine_args": ["--a"]}, {"runtime_args": ["--a"]}, {"needs": {"gpus": 1}},
         {"max_model_len": 128},
     )}  # fmt: skip
     assert len(keys) == 6
     same = [{"concurrency": 3}, {"label": "L"}, {"attempts": 2}, {"needs": {"mem_mb": 700}}]
-    assert {key_of("m", VllmModel.model_validate({**base, **change}), run.weights) for change in same} <= keys
+    assert {key_of(VllmModel.model_validate({**base, **change}), run.weights) for change in same} <= keys
     (run.weights / "manifest.json").write_text('{"files": {"model.safetensors": "01"}}')
-    assert key_of("m", VllmModel.model_validate(base), run.weights) not in keys, "other weights in the same place"
+    assert key_of(VllmModel.model_validate(base), run.weights) not in keys, "other weights in the same place"
 
 
 def test_a_killed_job_gives_its_server_back(jobs: Callable[..., Jobs]) -> None:
@@ -230,7 +242,8 @@ def test_a_server_that_does_not_start_says_why(jobs: Callable[..., Jobs]) -> Non
     (run.weights / "model.safetensors").write_bytes((1 << 40).to_bytes(8, "little"))
     job = run.job()
     job.communicate("")
-    assert job.returncode != 0 and "a header of 1099511627776 bytes" in run.log(job) and not run.keepers()
+    assert job.returncode != 0 and "a header of 1099511627776 bytes" in run.log(job)
+    until(lambda: not run.keepers(), "a keeper without a server ends")
     [record] = run.records()
     assert (record["jobs"], record["end"]) == (0, "it did not start")
 
@@ -241,13 +254,13 @@ GPU = {"cpus": 1, "mem_mb": 100, "gpus": 1}
 def test_an_idle_server_gives_its_device_to_another_model(jobs: Callable[..., Jobs]) -> None:
     run = jobs()
     one = {"CUDA_VISIBLE_DEVICES": "0"}
-    run.finish(run.job("first", env=one, needs=GPU))
-    other = run.job("second", env=one, needs=GPU)
+    run.finish(run.job("first", "first", env=one, needs=GPU))
+    other = run.job("second", "second", env=one, needs=GPU)
     assert run.said(other)["text"] and "waits for 1 of 1 GPUs" in run.log(other)
     assert [(record["model"], record["end"], record["gpus"]) for record in run.records()] == [
         ("first", "its place was wanted", 1)
     ]
-    third = run.job("third", env=one, needs=GPU)
+    third = run.job("third", "third", env=one, needs=GPU)
     time.sleep(1.5)
     assert third.poll() is None and len(run.keepers()) == 2, "one in use gives way to nobody"
     other.communicate("")
@@ -270,7 +283,7 @@ def test_an_idle_server_gives_way_to_who_needs_its_memory(jobs: Callable[..., Jo
     run = jobs()
     run.finish(run.job())
     _, total = room.memory_mb()
-    large = run.job("large", needs={"cpus": 1, "mem_mb": 10 * total})
+    large = run.job("large", "large", needs={"cpus": 1, "mem_mb": 10 * total})
     assert run.finish(large)["text"] and "idle servers end" in run.log(large)
     assert run.records()[0]["end"] == "its place was wanted"
 

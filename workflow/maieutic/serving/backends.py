@@ -14,7 +14,7 @@ from maieutic.config.models import HostedModel, ServedModel, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.serving.handover import Run
 from maieutic.serving.lent import LentServer, pool_folder
-from maieutic.serving.server import VllmServer, identity
+from maieutic.serving.server import VllmServer, identity, served_name
 
 log = logging.getLogger(__name__)
 
@@ -134,6 +134,6 @@ def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -
     async def start() -> Any:
         await process.start()
         await process.ready()
-        return client_of(model, "http://server/v1", name, socket=process.socket)
+        return client_of(model, "http://server/v1", served_name(weights), socket=process.socket)
 
     return Backend(start, process.stop, process.check_alive), identity(model, weights)

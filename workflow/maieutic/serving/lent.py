@@ -39,11 +39,11 @@ def pool_folder(run: Run) -> Path | None:
     return folder if ours else None
 
 
-def key_of(name: str, model: VllmModel, weights: Path) -> str:
-    """What a server that serves two jobs has in common: weights, arguments, environment, devices, name."""
+def key_of(model: VllmModel, weights: Path) -> str:
+    """What two jobs of one server have in common: weights, arguments, environment, devices."""
     own = {"runtime_args": model.runtime_args, "environment": model.environment, "gpus": model.needs.gpus}
     code = model.trust_remote_code
-    about = {"name": name, "weights": str(weights.resolve()), "code": code, **own, "model": identity(model, weights)}
+    about = {"weights": str(weights.resolve()), "code": code, **own, "model": identity(model, weights)}
     return digest(about).removeprefix("sha256:")[:KEY_LENGTH]
 
 
@@ -62,7 +62,7 @@ class LentServer:
     async def start(self) -> None:
         """Take an idle server, or start one; `ready` waits for it."""
         sweep(SOCKETS)
-        key = key_of(self.name, self.model, self.weights)
+        key = key_of(self.model, self.weights)
         places = [self.pool / f"{key}-{number}" for number in range(PLACES)]
         while True:
             known = [place for place in places if place.exists()]

@@ -47,6 +47,11 @@ def identity(model: VllmModel, weights: Path) -> dict[str, Any]:
     }
 
 
+def served_name(weights: Path) -> str:
+    """The name by which a server's model is asked: that of the weights, since tutor and judge may be one model."""
+    return weights.name
+
+
 def sweep(place: Path) -> None:
     """Remove the socket folders of drivers that were killed before they could."""
     for folder in place.glob("maieutic-*-*"):
@@ -71,7 +76,7 @@ class VllmServer:
     def command(self) -> list[str]:
         """The line that starts the server."""
         model = self.model
-        options = ["--uds", self.socket, "--served-model-name", self.name, "--dtype", model.dtype]
+        options = ["--uds", self.socket, "--served-model-name", served_name(self.weights), "--dtype", model.dtype]
         options += ["--generation-config", GENERATION_CONFIG]
         if model.max_model_len:
             options += ["--max-model-len", str(model.max_model_len)]
