@@ -114,6 +114,7 @@ class Keeper:
             self.marks.close()
             self.server.stop()
             self.put_down(reason)
+            self.sweep()
             if self.lease is not None:
                 self.lease.writer.close()
 
@@ -189,6 +190,15 @@ class Keeper:
                 if time.monotonic() - self.changed > self.run.linger:
                     return "nobody came"
             await asyncio.sleep(POLL_SECONDS)
+
+    def sweep(self) -> None:
+        """Where the run has ended, remove its folder; the last of its keepers succeeds."""
+        if self.run.is_alive():
+            return
+        place = self.orders.folder
+        with contextlib.suppress(OSError):
+            place.with_suffix(".lock").unlink(missing_ok=True)
+            place.parent.rmdir()
 
     def put_down(self, reason: str) -> None:
         """One line in the record of servers: times in seconds, idle ones between and after the jobs."""
