@@ -202,7 +202,7 @@ class Config(Entry):
     curations: dict[str, Curation] = Field({}, description="Data that this run makes, by name: see docs/curation.md")
     tunings: dict[str, FineTuning] = Field({}, description="Tutors that this run fine-tunes, by name: `weights.tuned`")
     report: Report = Report()
-    servers: Servers = Servers()
+    servers: Servers = Field(Servers(), description="The vLLM servers that a run starts")
     interpreters: Interpreters = Interpreters()
     containers: Containers = Containers()
     models: dict[str, ModelEntry] = Field(description="Registry: every model that exists (config/models.yaml)")
