@@ -111,8 +111,7 @@ async def take_gpus(name: str, needed: int, environment: Mapping[str, str]) -> G
         log.info("%s runs on the CPU: its needs.gpus is 0", name)
         return Grant(dict.fromkeys(VARIABLES, ""), ())
     variable, devices = candidates(environment)
-    if len(devices) < needed:
-        raise too_few(name, needed, len(devices), environment)
+    check_number(name, needed, environment)
     last_notice = float("-inf")
     with contextlib.ExitStack() as stack:
         while (held := try_devices(devices, needed, environment)) is None:
@@ -127,6 +126,13 @@ async def take_gpus(name: str, needed: int, environment: Mapping[str, str]) -> G
     order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if variable == VARIABLES[0] else {}
     locks = tuple(held.values())
     return Grant({variable: ",".join(held), **order, LOCKS: ",".join(map(str, locks))}, locks, tuple(held))
+
+
+def check_number(name: str, needed: int, environment: Mapping[str, str]) -> None:
+    """Raise UserError where a server may use fewer GPUs than it needs."""
+    devices = candidates(environment)[1] if needed else []
+    if len(devices) < needed:
+        raise too_few(name, needed, len(devices), environment)
 
 
 def too_few(name: str, needed: int, count: int, environment: Mapping[str, str]) -> UserError:

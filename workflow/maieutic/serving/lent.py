@@ -17,7 +17,7 @@ from typing import Any
 from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.journal import digest
-from maieutic.serving.devices import candidates, try_devices, try_lock
+from maieutic.serving.devices import candidates, check_number, try_devices, try_lock
 from maieutic.serving.handover import Run
 from maieutic.serving.keeper import LINE, SOCKET, Orders
 from maieutic.serving.server import SOCKETS, identity, sweep
@@ -61,6 +61,7 @@ class LentServer:
 
     async def start(self) -> None:
         """Take an idle server, or start one; `ready` waits for it."""
+        check_number(self.name, self.model.needs.gpus, {**os.environ, **self.model.environment})
         sweep(SOCKETS)
         key = key_of(self.model, self.weights)
         places = [self.pool / f"{key}-{number}" for number in range(PLACES)]
