@@ -15,8 +15,9 @@ JOB = re.compile(r"^(?:local)?rule (\w+):$|^    wildcards: (.*)$", re.MULTILINE)
 
 
 def environment() -> dict[str, str]:
-    """The caller's environment without what pytest put there."""
-    return {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTEST_CURRENT_TEST"}}
+    """The caller's environment without what pytest put there; numpy starts no threads in Snakemake itself."""
+    own = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTEST_CURRENT_TEST"}}
+    return {**own, "OPENBLAS_NUM_THREADS": "1"}
 
 
 # Training and judging cost minutes: only the tests that are about reward models or judges have some.

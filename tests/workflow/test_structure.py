@@ -152,12 +152,14 @@ def test_commands_do_not_know_snakemake_and_heavy_libraries_load_late() -> None:
 
 
 ALONE = """
-import importlib, os, pkgutil, sys
+import gc, importlib, os, pkgutil, sys
 import altair, cyclopts, jinja2, numpy, pandas, pydantic, sklearn.metrics, scipy.stats, requests, yaml
 import maieutic
 names = [one.name for one in pkgutil.walk_packages(maieutic.__path__, 'maieutic.') if not one.name.endswith(('__main__', 'engine'))]
 for name in [name for name in sys.modules if name.startswith('maieutic')]:
     del sys.modules[name]
+gc.disable()
+gc.freeze()
 for name in names:
     if (child := os.fork()) == 0:
         try:

@@ -88,6 +88,7 @@ def main(words: Sequence[str] | None = None) -> int:
         # Records are hundreds of thousands of small objects that live to a command's end. Looking for cycles among them
         # again and again took more than half of a report's time.
         gc.set_threshold(*GC_THRESHOLDS)
+        gc.enable()
         log_to(log)
         signal.signal(signal.SIGTERM, interrupt)
         try:

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import requests
-
 from maieutic.config.datasets import Copy, Edition, Pictures, Source
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of, whole_file
@@ -220,6 +218,8 @@ def on_white(picture: Image) -> Image:
 
 def download(url: str) -> bytes:
     """The bytes at an address. Raises Missing where the server says that there is nothing, UserError otherwise."""
+    import requests  # each job that makes items loads this module
+
     problem = ""
     for attempt in range(TRIES):
         if attempt:
@@ -238,6 +238,8 @@ def download(url: str) -> bytes:
 
 def transfer(url: str) -> bytes:
     """One try at an address; a body that is too long, or ends early, is none."""
+    import requests
+
     with requests.get(url, stream=True, timeout=TIMEOUT) as answer:
         answer.raise_for_status()
         data = bytearray()

@@ -9,8 +9,6 @@ from pathlib import Path
 from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
 from maieutic.core.files import whole_file, write_json
-from maieutic.plan.checks import check_config
-from maieutic.plan.plan import Plan
 
 PARTIAL = "partial"
 
@@ -26,6 +24,8 @@ def build_report(
     cannot be made is a box with its error there, and a line of problems.json. A complete report removes the partial one
     that an earlier failure left in `out`/partial.
     """
+    from maieutic.plan.checks import check_config
+    from maieutic.plan.plan import Plan
     from maieutic.plan.provenance import read_provenance
     from maieutic.report.exports import FOLDER, write_tables
     from maieutic.report.page import render_page
