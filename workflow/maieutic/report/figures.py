@@ -33,7 +33,7 @@ def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
         .configure_view(stroke=None)
         .configure_axis(labelFontSize=12, titleFontSize=12, labelLimit=360)
     )
-    # Nor is each part checked against Vega-Lite's schema, a third of the time: the renderer refuses what it cannot draw.
+    # Nor is each part checked against Vega-Lite's schema, a third of the time: the renderer refuses what it cannot do.
     svg = vl_convert.vegalite_to_svg(themed.to_json(validate=False))
     return svg.replace("<svg ", '<svg role="img" style="width:100%;height:auto;max-width:720px" ', 1)
 
