@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 from maieutic import cli
-from maieutic.commands import COMMANDS, name_of
+from maieutic.commands import commands, name_of
 from maieutic.core.errors import UserError
 from maieutic.plan.lines import SERVE, command
 from maieutic.plan.rules import INPUTS, JOBS
 
-FUNCTIONS = [function for functions in COMMANDS.values() for function in functions]
+FUNCTIONS = [function for functions in commands().values() for function in functions]
 RULE = re.compile(r"^rule (\w+):\n((?:    .*\n|\n)+)", re.MULTILINE)
 
 
@@ -159,5 +159,5 @@ def test_help_is_grouped_by_stage_and_loads_nothing_heavy() -> None:
         [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": "workflow"}, capture_output=True, text=True
     )
     shown = done.stdout
-    assert all(stage in shown for stage in COMMANDS) and "score-replies" in shown, done.stderr
+    assert all(stage in shown for stage in commands()) and "score-replies" in shown, done.stderr
     assert shown.rstrip().endswith("[]")

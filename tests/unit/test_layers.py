@@ -11,6 +11,7 @@ import tomllib
 from pathlib import Path
 
 from maieutic.benchmarks import BENCHMARKS
+from maieutic.plan.syntax import bare
 
 PACKAGE = Path("workflow/maieutic")
 
@@ -37,3 +38,26 @@ def test_generic_code_names_no_benchmark() -> None:
             if text in BENCHMARKS:
                 named.setdefault(str(path.relative_to(PACKAGE)), []).append(text)
     assert named == {}
+
+
+def words_in(path: Path) -> str:
+    """What a module says besides comments, docstrings and descriptions: its names, and the strings that it uses."""
+    tree = bare(ast.parse(path.read_text(encoding="utf-8")))
+    return ast.dump(tree).casefold()
+
+
+def test_an_extension_is_a_folder_with_its_keys_and_its_rules() -> None:
+    """Curation and fine-tuning: beside files of their own at most five others know of them."""
+    own = {"config/curation.py", "../rules/curation.smk", "../rules/tuning.smk"}
+    modules = [path for path in sorted(PACKAGE.rglob("*.py")) if path.relative_to(PACKAGE).parts[0] != "curation"]
+    # In KMP-Bench's folder "curated" is the paper's word for a set of problems.
+    modules = [path for path in modules if "kmpbench" not in path.parts]
+    others = {str(path.relative_to(PACKAGE)) for path in modules if re.search("curat|tuning|tuned", words_in(path))}
+    rules = [PACKAGE / "../Snakefile", *sorted(PACKAGE.parent.glob("rules/*.smk"))]
+    for path in rules:
+        code = re.sub(r"#.*|\"\"\".*?\"\"\"", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        if re.search("curat|tuning|tuned", code.casefold()):
+            others.add(os.path.relpath(path, PACKAGE))
+    assert others - own == {
+        "extensions.py", "config/settings.py", "config/models.py", "config/datasets.py", "../Snakefile",
+    }  # fmt: skip

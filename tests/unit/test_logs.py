@@ -10,6 +10,7 @@ import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from maieutic.core import files, paths, plugins, progress
@@ -187,7 +188,7 @@ def test_the_rate_is_of_the_last_two_hundred_requests(
 
 
 def test_tables_of_benchmarks_are_one_and_no_key_is_in_two(monkeypatch: pytest.MonkeyPatch) -> None:
-    def module(name: str, **tables: dict[str, int]) -> types.ModuleType:
+    def module(name: str, **tables: Any) -> types.ModuleType:
         made = types.ModuleType(name)
         made.__dict__.update(tables)
         return made
@@ -196,14 +197,18 @@ def test_tables_of_benchmarks_are_one_and_no_key_is_in_two(monkeypatch: pytest.M
         "maieutic.benchmarks": module("maieutic.benchmarks"),
         "maieutic.benchmarks.one.graders": module("x", GRADERS={"a": 1, "b": 2}),
         "maieutic.benchmarks.three.graders": module("y", GRADERS={"c": 3}),
+        "maieutic.extensions": module("maieutic.extensions", EXTENSIONS=("four",)),
     }
     known["maieutic.benchmarks"].__dict__["BENCHMARKS"] = ("one", "two", "three")
     monkeypatch.setattr(plugins, "import_module", known.__getitem__)
     monkeypatch.setattr(plugins, "find_spec", known.get)
     assert plugins.parts("graders", "GRADERS") == {"one": {"a": 1, "b": 2}, "three": {"c": 3}}
     assert plugins.merged("graders", "GRADERS") == {"a": 1, "b": 2, "c": 3}
+    known["maieutic.four.graders"] = module("z", GRADERS={"d": 6})
+    assert plugins.parts("graders", "GRADERS")["four"] == {"d": 6}, "an extension plugs in as a benchmark does"
+    assert plugins.places() == ["benchmarks/one", "benchmarks/two", "benchmarks/three", "four"]
     known["maieutic.benchmarks.three.graders"].__dict__["GRADERS"] = {"c": 3, "b": 4, "a": 5}
-    with pytest.raises(ValueError, match=r"^three\.graders\.GRADERS: a, b is in another benchmark's too$"):
+    with pytest.raises(ValueError, match=r"^three\.graders\.GRADERS: a, b is in another folder's too$"):
         plugins.merged("graders", "GRADERS")
 
 

@@ -21,8 +21,8 @@ from maieutic.config.models import Weights
 from maieutic.core import files
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, read_records
+from maieutic.curation import curated_plan
 from maieutic.curation.records import Seed
-from maieutic.plan import curation as plan_of_curations
 from maieutic.plan.rules import plan_of
 from running import overlay, planned, run
 from small import stub_of
@@ -172,18 +172,18 @@ def test_a_stage_card_is_checked_before_any_work(
     assert change[0] in text
     card.write_text(text.replace(*change))
     read = config_of_curations.read_stage
-    monkeypatch.setattr(plan_of_curations, "read_stage", lambda stage: read(stage, folder))
+    monkeypatch.setattr(curated_plan, "read_stage", lambda stage: read(stage, folder))
     with pytest.raises(UserError, match=expected):
-        plan_of_curations.check_stage(name)
+        curated_plan.check_stage(name)
 
 
 def test_a_base_in_a_folder_has_a_chat_template(tmp_path: Path) -> None:
     for name, text in (("plain", "{}"), ("chat", '{"chat_template": "x"}')):
         (tmp_path / name).mkdir()
         (tmp_path / name / "tokenizer_config.json").write_text(text)
-    plan_of_curations.check_template("tunings.t.base", "b", Weights(path=str(tmp_path / "chat")))
+    curated_plan.check_template("tunings.t.base", "b", Weights(path=str(tmp_path / "chat")))
     with pytest.raises(UserError, match=r"^tunings\.t\.base: b has no chat template\. Fix: name a base that has one"):
-        plan_of_curations.check_template("tunings.t.base", "b", Weights(path=str(tmp_path / "plain")))
+        curated_plan.check_template("tunings.t.base", "b", Weights(path=str(tmp_path / "plain")))
 
 
 def rules_of(jobs: set[str]) -> set[str]:

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 import yaml
 from maieutic.core import paths
+from maieutic.curation import inputs as curation_inputs
 from maieutic.curation import paths as curation_paths
-from maieutic.plan import curation_inputs, inputs
+from maieutic.plan import inputs
 from running import SNAKEMAKE, environment, overlay, planned, run
 from small import stub_of
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from cyclopts import App, CycloptsError, Group, Parameter
 from pydantic import ValidationError
 
-from maieutic.commands import COMMANDS, name_of
+from maieutic.commands import commands, name_of
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.logs import log_to
@@ -44,7 +44,7 @@ def application() -> App:
         help_format="plaintext",
         result_action="return_value",
     )
-    for place, (stage, functions) in enumerate(COMMANDS.items()):
+    for place, (stage, functions) in enumerate(commands().items()):
         group = Group(stage, sort_key=place)
         for function in functions:
             app.command(f"maieutic.{function}", name=name_of(function), group=group)

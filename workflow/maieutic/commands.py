@@ -1,5 +1,7 @@
 """Every command, stage by stage: the functions that rules run, loaded when they are called."""
 
+from maieutic.core.plugins import merged
+
 COMMANDS = {
     "Data": (
         "datasets.fetch:fetch_dataset",
@@ -15,20 +17,6 @@ COMMANDS = {
         "replies.recorded:read_replies",
         "replies.recorded:write_questions",
         "graders.parsing:parse_replies",
-    ),
-    "Curation and fine-tuning": (
-        "curation.seeds:make_seeds",
-        "curation.pipeline:make_components",
-        "curation.pipeline:write_flows",
-        "curation.pipeline:write_dialogues",
-        "curation.quality:measure_curation",
-        "curation.rating:rate_dialogues",
-        "curation.sets:assemble_sets",
-        "curation.sets:clean_training_set",
-        "curation.sets:fetch_curated",
-        "curation.examples:mix_examples",
-        "curation.tuning:tune_tutor",
-        "curation.sets:serve_tuned",
     ),
     "Reward models and classifiers": (
         "rewards.training:train_reward_model",
@@ -79,6 +67,11 @@ COMMANDS = {
         "plan.provenance:export_shipped",
     ),
 }
+
+
+def commands() -> dict[str, tuple[str, ...]]:
+    """The commands of this package and those that its extensions add, by stage."""
+    return {**COMMANDS, **merged("commands", "COMMANDS")}
 
 
 def name_of(function: str) -> str:

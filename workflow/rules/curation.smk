@@ -4,8 +4,8 @@ What a run makes is a source again: a set for evaluation in results/datasets.
 """
 
 from maieutic.curation import paths as made
-from maieutic.plan.curation import interpreter_of
-from maieutic.plan.curation_inputs import curation_products
+from maieutic.curation.curated_plan import interpreter_of
+from maieutic.curation.inputs import curation_products
 
 
 wildcard_constraints:

@@ -23,7 +23,7 @@ from typing import Any
 
 from platformdirs import user_cache_path
 
-from maieutic.commands import COMMANDS
+from maieutic.commands import commands as commands_by_stage
 from maieutic.commands import name_of as command_name
 from maieutic.core.files import whole_file
 from maieutic.plan.syntax import ANY, PACKAGE, REST, Definition, Module, Name, definitions_of
@@ -209,7 +209,9 @@ def package_code() -> Code:
 def commands() -> dict[str, Name]:
     """The function of every command by the command's name."""
     return {
-        command_name(function): Name(*function.split(":")) for functions in COMMANDS.values() for function in functions
+        command_name(function): Name(*function.split(":"))
+        for functions in commands_by_stage().values()
+        for function in functions
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from types import ModuleType
 from typing import Any, Protocol
@@ -11,25 +11,31 @@ from maieutic.config.models import Needs
 from maieutic.config.pins import pinned, read_pins
 from maieutic.config.settings import read_config
 from maieutic.core.errors import check_in_turn
-from maieutic.plan import curation_inputs, curation_jobs, digest, inputs, jobs
+from maieutic.core.plugins import parts, places
+from maieutic.plan import digest, inputs, jobs
 from maieutic.plan.checks import check_people, check_selection
-from maieutic.plan.curation import CurationPlan, base_of, check_curations
 from maieutic.plan.plan import Plan
+from maieutic.plan.planning import Planning
 from maieutic.plan.syntax import Name
 from maieutic.rewards.pairs import PAIR_SOURCES
 
 Instead = dict[Name, tuple[Name, ...]]
 TEMPLATES = {
     "write-model-card": ("validation/card.*.jinja",),
-    "build-report": ("report/*.css", "report/*.js", "report/*.jinja", "benchmarks/*/*.jinja"),
+    "build-report": (
+        *("report/*.css", "report/*.js", "report/*.jinja"),
+        *(f"{place}/*.jinja" for place in places()),
+    ),
 }
 # What one kind of tutor does not use of the command that all are asked by.
 UNUSED_BY_SERVED: Instead = {Name("replies.baselines", "baseline_reply"): ()}
 UNUSED_BY_BASELINES: Instead = {Name("serving.backends", "backend_of"): (), Name("replies.generate", "run_job"): ()}
 
 
+EXTENSIONS: tuple[Planning, ...] = tuple(parts("planning", "PLANNING").values())
 # Where the function of a rule's name is.
-INPUTS, JOBS = (inputs, curation_inputs), (jobs, curation_jobs)
+INPUTS = (inputs, *(extension.inputs for extension in EXTENSIONS))
+JOBS = (jobs, *(extension.jobs for extension in EXTENSIONS))
 
 
 def part_of(modules: Iterable[ModuleType], rule: str) -> Callable[..., Any]:
@@ -44,18 +50,15 @@ class Wildcards(Protocol):
     def items(self) -> Iterable[tuple[str, str]]: ...
 
 
-def curation_asked(names: Mapping[str, str]) -> str | None:
-    """The curation whose roles a job asks, by its wildcards; one that rates dialogues asks a judge."""
-    return None if "judge" in names else names.get("curation")
-
-
-class RulePlan(CurationPlan):
+class RulePlan(Plan):
     """A plan with the parts of each rule, by the rule's name."""
 
     def inputs_of(self, rule: str) -> Callable[[Wildcards], inputs.Files]:
         """The function of a rule's input files, from its wildcards."""
         find = part_of(INPUTS, rule)
-        more = curation_inputs.report_files(self) if rule == "build_report" else {}
+        more: inputs.Files = {}
+        for extension in EXTENSIONS if rule == "build_report" else ():
+            more |= extension.report_files(self)
         return lambda wildcards: {**find(self, **dict(wildcards.items())), **more}
 
     def job_of(self, rule: str) -> Callable[[Wildcards], str]:
@@ -78,10 +81,9 @@ class RulePlan(CurationPlan):
     def models_of(self, wildcards: Wildcards) -> list[str]:
         """The registry entries that a job asks or trains: of its wildcards, of a judge the one that answers."""
         names = dict(wildcards.items())
-        if curation := curation_asked(names):
-            return self.curation(curation).roles.models
-        if "tuning" in names:
-            return [base_of(self, names["tuning"])]
+        for extension in EXTENSIONS:
+            if (models := extension.models_of(self, names)) is not None:
+                return models
         return [self.answering(names[kind]) for kind in MODEL_WILDCARDS if kind in names]
 
     def threads(self, wildcards: Wildcards) -> int:
@@ -95,10 +97,9 @@ class RulePlan(CurationPlan):
     def needs(self, wildcards: Wildcards) -> Needs:
         """What one job of a model asks of a machine."""
         names = dict(wildcards.items())
-        if curation := curation_asked(names):
-            return self.role_needs(curation)
-        if "tuning" in names:
-            return self.tuning_needs(names["tuning"])
+        for extension in EXTENSIONS:
+            if (needs := extension.needs_of(self, names)) is not None:
+                return needs
         [model] = self.models_of(wildcards)
         return self.models[model].needs
 
@@ -141,9 +142,15 @@ INSTEAD: dict[str, Callable[..., Instead]] = {
 }
 
 
+@cache
+def extended() -> type[RulePlan]:
+    """The class of plans, with what extensions add."""
+    return type("ExtendedPlan", (RulePlan, *(extension.plan for extension in EXTENSIONS)), {})
+
+
 def plan_of(raw: dict[str, Any]) -> RulePlan:
     """The plan of a configuration, and of the labels that people gave. Raises UserError for its first fault."""
-    plan = RulePlan(read_config(pinned(raw, read_pins())))
-    check_in_turn([partial(check_selection, plan)], [partial(check_curations, plan)])
+    plan = extended()(read_config(pinned(raw, read_pins())))
+    check_in_turn([partial(check_selection, plan)], [partial(extension.check, plan) for extension in EXTENSIONS])
     check_people(plan)
     return plan

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from maieutic.benchmarks import BENCHMARKS
+from maieutic.extensions import EXTENSIONS
 
 PACKAGE = "maieutic"
 
@@ -183,9 +184,9 @@ def plugged_in(call: ast.Call, known: Imports) -> Iterable[Name]:
     if len(words) != len(call.args):
         raise ValueError(f"line {call.lineno}: name the module and the object of a benchmark's part by constants")
     module, name = map(str, words)
-    for benchmark in BENCHMARKS:
-        if known.is_module(f"benchmarks.{benchmark}.{module}"):
-            yield Name(f"benchmarks.{benchmark}.{module}", name)
+    for folder in (*(f"benchmarks.{benchmark}" for benchmark in BENCHMARKS), *EXTENSIONS):
+        if known.is_module(f"{folder}.{module}"):
+            yield Name(f"{folder}.{module}", name)
 
 
 def walk(node: ast.AST) -> Iterable[ast.AST]:

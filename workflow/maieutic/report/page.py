@@ -12,10 +12,10 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from maieutic.benchmarks import BENCHMARKS
 from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import BaselineModel
 from maieutic.core.plugins import parts as plugged_in
+from maieutic.core.plugins import places
 from maieutic.core.records import SCORINGS, ReportedScore
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths, differences, told
@@ -339,7 +339,7 @@ def reservations(run: Run) -> list[str]:
 def environment_of(run: Run, light: LightOf) -> Environment:
     """The templates, with what all of them may call."""
     plan = run.plan
-    folders = [HERE, *(HERE.parent / "benchmarks" / benchmark for benchmark in BENCHMARKS)]
+    folders = [HERE, *(HERE.parent / place for place in places())]
     environment = Environment(loader=FileSystemLoader(folders), autoescape=True, undefined=StrictUndefined)
     filters: dict[str, Callable[..., str]] = {"number": number, "metric": shown_metric, "plain": plain_number}
     filters |= {name: shown for section in sections() for name, shown in section.filters.items()}
@@ -389,7 +389,7 @@ def task_pages(
 
 
 def sections() -> list[Section]:
-    """The pages that benchmarks add, in the order of the benchmarks."""
+    """The pages that benchmarks and extensions add, in their order."""
     return [section for pages in plugged_in("section", "PAGES").values() for section in pages]
 
 

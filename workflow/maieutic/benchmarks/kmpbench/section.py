@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from maieutic.benchmarks.kmpbench.figures import curated
 from maieutic.benchmarks.kmpbench.items import PRINCIPLES
 from maieutic.config.models import BaselineModel
 from maieutic.core import paths
@@ -280,7 +279,4 @@ def variables(run: Run) -> dict[str, Any] | None:
     return {"kmpbench": made} if made else None
 
 
-PAGES = (
-    Section("#/kmpbench", "KMP-Bench's tables", "kmpbench", variables),
-    Section("#/curation", "Curation", "curation", curated),
-)
+PAGES = (Section("#/kmpbench", "KMP-Bench's tables", "kmpbench", variables),)

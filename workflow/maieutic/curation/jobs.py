@@ -8,6 +8,7 @@ from typing import Any
 from maieutic.config.curation import FineTuning, stage_files, stage_names
 from maieutic.config.models import HostedModel
 from maieutic.core.files import sha256_of
+from maieutic.curation.curated_plan import CurationPlan
 from maieutic.curation.examples import ChatSource, MixExamples
 from maieutic.curation.pipeline import ORDER, MakeComponents, WriteDialogues, WriteFlows
 from maieutic.curation.quality import MeasureCuration
@@ -15,7 +16,6 @@ from maieutic.curation.rating import RateDialogues
 from maieutic.curation.seeds import MakeSeeds, SeedSource
 from maieutic.curation.sets import AssembleSets, CleanTrainingSet
 from maieutic.curation.tuning import TuneTutor
-from maieutic.plan.curation import CurationPlan
 from maieutic.plan.entries import for_asking
 from maieutic.plan.jobs import asked
 

@@ -1,4 +1,4 @@
-"""The curations and tunings of a run: which models they ask, and what there is to check before any work."""
+"""The curations and tunings of a run: what they add to its plan, and what there is to check before any work."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from maieutic.config.registry import check_entry, unknown
 from maieutic.core.errors import UserError, check_all
 from maieutic.curation import parsers, rules
 from maieutic.curation.parsers import PARSERS
-from maieutic.curation.paths import (
-    SETS,
-    SHEET,
-)
+from maieutic.curation.paths import SETS, SHEET
 from maieutic.curation.pipeline import STAGES
 from maieutic.curation.rules import RULES
 from maieutic.datasets.registry import LOADERS
 from maieutic.plan import lines
 from maieutic.plan.plan import Plan
+from maieutic.plan.planning import Names
 
 
 class CurationPlan(Plan):
@@ -243,3 +241,22 @@ def interpreter_of(plan: CurationPlan, curation: str, judge: str | None = None) 
 def base_of(plan: CurationPlan, tuning: str) -> str:
     """The registry entry that a tuning starts from, with its `needs`."""
     return plan.config.tunings[tuning].base
+
+
+def curation_asked(names: Names) -> str | None:
+    """The curation whose roles a job asks, by its wildcards; one that rates dialogues asks a judge."""
+    return None if "judge" in names else names.get("curation")
+
+
+def models_of(plan: CurationPlan, names: Names) -> list[str] | None:
+    """The models that a job of a curation or a tuning asks or trains."""
+    if curation := curation_asked(names):
+        return plan.curation(curation).roles.models
+    return [base_of(plan, names["tuning"])] if "tuning" in names else None
+
+
+def needs_of(plan: CurationPlan, names: Names) -> Needs | None:
+    """What a job of a curation or a tuning needs of a machine."""
+    if curation := curation_asked(names):
+        return plan.role_needs(curation)
+    return plan.tuning_needs(names["tuning"]) if "tuning" in names else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from maieutic.config.curation import stage_files
 from maieutic.core import paths
+from maieutic.curation.curated_plan import CurationPlan
 from maieutic.curation.paths import (
     COMPONENTS,
     DIALOGUES,
@@ -22,7 +23,6 @@ from maieutic.curation.paths import (
     TUNED,
 )
 from maieutic.curation.pipeline import STAGES
-from maieutic.plan.curation import CurationPlan
 from maieutic.plan.inputs import Files, answering_weights, rubric_files
 
 STEPS = tuple(STAGES)

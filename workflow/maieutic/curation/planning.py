@@ -1,0 +1,15 @@
+"""What curations and tunings plug into the plan."""
+
+from maieutic.curation import inputs, jobs
+from maieutic.curation.curated_plan import CurationPlan, check_curations, models_of, needs_of
+from maieutic.plan.planning import Planning
+
+PLANNING = Planning(
+    plan=CurationPlan,
+    inputs=inputs,
+    jobs=jobs,
+    check=check_curations,
+    report_files=inputs.report_files,
+    models_of=models_of,
+    needs_of=needs_of,
+)
