@@ -16,8 +16,9 @@ from httpserver import Quiet, serving
 from maieutic.config.models import VllmModel, Weights
 from maieutic.config.pins import DatasetPin, ModelPin, Pins, pinned, read_pins
 from maieutic.core.errors import UserError
-from maieutic.plan.pinning import pin
+from maieutic.plan.pinning import pin, used
 from maieutic.plan.rules import plan_of
+from shipped import shipped
 
 FIRST, SECOND = "1" * 40, "2" * 40
 LINES = b'{"question": "What?", "answer": "#### 1"}\n{"question": "Why?", "answer": "#### 2"}\n'
@@ -258,3 +259,12 @@ def test_a_run_of_a_paper_is_pinned_by_one_command(tmp_path: Path, monkeypatch: 
     pin(configfile=[Path("run.yaml")])
     plan = plan_of(raw)
     assert {plan.models[name].weights.revision for name in run["run"]["tutors"]} == {FIRST}  # type: ignore[index, union-attr]
+
+
+def test_what_extensions_ask_is_looked_up_too() -> None:
+    """The roles of curations, and the bases of tunings."""
+    raw = shipped("curation")
+    [curation], [tuning] = raw["curations"].values(), raw["tunings"].values()
+    curation["roles"]["generator"] = "gemma-2-2b"
+    tuning["base"] = "qwen2.5-math-7b-base"
+    assert {"gemma-2-2b", "qwen2.5-math-7b-base"} <= set(used(raw).models)

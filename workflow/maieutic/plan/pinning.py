@@ -115,9 +115,9 @@ def configuration(files: Sequence[Path]) -> dict[str, Any]:
 
 def used(raw: dict[str, Any]) -> Names:
     """What a run uses, of the hub or at an address."""
-    from maieutic.plan.rules import RulePlan
+    from maieutic.plan.rules import extended
 
-    plan = RulePlan(read_config(raw))
+    plan = extended()(read_config(raw))
     datasets = plan.used_datasets if plan.edition == "published" else []
     return Names(plan.used_models, datasets)
 
