@@ -271,6 +271,54 @@ def test_odd_models_are_refused_by_one_line(trained: Path, tiny: Path, preferenc
     assert done.returncode == 2 and "holds no *.safetensors" in done.stdout
 
 
+def test_a_reward_model_by_code_of_its_own_scores_as_its_authors_do(preferences: Path, tmp_path: Path) -> None:
+    """InternLM2's form: a token behind the conversation, at which the score is read; padded batches change nothing."""
+    folder = tmp_path / "own"
+    script = [str(SERVE), "tests/own_code_model.py", str(folder)]
+    env = {
+        **environment(),
+        "PYTHONPATH": f"{ROOT / 'workflow'}:{ROOT / 'tests'}",
+        "HF_MODULES_CACHE": str(tmp_path / "code"),
+    }
+    subprocess.run(script, check=True, env=env)
+    entry = RewardModel(
+        engine="reward", weights={"repo": "o/n", "revision": "1" * 40}, adapter="internlm2", prompt="none",
+        token_budget=1500, overlong="cut", max_length=200,
+    )  # fmt: skip
+    given: dict[str, object] = {
+        "job": ScorePairs(reward_model="m", entry=entry).to_json(), "weights": folder / "manifest.json",
+        "pairs": preferences / "bridge/pairs.jsonl", "journal": tmp_path / "j.jsonl",
+        "out": [tmp_path / "out.jsonl", tmp_path / "labelled.jsonl"], "labels": preferences / "labels/labels.jsonl",
+    }  # fmt: skip
+    done = subprocess.run(command("score-pairs", **given), capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rewards = read_records(tmp_path / "out.jsonl", PairReward)
+    tokens = subprocess.run(
+        [SERVE, "-c", TOKENS, folder, preferences / "bridge/pairs.jsonl"], capture_output=True, text=True, env=env
+    )
+    assert tokens.returncode == 0, tokens.stderr
+    expected = subprocess.run([*script, tokens.stdout], capture_output=True, text=True, env=env, check=True).stdout
+    scores = [score for reward in rewards for score in (reward.chosen, reward.rejected)]
+    assert len(set(scores)) > 20 and scores == pytest.approx(json.loads(expected), abs=TOLERANCE)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": ["LlamaForCausalLM"]}))
+    done = subprocess.run(command("score-pairs", **given), capture_output=True, text=True, env=env)
+    assert "models.m.adapter: internlm2 is for InternLM2ForRewardModel, found LlamaForCausalLM. Fix:" in done.stderr
+
+
+# The conversations of all pairs as tokens, cut as the entry says, without the token behind them.
+TOKENS = """
+import json, sys
+from pathlib import Path
+from maieutic.core.records import Pair, read_records
+from maieutic.rewards.loading import load_tokenizer
+from maieutic.serving.conversations import conversation, encode
+pairs = read_records(Path(sys.argv[2]), Pair)
+talks = [conversation(pair.prompt, text, "") for pair in pairs for text in (pair.chosen, pair.rejected)]
+print(json.dumps(encode(load_tokenizer(Path(sys.argv[1])), talks, 199)))
+"""
+
+
 def test_criteria_classifiers_go_on_after_a_kill(tiny: Path, preferences: Path, tmp_path: Path) -> None:
     records = read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")
     train = {"base": "tiny", "criteria": ["Actionability", "Tutor_Tone"], "epochs": 1, "max_length": 64}

@@ -149,6 +149,57 @@ def test_what_cannot_be_read_beside_an_answer_is_null(name: str) -> None:
     assert (answer.prompt_tokens, answer.completion_tokens) == (prompt_tokens, completion_tokens)
 
 
+def response(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """The body of an answer of the Responses API."""
+    return {"id": "1", "object": "response", "status": "completed", "output": list(output), **more}
+
+
+SAID = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Step 1 "}, {"type": "output_text", "text": "is wrong"}]}  # fmt: skip
+THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Let me see."}]}
+
+
+def test_the_responses_api_is_asked_and_read_in_its_own_words() -> None:
+    usage = {"input_tokens": 7, "output_tokens": 9, "output_tokens_details": {"reasoning_tokens": 4}}
+    bodies = [
+        response(THOUGHT, SAID, usage=usage),
+        response(THOUGHT, status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
+        response({"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}),
+    ]
+    form = {"type": "json_schema", "json_schema": {"name": "r", "schema": {"type": "object"}, "strict": True}}
+    parts = [{"type": "text", "text": "what?"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]
+    sent = [
+        request("0", "responses", response_format=form),
+        request("1", "responses"),
+        {**request("2", "responses"), "messages": [{"role": "user", "content": parts}]},
+    ]
+    handler = scripted(lambda n, body: (200, bodies[n], {}))
+    with serving(handler) as address:
+        answers = ask(address, *sent, concurrency=1, omit=("stop", "temperature"))
+    assert {path for _, path, _ in handler.requests} == {"/v1/responses"}
+    first, _, third = (body for _, _, body in handler.requests)
+    assert first["input"] == [{"role": "system", "content": "0"}] and first["max_output_tokens"] == 5
+    assert first["text"] == {
+        "format": {"type": "json_schema", "name": "r", "schema": {"type": "object"}, "strict": True}
+    }
+    assert not first.keys() & {"messages", "max_tokens", "stop", "temperature", "response_format"}
+    assert third["input"][0]["content"] == [
+        {"type": "input_text", "text": "what?"}, {"type": "input_image", "image_url": "data:image/png;base64,AA"},
+    ]  # fmt: skip
+    assert [(one.text, one.finish, one.reasoning) for one in answers] == [
+        ("Step 1 is wrong", "stop", "Let me see."), ("", "length", "Let me see."), ("No.", "stop", None),
+    ]  # fmt: skip
+    assert (answers[0].prompt_tokens, answers[0].completion_tokens) == (7, 9) and answers[1].no_text
+
+
+@pytest.mark.parametrize(
+    "body", [{}, [], {"output": {}}, {"output": [1, {"type": "message", "content": "x"}]}, response(THOUGHT)]
+)
+def test_a_response_without_a_message_is_no_answer(body: Any) -> None:
+    with serving(scripted(lambda n, _: (200, body, {}))) as address:
+        [answer] = ask(address, request("0", "responses"), attempts=1)
+    assert isinstance(answer, Unanswered)
+
+
 NO_ANSWERS = {
     "choices is an object": b'{"choices": {"0": {"message": {"content": "4"}}}}',
     "no choice": b'{"choices": []}',

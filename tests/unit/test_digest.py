@@ -227,12 +227,12 @@ DEAR = {
         "rewards.loading", "rewards.training", "serving.weights",
     },
     "score-rewards": {
-        "serving.conversations", "config.models", "core.paths", "core.records", "rewards.loading", "rewards.scorer",
+        "serving.conversations", "config.models", "core.paths", "core.records", "rewards.adapters", "rewards.loading", "rewards.scorer",
         "rewards.scoring", "rewards.prefix_sharing", "serving.weights",
     },
     "generate-replies": {
         "serving.backends", "replies.baselines", "benchmarks.kmpbench.baselines", "benchmarks.kmpbench.forms",
-        "benchmarks.tutorbench.baselines", "config.cards", "core.documents", "serving.answers", "serving.client", "replies.generate", "config.models", "serving.pictures", "config.prompts", "core.paths", "core.records",
+        "benchmarks.tutorbench.baselines", "config.cards", "core.documents", "serving.answers", "serving.client", "serving.responses", "replies.generate", "config.models", "serving.pictures", "config.prompts", "core.paths", "core.records",
         "replies.sentences", "core.thinking",
     },
     "tune-tutor": {
@@ -244,7 +244,7 @@ DEAR = {
         "config.curation", "config.models", "config.prompts", "core.documents", "core.paths", "core.records", "core.thinking",
         "curation.components", "curation.crew", "curation.parsers", "curation.pipeline", "curation.records", "curation.rules",
         "curation.standards", "curation.texts", "curation.weaving", "graders.answers", "graders.numerals", "graders.reading",
-        "replies.generate", "serving.answers", "serving.backends", "serving.client", "serving.pictures",
+        "replies.generate", "serving.answers", "serving.backends", "serving.client", "serving.pictures", "serving.responses",
     },
 }  # fmt: skip
 

@@ -75,6 +75,8 @@ BAD = [
     ("unquoted yes", "models/m", {**VLLM, "label": True}, r"^models\.m\.label: .*found 'True'\. Fix: put it in quotes: unquoted, YAML reads yes, on or true as true"),
     ("no revision of git", "models/m", {**VLLM, "weights": {"repo": "o/n", "revision": "my branch"}}, r"^models\.m\.weights\.revision: string should match pattern"),
     ("two sources", "models/m", {**VLLM, "weights": {"repo": "o/n", "path": "x"}}, r"^models\.m\.weights: .*either 'repo' with 'revision', or 'path'"),
+    ("an adapter of a folder", "models/m", {"engine": "reward", "weights": {"path": "x"}, "adapter": "internlm2"}, r"adapter needs weights\.repo: only a pinned commit may run code"),
+    ("an adapter of trained weights", "models/m", {"engine": "reward", "train": {"base": "minilm", "mix": {}}, "adapter": "internlm2"}, r"adapter needs weights\.repo"),
     ("code without a commit", "models/m", {**VLLM, "weights": {"path": "x"}, "trust_remote_code": True}, r"only a pinned commit may run code"),
     ("no address", "models/m", {**HOSTED, "base_url": "file:///etc/passwd"}, r"^models\.m\.base_url: string should match pattern"),
     ("key itself", "models/m", {**HOSTED, "key_env": "sk-abc"}, r"^models\.m\.key_env: string should match pattern"),

@@ -127,7 +127,13 @@ class Model(Entry):
 class ServedModel(Model):
     """What served and hosted models share."""
 
-    endpoint: Endpoint | None = Field(None, description="`chat` or `completions`, instead of the card's")
+    endpoint: Endpoint | Literal["responses"] | None = Field(
+        None,
+        description=(
+            "`chat` or `completions`, instead of the card's; `responses`: OpenAI's Responses API, for models that "
+            "answer there alone"
+        ),
+    )
     protocol: str | None = Field(
         None, description="instead of `run.protocol`, for this tutor: a row of its own beside the same model without it"
     )
@@ -322,12 +328,21 @@ class RewardModel(Model):
         description="tokens of one forward pass, padding counted; on a GPU tens of thousands. Recomputes nothing",
     )
     trust_remote_code: bool = Field(False, description="run the code of the pinned commit")
+    adapter: Literal["internlm2"] | None = Field(
+        None,
+        description=(
+            "for a published one that is no sequence classifier of transformers: `internlm2` (InternLM2's, by the "
+            "code of the pinned commit)"
+        ),
+    )
     group: str = "reward model"
 
     @model_validator(mode="after")
     def one_origin(self) -> RewardModel:
         if (self.weights is None) == (self.train is None):
             raise ValueError("give either 'weights' or 'train'")
+        if self.adapter and getattr(self.weights, "repo", None) is None:
+            raise ValueError("adapter needs weights.repo: only a pinned commit may run code")
         if self.trust_remote_code and not is_commit(getattr(self.weights, "revision", None)):
             raise ValueError("trust_remote_code needs weights.revision: only a pinned commit may run code")
         return self

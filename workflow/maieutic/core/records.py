@@ -70,7 +70,7 @@ class Turn(Record):
     text: str
     raw: str | None = None
     no_text: bool = False
-    endpoint: Literal["chat", "completions"] | None = None
+    endpoint: Literal["chat", "completions", "responses"] | None = None
     reasoning: str | None = None
     finish: str | None = None
     prompt_tokens: int | None = None

@@ -5,7 +5,10 @@ Heavy libraries are imported inside the functions: only the serving environment 
 
 from __future__ import annotations
 
+import logging
+import os
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -53,7 +56,7 @@ def save_examples(encoded: Encoded, folder: Path) -> None:
 def train_tutor(training: Training) -> None:
     """Train, and write the weights, the tokenizer and the log of the steps (HISTORY): one process of several does.
 
-    Every process of a training runs this; each has its own share of a step's examples.
+    Every process of a training runs this; each has its own share of a step's examples. One of several ends here.
     """
     import torch
     import transformers
@@ -67,6 +70,19 @@ def train_tutor(training: Training) -> None:
     trainer = trainer_of(training, model, tokenizer)
     trainer.train(resume_from_checkpoint=str(training.checkpoint) if training.checkpoint else None)
     save(trainer, tokenizer, training)
+    if training.processes > 1:
+        end_process()
+
+
+def end_process() -> None:
+    """End without the destructors of torch's process group.
+
+    They hold Python's lock while they wait for a thread that may want it: one training in some dozens never ended.
+    """
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(0)
 
 
 def load_model(name: str, base: Path, train: FineTuning, device: str) -> Any:

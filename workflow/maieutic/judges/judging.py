@@ -90,12 +90,12 @@ def request_of(loaded: LoadedRubric, case: Case, question: Question, panel: Pane
     rubric, model = loaded.rubric, panel.model
     endpoint = model.endpoint or "chat"
     messages = messages_of(loaded, case, question)
-    apart = endpoint == "chat" and model.prompt_role != "user"  # some chat templates take no system message
+    apart = endpoint != "completions" and model.prompt_role != "user"  # some chat templates take no system message
     prompt = messages if apart else merged_roles(messages)
     bound = panel.judge.max_tokens or min(filter(None, (rubric.max_tokens, model.max_tokens)))
     return {
         "endpoint": endpoint,
-        "messages": with_pictures(prompt, list(case.images)) if model.images and endpoint == "chat" else prompt,
+        "messages": with_pictures(prompt, list(case.images)) if model.images and endpoint != "completions" else prompt,
         "temperature": rubric.temperature,
         "max_tokens": bound,
         "stop": [],

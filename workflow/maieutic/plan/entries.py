@@ -10,7 +10,7 @@ E = TypeVar("E", bound=Model)
 # A tutor's protocol reaches its jobs by a field of their own.
 FOR_THE_REPORT = {"label", "group", "paper", "notice", "price", "protocol"}
 LIMITS = {"label_limit", "max_unreadable"}  # of a judge: which replies it is asked about, not what
-OF_SCORING = {"token_budget", "dtype", "trained_on", "max_length", "overlong"}
+OF_SCORING = {"token_budget", "dtype", "trained_on", "max_length", "overlong", "adapter"}
 
 
 def without(entry: E, fields: set[str]) -> E:

@@ -76,7 +76,8 @@ def prepare_weights(plan: Plan, model: str) -> PrepareWeights:
     entry = plan.models[model]
     weights = getattr(entry, "weights", None)
     assert weights is not None, "only an entry with weights has such a job"
-    return PrepareWeights(model=model, weights=weights, with_code=getattr(entry, "trust_remote_code", False))
+    with_code = getattr(entry, "trust_remote_code", False) or getattr(entry, "adapter", None) is not None
+    return PrepareWeights(model=model, weights=weights, with_code=with_code)
 
 
 def make_items(plan: Plan, benchmark: str, task: str) -> MakeItems:
@@ -93,7 +94,7 @@ def make_labels(plan: Plan, release: str) -> MakeLabels:
 
 def make_pairs(plan: Plan, source: str) -> MakePairs:
     config = plan.config
-    forms = [config.datasets[dataset].format for dataset in PAIR_SOURCES[source].datasets]
+    forms = [config.datasets[dataset].form_of(config.edition) for dataset in PAIR_SOURCES[source].datasets]
     return MakePairs(source=source, forms=forms, published=config.edition == "published")
 
 

@@ -29,9 +29,10 @@ from maieutic.core.records import (
     read_records,
     write_records,
 )
+from maieutic.rewards.adapters import ADAPTERS, end_token
 from maieutic.rewards.loading import Machine
 from maieutic.rewards.prefix_sharing import passes_for
-from maieutic.rewards.scorer import Ids, Passes, score_all
+from maieutic.rewards.scorer import Ids, Passes, forward_of, score_all
 from maieutic.serving.conversations import Message, conversation, dialogue, encode, instruction
 from maieutic.serving.weights import MANIFEST
 
@@ -39,7 +40,10 @@ log = logging.getLogger(__name__)
 
 
 class Loaded(NamedTuple):
-    """What scoring needs of a reward model: its tokenizer at once, its weights when the first score is missing."""
+    """What scoring needs of a reward model: its tokenizer at once, its weights when the first score is missing.
+
+    end: a token that stands behind each conversation.
+    """
 
     tokenizer: object
     longest: int
@@ -48,15 +52,21 @@ class Loaded(NamedTuple):
     identity: str
     budget: int
     load: Callable[[], Passes]
+    end: int | None = None
 
 
 def prepare(name: str, model: RewardModel, weights: Path, machine: Machine) -> Loaded:
     """Read what is cheap of a reward model. weights: its folder, with manifest.json."""
     from maieutic.rewards.loading import check_scalar_head, context_of, load_classifier, load_tokenizer, take_device
 
-    check_scalar_head(name, weights)
+    end = None
+    if model.adapter:
+        end = end_token(name, model.adapter, weights)
+    else:
+        check_scalar_head(name, weights)
+    with_code = model.trust_remote_code or model.adapter is not None
     dtype = model.dtype if model.dtype != "auto" else ("bfloat16" if machine.gpus else "float32")
-    tokenizer = load_tokenizer(weights, model.trust_remote_code)
+    tokenizer = load_tokenizer(weights, with_code)
     train = model.train
     longest = context_of(weights, tokenizer, model.max_length or (train.max_length if train else None))
     cut = "cut" in {model.overlong, train.overlong if train else None}
@@ -64,13 +74,16 @@ def prepare(name: str, model: RewardModel, weights: Path, machine: Machine) -> L
     @cache  # pairs and labelled replies share one load
     def load() -> Passes:
         device = take_device(name, machine)
+        if model.adapter:
+            scalar = ADAPTERS[model.adapter].load(weights, dtype)
+            return Passes(forward_of(scalar, tokenizer.pad_token_id, device), None, tokenizer.pad_token_id)
         classifier = load_classifier(
             weights, tokenizer, dtype=dtype, trust_remote_code=model.trust_remote_code, headed=True
         )
         return passes_for(classifier, classifier.config.get_text_config().pad_token_id, device)
 
     identity = digest([sha256_of(weights / MANIFEST), dtype])
-    return Loaded(tokenizer, longest, cut, instruction(model.prompt), identity, model.token_budget, load)
+    return Loaded(tokenizer, longest, cut, instruction(model.prompt), identity, model.token_budget, load, end)
 
 
 def why_unscored(ids: Ids, loaded: Loaded) -> str | None:
@@ -100,7 +113,10 @@ class Result(NamedTuple):
 
 def score_conversations(name: str, loaded: Loaded, conversations: list[list[Message]], journal: Path) -> list[Result]:
     """Score every conversation; what is longer than the model's context has none, unless the entry cuts it."""
-    tokens = encode(loaded.tokenizer, conversations, loaded.longest if loaded.cut else None)
+    most = loaded.longest - (loaded.end is not None)
+    tokens = encode(loaded.tokenizer, conversations, most if loaded.cut else None)
+    if loaded.end is not None:
+        tokens = [[*ids, loaded.end] for ids in tokens]
     why = [why_unscored(ids, loaded) for ids in tokens]
     if unscored := sum(reason is not None for reason in why):
         log.warning("%s: %d of %d conversations have no score: too long", name, unscored, len(tokens))

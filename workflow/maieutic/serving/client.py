@@ -17,6 +17,7 @@ import aiohttp
 from maieutic.core.errors import UserError
 from maieutic.serving.answers import Answer, MalformedAnswer, json_of, read_answer, refusal_of
 from maieutic.serving.connections import Response, TooLong, post, session_of
+from maieutic.serving.responses import as_chat_answer, as_response_request
 
 log = logging.getLogger(__name__)
 FIRST_WAIT = 0.5
@@ -41,6 +42,7 @@ SWEEPING = re.compile(
     re.IGNORECASE,
 )
 ANSWERS = frozenset({400, 413, 422})
+ADDRESSES = {"chat": "chat/completions", "completions": "completions", "responses": "responses"}
 
 
 @dataclass(frozen=True)
@@ -127,23 +129,28 @@ class Client:
 
     async def _once(self, request: dict[str, Any], attempt: int) -> Answer:
         """One attempt. Raises Failed for a status that is no answer."""
-        server, chat = self.server, request["endpoint"] == "chat"
+        server, endpoint = self.server, request["endpoint"]
         if self.session is None:
             self.session = session_of(server.concurrency, server.socket, server.timeout, server.api_key)
         began = time.monotonic()
-        url = f"{server.base_url.rstrip('/')}/{'chat/completions' if chat else 'completions'}"
+        url = f"{server.base_url.rstrip('/')}/{ADDRESSES[endpoint]}"
         response = await post(self.session, url, self._body(request), LONGEST_ANSWER)
         if not 200 <= response.status < 300:
             raise Failed(response)
-        return read_answer(json_of(response.body), chat, request["stop"], time.monotonic() - began, attempt)
+        said = json_of(response.body)
+        if endpoint == "responses":
+            said = as_chat_answer(said)
+        return read_answer(said, endpoint != "completions", request["stop"], time.monotonic() - began, attempt)
 
     def _body(self, request: dict[str, Any]) -> dict[str, Any]:
         """What is sent for a request: without what the server refuses, with what the registry entry adds."""
         body = {key: value for key, value in request.items() if key not in {"endpoint", *self.server.omit}}
         if not body.get("stop"):
             body.pop("stop", None)
-        if request["endpoint"] != "chat":
+        if request["endpoint"] == "completions":
             body["prompt"] = body.pop("messages")[0]["content"]
+        if request["endpoint"] == "responses":
+            body = as_response_request(body)
         return {**body, "model": self.server.model, **self.server.extra_body}
 
     def _refusal(self, error: Exception, attempt: int) -> Answer | None:

@@ -1,0 +1,93 @@
+"""Every paper's run file: pinned by one command on a hub that stands beside, then planned to the end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import ROOT
+from httpserver import Quiet, serving
+from maieutic.core.documents import read_yaml
+from running import planned, run
+
+PAPERS = {"paper": 13, "mrbench": 3, "kmpbench": 4, "tutorbench": 2}  # and the datasets that each has to look up: few
+LINES = "resources/demo/mathdial/train.jsonl"  # in the place of the one unpinned file at an address
+
+
+class Hub(Quiet):
+    """Every model and every set of Parquet files is there; beside it the published file."""
+
+    parquet = b""
+    lines = b""
+    asked: list[str] = []
+
+    def do_GET(self) -> None:
+        Hub.asked.append(self.path)
+        if "/revision/" in self.path:
+            self.send(200, json.dumps({"sha": "c" * 40}).encode())
+        elif "/tree/" in self.path:
+            self.send(200, json.dumps([{"path": "data/train_prefs-00000-of-00001.parquet"}]).encode())
+        elif self.path.endswith(".parquet"):
+            self.send(200, Hub.parquet)
+        elif self.path.endswith("train.jsonl"):
+            self.send(200, Hub.lines)
+        else:
+            self.send(404, b"")
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_papers_run_file_is_pinned_by_one_command_and_planned(
+    paper: str, checkouts: Callable[[], Path], tmp_path: Path
+) -> None:
+    folder, overlay = checkouts(), Path(f"config/{paper}.yaml")
+    table = tmp_path / "t.parquet"
+    answer = [{"role": "assistant", "content": "a"}]
+    pq.write_table(pa.table({"prompt": ["p"], "chosen": [answer], "rejected": [answer]}), table)
+    Hub.parquet, Hub.lines, Hub.asked = table.read_bytes(), (folder / LINES).read_bytes(), []
+    before = run(folder, overlay, "-n")
+    unpinned = before.stdout.count("Fix: maieutic pin --configfile RUN_FILE looks it up")
+    assert before.returncode != 0 and unpinned >= PAPERS[paper], "all at once"
+    with serving(Hub) as address:
+        registry = folder / "config/datasets.yaml"
+        text = registry.read_text(encoding="utf-8")
+        entry = read_yaml(registry)["datasets"]["mathdial_train"]["published"]
+        blob = hashlib.sha1(b"blob %d\0" % len(Hub.lines) + Hub.lines).hexdigest()
+        text = text.replace(entry["url"], f"{address}/train.jsonl").replace(entry["blob"], blob)
+        registry.write_text(text, encoding="utf-8")
+        env = {**os.environ, "HF_ENDPOINT": address, "PYTHONPATH": str(folder / "workflow")}
+        line = [sys.executable, "-m", "maieutic", "pin", "--configfile", str(overlay)]
+        done = subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    pins = read_yaml(folder / "config/pins.lock.yaml")
+    assert {entry["revision"] for entry in pins["models"].values()} == {"c" * 40}
+    jobs = planned(folder, overlay)
+    tutors = read_yaml(folder / overlay)["run"]["tutors"]
+    for tutor in tutors:
+        assert any(f"tutor={tutor}" in job and job.startswith("generate_replies") for job in jobs), tutor
+    assert "build_report" in jobs
+
+
+def test_every_tutor_of_the_papers_has_an_entry() -> None:
+    """But for people, and for models that were never released."""
+    from maieutic.scores.printed import names_of_tutors
+
+    claimed: dict[str, set[str]] = {}
+    for entry in read_yaml(ROOT / "config/models.yaml")["models"].values():
+        paper = entry.get("paper")
+        for benchmark, names in names_of_tutors().items():
+            name = paper.get(benchmark) if isinstance(paper, dict) else paper
+            if name in names:
+                claimed.setdefault(benchmark, set()).add(name)
+    missing = {name: sorted({*names} - claimed[name]) for name, names in names_of_tutors().items()}
+    assert missing == {
+        "mathtutorbench": [], "mrbench": ["Expert", "Novice"], "tutorbench": [],
+        "kmpbench": ["KMP-LM-7B", "MathChat_sync-LLM", "TutorChat-LLM"],
+    }  # fmt: skip
