@@ -42,7 +42,7 @@ mutants:  ## change the code in small ways, and see whether a unit test notices 
 env:  ## the environments, from their locks (VARIANT=cpu or cuda; kept for later calls)
 	@envs/setup driver serve
 
-driver:
+driver:  ## the environment of Snakemake: all that hosted models need
 	@envs/setup driver
 
 check: driver  ## format, lint, types, workflow lint

@@ -394,6 +394,13 @@ def test_a_refusal_of_every_request_ends_the_job(status: int) -> None:
     assert KEY not in str(answer) and len(handler.requests) == 1
 
 
+def test_a_model_that_only_chats_is_told_from_a_wrong_name() -> None:
+    words = "This is a chat model and not supported in the v1/completions endpoint."
+    with serving(scripted(lambda n, _: (404, {"error": {"message": words}}, {}))) as address:
+        answers = ask(address, request(), request(endpoint="chat"))
+    assert ["set endpoint: chat" in str(answer) for answer in answers] == [True, False]
+
+
 def test_lone_surrogates_become_storable() -> None:
     body = json.dumps(completion("a\ud800b")).encode()
     with serving(scripted(lambda n, _: (200, body, {}))) as address:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from httpserver import Files, serving
 from maieutic.config.datasets import Copy, Dataset
 from maieutic.core.errors import UserError
-from maieutic.datasets import fetch
+from maieutic.datasets import downloads
 from maieutic.datasets.fetch import FetchDataset, fetch_dataset
 
 DEMO = Path("resources/demo")
@@ -20,7 +23,7 @@ BODY = Path("resources/demo/gsm8k/test.jsonl").read_bytes()
 @pytest.fixture
 def files(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A file server, and no waiting between tries."""
-    monkeypatch.setattr(fetch.time, "sleep", lambda _: None)
+    monkeypatch.setattr(downloads.time, "sleep", lambda _: None)
     Files.body, Files.ranges, Files.failures = BODY, [], 0
     with serving(Files) as address:
         yield address
@@ -107,7 +110,7 @@ def test_a_part_file_that_is_too_long_is_begun_anew(files: str, tmp_path: Path) 
 
 
 def test_a_server_that_is_down_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(fetch.time, "sleep", lambda _: None)
+    monkeypatch.setattr(downloads.time, "sleep", lambda _: None)
     with pytest.raises(UserError, match=r"http://127.0.0.1:9/x: no progress in 5 tries \(ConnectionError\)"):
         get("http://127.0.0.1:9/x", tmp_path / "out")
 
@@ -132,3 +135,46 @@ def test_files_that_are_already_there_take_the_same_way(tmp_path: Path) -> None:
             demo_dir=DEMO,
             out=tmp_path / "other",
         )
+
+
+class HubOfParts(Files):
+    """Two Parquet files of one commit; the second breaks off once."""
+
+    parts: dict[str, bytes] = {}
+    asked: list[str] = []
+    tokens: set[str | None] = set()
+    breaks = 1
+
+    def do_GET(self) -> None:
+        cls = HubOfParts
+        cls.asked.append(self.path)
+        cls.tokens.add(self.headers.get("Authorization"))
+        name = self.path.rpartition("/")[2]
+        if "/tree/" in self.path:
+            self.send(200, json.dumps([{"path": f"data/{part}"} for part in [*cls.parts, "README.md"]]).encode())
+        elif name == "train-1.parquet" and cls.breaks:
+            cls.breaks -= 1
+            self.send(404, b"")
+        else:
+            self.send(200, cls.parts[name])
+
+
+def test_files_of_a_hub_are_joined_without_its_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hosted model's run needs no other environment; an interrupted fetch keeps the files that it has."""
+    for number, rows in enumerate((["a", "b"], ["c"])):
+        pq.write_table(pa.table({"question": rows}), tmp_path / f"train-{number}.parquet")
+    HubOfParts.parts = {path.name: path.read_bytes() for path in sorted(tmp_path.glob("*.parquet"))}
+    HubOfParts.asked, HubOfParts.tokens, HubOfParts.breaks = [], set(), 1
+    copy = Copy(path="x", hub={"repo": "o/n", "revision": "1" * 40, "files": "data/train-*.parquet"}, records=3)
+    entry = Dataset(title="t", licence="l", format="parquet", fields=["question"], published=copy, demo=None)
+    job = FetchDataset(name="x", dataset=entry, edition="published", data_dir=None)
+    out = tmp_path / "out/x.source"
+    with serving(HubOfParts) as address:
+        monkeypatch.setenv("HF_ENDPOINT", address)
+        monkeypatch.setenv("HF_TOKEN", "hf_canary")
+        with pytest.raises(UserError, match="the server answers 404"):
+            fetch_dataset(job=job, demo_dir=DEMO, out=out)
+        fetch_dataset(job=job, demo_dir=DEMO, out=out)
+    assert pq.read_table(out)["question"].to_pylist() == ["a", "b", "c"]
+    assert sum(path.endswith("train-0.parquet") for path in HubOfParts.asked) == 1, "what is there is not fetched again"
+    assert HubOfParts.tokens == {"Bearer hf_canary"} and [path.name for path in out.parent.iterdir()] == ["x.source"]

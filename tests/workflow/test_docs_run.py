@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+import pytest
 from gullible import answering
-from httpserver import serving
+from httpserver import Folder, serving
 from maieutic.config.cards import card_path, read_card
+from maieutic.core.documents import read_yaml
 from maieutic.datasets.mrbench import LABELS
 from running import environment
 
@@ -64,6 +68,26 @@ def test_what_stands_in_the_documents_runs(checkout: Path) -> None:
     found = {one["metric"]: one for one in people if one["criterion"] == "Providing_Guidance"}
     assert found["cohen_kappa"]["n"] == 3 and found["accuracy"]["n"] > 0
     assert "How far the annotators agree" in labelled.page and "How far the annotators agree" not in judged.page
+
+
+def test_the_readmes_first_example_needs_the_driver_environment_alone(
+    checkout: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it stands, from `make driver` on: the data are downloaded, from a server that stands beside."""
+    (checkout / ".venv").unlink()
+    monkeypatch.setenv("MAIEUTIC_ENVS", str(Path(sys.executable).parents[2].resolve()))
+    registry = checkout / "config/datasets.yaml"
+    files = {name: entry["published"] for name, entry in read_yaml(registry)["datasets"].items()}
+    with serving(partial(Folder, directory=str(data))) as address:
+        text = registry.read_text(encoding="utf-8")
+        for name in ("gsm8k", "stepverify"):
+            text = text.replace(files[name]["url"], f"{address}/{files[name]['path']}")
+        registry.write_text(text, encoding="utf-8")
+        [ran] = typed("README.md", checkout, lambda prompt: "Final answer: 18")
+    assert [path.name for path in (checkout / ".venv").iterdir() if path.is_symlink()] == ["driver"]
+    heads = ran.scores[ran.scores.headline & (ran.scores.tutor == "gpt-4o-mini-today")]
+    assert set(heads.task) == {"problem_solving", "mistake_location"} and set(heads.n) == {50}
+    assert 90 < ran.requests <= 100, "equal prompts are asked once"
 
 
 def test_a_papers_table_is_asked_again(checkout: Path, data: Path) -> None:

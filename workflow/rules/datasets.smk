@@ -1,6 +1,6 @@
 """pinned sources or data_dir -> results/datasets, results/pictures: every source file, verified, and its pictures."""
 
-from maieutic.plan.patterns import hub_datasets, pictured
+from maieutic.plan.patterns import pictured
 
 
 rule fetch_dataset:
@@ -8,8 +8,6 @@ rule fetch_dataset:
         paths.SOURCE,
     log:
         paths.log_of("fetch_dataset", "dataset"),
-    wildcard_constraints:
-        dataset=one_of(name for name in plan.datasets if name not in hub_datasets(plan)),
     localrule: True
     container:
         IMAGES.driver
@@ -19,23 +17,8 @@ rule fetch_dataset:
     params:
         code=plan.code_of("fetch_dataset"),
         job=plan.job_of("fetch_dataset"),
-        python=lines.DRIVER,
     shell:
-        lines.command(
-            "fetch-dataset", python=lines.CHOSEN, demo_dir=str(paths.DEMO_DATA), out="{output}"
-        )
-
-
-use rule fetch_dataset as fetch_dataset_from_hub with:
-    """By the environment that has the hub's own client."""
-    wildcard_constraints:
-        dataset=one_of(hub_datasets(plan)),
-    container:
-        IMAGES.serve
-    params:
-        code=plan.code_of("fetch_dataset"),
-        job=plan.job_of("fetch_dataset"),
-        python=lines.SERVE,
+        lines.command("fetch-dataset", demo_dir=str(paths.DEMO_DATA), out="{output}")
 
 
 rule fetch_pictures:

@@ -33,13 +33,6 @@ def patterns(plan: Plan) -> dict[str, str]:
     }
 
 
-def hub_datasets(plan: Plan) -> list[str]:
-    """The datasets that come from a hub: only the serving environment has its client."""
-    if plan.edition != "published" or plan.config.data_dir:
-        return []
-    return [name for name, dataset in plan.datasets.items() if dataset.published.hub]
-
-
 def pictured(plan: Plan) -> list[str]:
     """The datasets whose records have pictures."""
     return [name for name, dataset in plan.datasets.items() if dataset.pictures]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fnmatch
 import hashlib
 import logging
-import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -22,15 +20,12 @@ from maieutic.config.settings import read_config
 from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of, whole_file
-from maieutic.datasets.fetch import download, join_parquet
+from maieutic.datasets.downloads import READ_SECONDS, download
+from maieutic.datasets.hub import commit_of, fetch_parquet
 from maieutic.datasets.sources import read_source
 
 log = logging.getLogger(__name__)
-HUB = "https://huggingface.co"
 REGISTRIES = (Path("config/models.yaml"), Path("config/datasets.yaml"))
-SECONDS = 30.0
-READ_SECONDS = 60.0
-TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 HEAD = "# Written by `maieutic pin`: what the registries' names stood for, and when. Review it, and keep it in git.\n"
 P = TypeVar("P", ModelPin, DatasetPin)
 
@@ -135,9 +130,8 @@ def pin_of_model(name: str, entry: Mapping[str, Any]) -> ModelPin | None:
     wanted = wanted_of(entry.get("weights"))
     if wanted is None or wanted.commit:
         return None
-    return ModelPin(
-        repo=wanted.repo, wanted=wanted.revision, **commit_of("models", wanted.repo, wanted.revision, f"models.{name}")
-    )
+    commit = commit_of("models", wanted.repo, wanted.revision, f"models.{name}")
+    return ModelPin(repo=wanted.repo, wanted=wanted.revision, date=today(), **commit)
 
 
 def pin_of_dataset(name: str, entry: Mapping[str, Any]) -> DatasetPin | None:
@@ -158,37 +152,14 @@ def pin_of_dataset(name: str, entry: Mapping[str, Any]) -> DatasetPin | None:
             told: dict[str, Any] = {"sha256": sha256_of(path), "source": str(copy.url), "date": today()}
         else:
             wanted = copy.hub.revision or NEWEST
-            told = {"wanted": wanted, **commit_of("datasets", copy.hub.repo, wanted, place)}
-            fetch_parquet(copy.hub.repo, told["revision"], copy.hub.files, Path(folder), path, place)
+            told = {"wanted": wanted, "date": today(), **commit_of("datasets", copy.hub.repo, wanted, place)}
+            parts, published = Path(folder) / "parts", f"{place}.published"
+            fetch_parquet(copy.hub.repo, told["revision"], copy.hub.files, parts, path, published, READ_SECONDS)
         records = read_source(path, dataset.format, str(copy.url or copy.hub))
     if copy.records is not None and len(records) != copy.records:
         found = f"expected {copy.records} records, found {len(records)}"
         raise UserError(f"{place}.published.records", found, "mend the address or the number in the registry")
     return DatasetPin(address=str(address_of(entry["published"])), records=len(records), **told)
-
-
-def commit_of(kind: str, repo: str, revision: str, place: str) -> dict[str, str]:
-    """The commit that a branch or tag of a hub repository is, and where and when that was looked up."""
-    address = f"{hub()}/api/{kind}/{repo}/revision/{revision.replace('/', '%2F')}"
-    content = json_of(address, place)
-    commit = content.get("sha") if isinstance(content, dict) else None
-    if not isinstance(commit, str):
-        raise UserError(place, f"{address} names no commit", "look it up on the hub's page and set revision")
-    return {"revision": commit, "source": address, "date": today()}
-
-
-def fetch_parquet(repo: str, revision: str, pattern: str, folder: Path, out: Path, place: str) -> None:
-    """Download the Parquet files of a commit, and join them. Raises UserError where it holds none."""
-    tree = json_of(f"{hub()}/api/datasets/{repo}/tree/{revision}?recursive=true", place)
-    names = sorted(str(entry.get("path")) for entry in tree if isinstance(entry, dict))
-    files = [name for name in names if fnmatch.fnmatch(name, pattern)]
-    if not files:
-        raise UserError(f"{place}.published.hub.files", f"no file of {repo} is {pattern}", "mend the pattern")
-    parts = []
-    for number, name in enumerate(files):
-        parts.append(folder / f"{number}.parquet")
-        download(f"{hub()}/datasets/{repo}/resolve/{revision}/{name}", parts[-1], READ_SECONDS)
-    join_parquet(parts, out)
 
 
 def check_blob(path: Path, copy: Copy, place: str) -> None:
@@ -201,34 +172,6 @@ def check_blob(path: Path, copy: Copy, place: str) -> None:
         raise UserError(
             f"{place}.published.blob", f"expected {copy.blob}, found {found}", "the address holds another file"
         )
-
-
-def json_of(address: str, place: str) -> Any:
-    """A JSON answer. Raises UserError for none."""
-    import requests
-
-    token = next((os.environ[name] for name in TOKENS if os.environ.get(name)), None)
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    try:
-        answer = requests.get(address, headers=headers, timeout=SECONDS)
-    except requests.RequestException as error:
-        mend = "run it where there is a network; HF_ENDPOINT names a mirror"
-        raise UserError(place, f"{address} does not answer ({type(error).__name__})", mend) from None
-    if answer.status_code in (401, 403):
-        raise UserError(
-            place, f"{address} answers {answer.status_code}", "ask for access on its page, and set HF_TOKEN"
-        )
-    if not answer.ok:
-        raise UserError(place, f"{address} answers {answer.status_code}", "mend repo or revision in the registry")
-    try:
-        return answer.json()
-    except ValueError:
-        raise UserError(place, f"{address} answers no JSON", "check HF_ENDPOINT") from None
-
-
-def hub() -> str:
-    """The hub's address."""
-    return os.environ.get("HF_ENDPOINT", HUB).rstrip("/")
 
 
 def today() -> str:

@@ -105,9 +105,6 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     if workflow.executor_plugin.name == "slurm":
         asked = [asked_of_slurm(plan, job) for job in jobs if not job.is_local]
         cluster.check_slurm(asked, workflow.executor_settings.status_command)
-    for job in jobs:
-        if job.rule.name == "fetch_dataset_from_hub":
-            preflight.check_serve(serve, job.wildcards.dataset)
     preflight.check_run(plan.config, serve, models)
     save_config(job=saved(plan), out=Path(paths.RUN_CONFIG), provenance=Path(paths.RUN_PROVENANCE))
 

@@ -42,6 +42,7 @@ SWEEPING = re.compile(
     re.IGNORECASE,
 )
 ANSWERS = frozenset({400, 413, 422})
+NOT_THERE = frozenset({400, 404, 405, 501})
 ADDRESSES = {"chat": "chat/completions", "completions": "completions", "responses": "responses"}
 
 
@@ -120,7 +121,7 @@ class Client:
                 try:
                     return await self._once(prepare(request), attempt)
                 except Exception as error:
-                    if (refused := self._refusal(error, attempt)) is not None:
+                    if (refused := self._refusal(error, attempt, request["endpoint"])) is not None:
                         return refused
                     wait = self._note(error, attempt)
             if attempt < self.server.attempts:
@@ -153,7 +154,7 @@ class Client:
             body = as_response_request(body)
         return {**body, "model": self.server.model, **self.server.extra_body}
 
-    def _refusal(self, error: Exception, attempt: int) -> Answer | None:
+    def _refusal(self, error: Exception, attempt: int, endpoint: str) -> Answer | None:
         """The answer to record to a refusal of this request; raises UserError where every request would be refused."""
         if not isinstance(error, Failed) or not 300 <= error.response.status < 500:
             return None
@@ -162,11 +163,10 @@ class Client:
             return None
         message = self._without_key(refusal_of(error.response.body, f"HTTP {status}"))[:LONGEST_MESSAGE]
         if status not in ANSWERS or not is_refusal_of_one(message):
-            raise UserError(
-                self.server.base_url,
-                f"the server answers {status} ({message})",
-                "check base_url, the model's name and the key variable",
-            ) from None
+            fix = "check base_url, the model's name and the key variable"
+            if endpoint == "completions" and status in NOT_THERE:
+                fix += ", and set endpoint: chat where the model takes no raw completions"
+            raise UserError(self.server.base_url, f"the server answers {status} ({message})", fix) from None
         return Answer("", None, "error", None, None, 0.0, attempt, error=f"{status}: {message}")
 
     def _without_key(self, text: str) -> str:

@@ -119,14 +119,14 @@ def link_folder(name: str, source: Path, out: Path) -> None:
             link.symlink_to(file.resolve())
 
 
-def download_snapshot(repo: str, revision: str, out: Path, files: list[str], kind: str = "model") -> None:
-    """Download files of one pinned revision from the hub; interrupted downloads resume. kind: model or dataset."""
+def download_snapshot(repo: str, revision: str, out: Path, files: list[str]) -> None:
+    """Download files of one pinned revision from the hub; interrupted downloads resume."""
     os.environ.pop("HF_HUB_OFFLINE", None)  # the library reads it once, when it is imported
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        snapshot_download(repo, revision=revision, repo_type=kind, local_dir=out, allow_patterns=files)
+        snapshot_download(repo, revision=revision, local_dir=out, allow_patterns=files)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         message = str(error).strip().splitlines()[0][:200]
         mend = "run again where there is a network (snakemake --cores 1 fetch), with HF_TOKEN where it is gated"
