@@ -11,9 +11,14 @@ import pytest
 from maieutic.config.cards import card_path, read_card
 from maieutic.core.errors import UserError
 from maieutic.core.records import NO_REPLY, Item, Reply, read_records, write_records
+from maieutic.datasets.mrbench import remediation
+from maieutic.datasets.sources import read_source
 from maieutic.graders.parsing import ParseReplies, parse_replies
+from maieutic.plan.checks import check_config
 from maieutic.replies.generate import first_prompt
 from maieutic.replies.recorded import ReadReplies, WriteQuestions, read_replies, write_questions
+from running import NO_GRADERS
+from shipped import shipped
 
 CONVERSATION = "kmpbench/fqa"
 
@@ -89,6 +94,73 @@ def test_a_conversation_needs_a_text_for_each_turn(tmp_path: Path, items: list[P
     assert [turn.text for turn in replies["fqa-0"].turns] == ["0", "1", "2"]
     assert replies["fqa-1"].error == replies["fqa-2"].error == "recorded replies to 1 of 3 turns"
     assert not replies["fqa-1"].absent
+
+
+MRBENCH = Path("resources/demo/mrbench/MRBench_V1.json")
+
+
+@pytest.fixture(scope="module")
+def dialogues(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The items of the demo's MRBench."""
+    path = tmp_path_factory.mktemp("items") / "mrbench/mistake_remediation.jsonl"
+    records = read_source(MRBENCH, "json")
+    write_records(path, remediation(records, "mistake_remediation"))
+    return [path]
+
+
+def read_form(folder: Path, items: list[Path], file: Path, speaker: str, tasks: list[str]) -> list[Reply]:
+    job = ReadReplies(
+        tutor="ours",
+        benchmark="mrbench",
+        tasks=tasks,
+        protocol="released",
+        limited=False,
+        form="mrbench",
+        speaker=speaker,
+    )
+    read_replies(job=job, file=file, items=items, out=folder / "out.jsonl", prompts=folder / "prompts.jsonl")
+    return read_records(folder / "out.jsonl", Reply)
+
+
+def test_a_benchmarks_own_file_holds_several_tutors_replies(
+    tmp_path: Path, dialogues: list[Path], items: list[Path]
+) -> None:
+    """MRBench's: matched by the dialogue, in whatever order they stand; a reply that is not there is missing."""
+    records = read_source(MRBENCH, "json")
+    expected = [record["anno_llm_responses"]["Expert"]["response"].strip() for record in records]
+    shuffled = tmp_path / "v2.json"
+    del records[-1]["anno_llm_responses"]["Expert"]
+    shuffled.write_text(json.dumps(records[::-1]), encoding="utf-8")
+    replies = read_form(tmp_path, dialogues, shuffled, "Expert", ["mistake_remediation"])
+    assert [reply.turns[0].text for reply in replies[:-1]] == expected[:-1] and replies[-1].error == NO_REPLY
+    with pytest.raises(
+        UserError, match=r"models\.ours\.speaker: 'Exprt' is not in .*v2\.json\. Fix: did you mean 'Expert'"
+    ):
+        read_form(tmp_path, dialogues, shuffled, "Exprt", ["mistake_remediation"])
+    other = tmp_path / "other.json"
+    other.write_text('[{"conversation_history": "Tutor: Hi", "replies": {}}]', encoding="utf-8")
+    with pytest.raises(UserError, match=r"not in the form of mrbench: KeyError"):
+        read_form(tmp_path, dialogues, other, "Expert", ["mistake_remediation"])
+
+
+@pytest.mark.parametrize(
+    ("entry", "fault"),
+    [
+        ({"file": "x.json"}, "file is JSON: give JSON lines or CSV, or say in which form it is"),
+        ({"file": "x.json", "form": "mrbench"}, "give form and speaker together"),
+        ({"file": "x.jsonl", "speaker": "Expert"}, "give form and speaker together"),
+        (
+            {"file": "x.json", "form": "mrbnch", "speaker": "Expert"},
+            r"models\.ours\.form: 'mrbnch' .*did you mean 'mrbench'",
+        ),
+    ],
+)
+def test_a_form_is_checked_before_any_work(entry: dict[str, str], fault: str) -> None:
+    raw = shipped()
+    raw["models"]["ours"] = {"engine": "recorded", **entry}
+    raw["run"] |= {"tutors": ["ours"], "tasks": ["mrbench"], **NO_GRADERS}
+    with pytest.raises(UserError, match=fault):
+        check_config(raw)
 
 
 def test_a_prompt_names_its_item(tmp_path: Path, items: list[Path]) -> None:

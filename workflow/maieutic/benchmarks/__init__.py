@@ -12,6 +12,7 @@ needs; generic code asks for them by name and names no benchmark itself.
 | conditions, CONDITIONS | when a rubric asks about a reply, by name |
 | heuristics, HEURISTICS | what a floor of graders says by a list of words, by criterion |
 | releases, RELEASES | releases of replies that people have labelled, by name |
+| recorded, RECORDED | formats of files with several tutors' replies, by name |
 | pairs, PAIR_SOURCES | sources of preference pairs, by name |
 | printed, PRINTED | the numbers that its paper prints |
 | section, PAGES | pages of its own in the report |

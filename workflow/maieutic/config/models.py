@@ -239,14 +239,30 @@ class RecordedModel(Model):
 
     engine: Literal["recorded"]
     file: str = Field(
-        pattern=r"^[^{}\n]*\.(jsonl|csv)$",  # braces are wildcards to Snakemake
+        pattern=r"^[^{}\n]*\.(jsonl|csv|json)$",  # braces are wildcards to Snakemake
         description=(
             "JSON lines or CSV with `reply` (of a task of several turns a list), and `id` of the item or `prompt`, its "
-            "own text; `task` where an id stands in several. `snakemake ... questions` writes what there is to answer"
+            "own text; `task` where an id stands in several. `maieutic items` writes what there is to answer"
         ),
     )
+    form: str | None = Field(
+        None,
+        description=(
+            "instead, a benchmark's own format of a file with several tutors' replies: `mrbench` (JSON: "
+            "`conversation_history` with `anno_llm_responses` or `tutor_responses`)"
+        ),
+    )
+    speaker: str | None = Field(None, description="with `form`: whose replies, by the name in that file")
     images: bool = Field(True, description="whether it was shown the pictures of items that have some")
     needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
+
+    @model_validator(mode="after")
+    def one_form(self) -> RecordedModel:
+        if (self.form is None) != (self.speaker is None):
+            raise ValueError("give form and speaker together: a benchmark's file has several tutors' replies")
+        if self.file.endswith(".json") and self.form is None:
+            raise ValueError("file is JSON: give JSON lines or CSV, or say in which form it is")
+        return self
 
 
 class WeightsOnly(Model):

@@ -39,6 +39,7 @@ from maieutic.judges.rubrics import (
 )
 from maieutic.plan.plan import Plan, sources_of
 from maieutic.replies.baselines import TUTORS
+from maieutic.replies.forms import FORMS
 from maieutic.rewards.pairs import PAIR_SOURCES
 from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.printed import check_papers
@@ -144,7 +145,14 @@ def check_endpoint(plan: Plan, name: str) -> None:
             )
 
 
-CHECKS_OF_TUTORS = (check_tutor, check_own_protocol, check_endpoint, check_pictures)
+def check_form(plan: Plan, name: str) -> None:
+    """The format of a file of replies is one that a benchmark has."""
+    form = getattr(plan.models[name], "form", None)
+    if form is not None and form not in FORMS:
+        raise unknown(f"models.{name}.form", form, list(FORMS), "the formats of benchmarks' files of replies")
+
+
+CHECKS_OF_TUTORS = (check_form, check_tutor, check_own_protocol, check_endpoint, check_pictures)
 
 
 def check_protocol(plan: Plan) -> None:

@@ -12,7 +12,7 @@ from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty
 from maieutic.benchmarks.tutorbench.raters import RateJudge
 from maieutic.benchmarks.tutorbench.tagging import TagItems, VoteTags
 from maieutic.config.cards import JUDGE, REWARD, Card
-from maieutic.config.models import BaselineModel, CriteriaModel, HostedModel, RewardModel, VllmModel
+from maieutic.config.models import BaselineModel, CriteriaModel, HostedModel, RecordedModel, RewardModel, VllmModel
 from maieutic.datasets.fetch import FetchDataset
 from maieutic.datasets.items import MakeItems
 from maieutic.datasets.pictures import FetchPictures
@@ -120,7 +120,11 @@ def generate_replies(plan: Plan, benchmark: str, tutor: str) -> GenerateReplies:
 
 
 def read_replies(plan: Plan, benchmark: str, tutor: str) -> ReadReplies:
+    entry = plan.models[tutor]
+    assert isinstance(entry, RecordedModel)
     return ReadReplies(
+        form=entry.form,
+        speaker=entry.speaker,
         tutor=tutor,
         benchmark=benchmark,
         tasks=plan.tasks_for(benchmark, tutor),

@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 from maieutic.config.cards import LoadedCard, card_path, cards_of, read_card
 from maieutic.config.prompts import render
+from maieutic.config.registry import unknown
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_lines
 from maieutic.core.jobs import Job
 from maieutic.core.journal import digest
 from maieutic.core.records import NO_REPLY, NOBODY_ASKED, Item, Reply, Turn, read_items, read_records, write_records
 from maieutic.datasets.sources import read_source
+from maieutic.replies.forms import FORMS, RecordedForm
 from maieutic.replies.generate import first_messages, first_prompt
 
 log = logging.getLogger(__name__)
@@ -27,7 +29,8 @@ Key = tuple[str, str, str]  # of an item: benchmark, task, id
 class ReadReplies(Job):
     """A tutor with a file of replies, and the tasks of one benchmark that it answers.
 
-    limited: the run has not all items, so that an unknown id may be of one that was not drawn.
+    limited: the run has not all items, so that an unknown id may be of one that was not drawn; form, speaker: of a
+    benchmark's own file whose replies they are.
     """
 
     tutor: str
@@ -35,6 +38,8 @@ class ReadReplies(Job):
     tasks: list[str]
     protocol: str
     limited: bool
+    form: str | None = None
+    speaker: str | None = None
 
 
 class Line(NamedTuple):
@@ -53,9 +58,12 @@ def read_replies(*, job: ReadReplies, file: Path, items: list[Path], out: Path, 
     file: JSON lines or CSV; items: of every task that the tutor answers in this run, so that a line of another
     benchmark is no fault. Raises UserError naming every line that fits no item.
     """
-    lines = read_lines(file, f"models.{job.tutor}.file")
     of_run = {(path.parent.name, path.stem): read_records(path, Item) for path in items}
     cards = {(benchmark, task): read_card(card_path(benchmark, task), job.protocol) for benchmark, task in of_run}
+    if job.form is None or job.speaker is None:
+        lines = read_lines(file, f"models.{job.tutor}.file")
+    else:
+        lines = lines_of_form(file, FORMS[job.form], job.speaker, f"models.{job.tutor}.speaker", cards)
     texts = texts_by_item(lines, of_run, prompts_by_text(cards, of_run), job.limited)
     replies = [
         reply_of(job.tutor, item, texts.get((job.benchmark, task, item.id)), len(cards[job.benchmark, task].templates))
@@ -114,6 +122,33 @@ def read_lines(path: Path, place: str) -> list[Line]:
     if not lines:
         raise UserError(place, f"{path} has no records", "a line for each item: id and reply")
     return lines
+
+
+def lines_of_form(
+    path: Path, form: RecordedForm, speaker: str, place: str, cards: Mapping[tuple[str, str], LoadedCard]
+) -> list[Line]:
+    """One tutor's replies in a benchmark's own file, by the prompts of their items.
+
+    None where the run has no such task. Raises UserError for a tutor that the file does not have, or for records of
+    another form.
+    """
+    records = read_source(path, path.suffix[1:], str(path))
+    try:
+        said = [(form.tutors(record), form.item(record)) for record in records]
+    except (KeyError, TypeError, AttributeError) as error:
+        problem = f"not in the form of {form.benchmark}: {type(error).__name__}: {error}"
+        raise UserError(str(path), problem, "name a file of its authors' format, or use JSON lines") from None
+    known = sorted({name for replies, _ in said for name in replies})
+    if speaker not in known:
+        raise unknown(place, speaker, known, f"the tutors of {path}")
+    loaded = cards.get((form.benchmark, form.task))
+    if loaded is None:
+        return []
+    return [
+        Line(f"{path}, record {number}", form.task, None, first_prompt(loaded, item), [replies[speaker].strip()])
+        for number, (replies, item) in enumerate(said, 1)
+        if replies.get(speaker, "").strip()
+    ]
 
 
 def texts_by_item(

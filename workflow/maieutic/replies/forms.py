@@ -1,0 +1,23 @@
+"""Files of replies in a benchmark's own format, as its authors release them: several tutors' replies to its items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from maieutic.core.plugins import merged
+from maieutic.core.records import Item
+
+Source = Mapping[str, Any]
+
+
+class RecordedForm(NamedTuple):
+    """A format. tutors: of one record, what each tutor replied; item: the item that a record is, by its variables."""
+
+    benchmark: str
+    task: str
+    tutors: Callable[[Source], Mapping[str, str]]
+    item: Callable[[Source], Item]
+
+
+FORMS: dict[str, RecordedForm] = merged("recorded", "RECORDED")
