@@ -44,6 +44,7 @@ NEUTRAL = {
     "serving.room": "idle servers give way",
     "core.jobs": "checks what a rule hands over, which is a parameter of the rule itself",
     "core.journal": "keeps finished answers under the keys that it is given",
+    "core.ledger": "puts down what was asked",
     "core.logs": "where log lines go",
     "core.names": "spelling of names in messages",
     "core.progress": "progress lines",

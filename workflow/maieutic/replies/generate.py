@@ -17,6 +17,7 @@ from maieutic.config.prompts import Messages, render
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.journal import Entry, Journal, digest, request_key
+from maieutic.core.ledger import Spent, now, put_down
 from maieutic.core.progress import Progress
 from maieutic.core.records import Item, Prompt, Reply, Turn, read_items, write_records
 from maieutic.replies.baselines import baseline_reply
@@ -42,7 +43,7 @@ class Asking:
         """pictures: the folder of the pictures that messages name."""
         self.pictures = pictures
         self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
-        self.asked = 0
+        self.asked = self.prompt_tokens = self.completion_tokens = 0
         self.rounds = Rounds()
         self.waiting: dict[str, asyncio.Future[Entry]] = {}
 
@@ -51,9 +52,13 @@ class Asking:
         return {**request, "messages": as_sent(request["messages"], self.pictures)}
 
     async def end(self) -> None:
-        """Say what was asked, and end the server."""
+        """Say what was asked, put it into the ledger, and end the server."""
         if self.backend.busy_from:
-            log.info("%d requests in %.1f s with the server up", self.asked, time.monotonic() - self.backend.busy_from)
+            seconds = time.monotonic() - self.backend.busy_from
+            log.info("%d requests in %.1f s with the server up", self.asked, seconds)
+            counts = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+            spent = {"requests": self.asked, **counts, "seconds": round(seconds, 1), "retries": self.backend.retries}
+            put_down(self.journal.path, Spent(time=now(), asker=self.name, **spent))
         await self.backend.close()
 
     async def ask(self, request: dict[str, Any]) -> Entry:
@@ -70,6 +75,8 @@ class Asking:
             entry = Entry(key=key, **vars(answer))
             self.journal.append(entry)
             self.asked += 1
+            self.prompt_tokens += entry.prompt_tokens or 0
+            self.completion_tokens += entry.completion_tokens or 0
             future.set_result(entry)
             return entry
         except BaseException as error:

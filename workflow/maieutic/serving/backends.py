@@ -54,6 +54,11 @@ class Backend:
                 self.busy_from = time.monotonic()
             return self._client
 
+    @property
+    def retries(self) -> dict[str, int]:
+        """How often each kind of failure was met."""
+        return dict(self._client.retries) if self._client is not None else {}
+
     async def close(self) -> None:
         """Close the connections and end the server."""
         if self._client is not None:

@@ -25,6 +25,7 @@ from typing import Any
 from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
+from maieutic.core.ledger import append_line
 from maieutic.core.paths import SERVERS
 from maieutic.serving.devices import wanted_file
 from maieutic.serving.handover import Run
@@ -219,10 +220,7 @@ class Keeper:
             "end": reason,
         }
         log.info("the server of %s ends: %s (%d jobs)", self.orders.name, reason, self.jobs)
-        with contextlib.suppress(OSError):
-            Path(SERVERS).parent.mkdir(parents=True, exist_ok=True)
-            with open(SERVERS, "a", encoding="utf-8") as handle:
-                handle.write(json.dumps(line) + "\n")
+        append_line(Path(SERVERS), line)
 
 
 def main() -> int:
