@@ -61,7 +61,54 @@ def finished(checkouts: Callable[[], Path], judge_server: tuple[str, Any]) -> Pa
     folder = checkouts()
     done = run(folder, configure(folder, judge_server[0]))
     assert done.returncode == 0, done.stdout
+    (folder / "said.txt").write_text(f"{len(judge_server[1].requests)} requests\n{done.stdout}", encoding="utf-8")
     return folder
+
+
+def test_a_run_says_what_it_will_ask_and_what_it_has_paid(
+    finished: Path, judge_server: tuple[str, Any], copied: Callable[[Path], Path]
+) -> None:
+    address, handler = judge_server
+    first, *said = (finished / "said.txt").read_text(encoding="utf-8").splitlines()
+    [asked] = [line for line in said if line.startswith("asked: ")]
+    assert re.fullmatch(
+        rf"asked: strict {first.split()[0]} \(\d[\d,]* \+ \d[\d,]* tokens\); (under|about) 0\.\d+ USD", asked
+    )
+    assert said.index("report: results/report/index.html") == said.index(asked) + 1
+    folder = copied(finished)
+    config = configure(folder, address)
+    assert run(folder, config, "-n").stdout.strip().splitlines()[-1] == "new requests: none"
+    # A word changed in a prompt: what is new of the many jobs that it plans.
+    prompt = folder / "resources/benchmarks/mrbench/rubrics/mrbench_taxonomy.jinja"
+    prompt.write_text(prompt.read_text(encoding="utf-8").replace("tutor", "teacher", 1), encoding="utf-8")
+    told = run(folder, config, "-n").stdout.strip().splitlines()[-1]
+    before = len(handler.requests)
+    done = run(folder, config)
+    assert done.returncode == 0, done.stdout
+    new = len(handler.requests) - before
+    assert new > 20 and re.fullmatch(rf"new requests: strict {new}; (under|about) 0\.\d+ USD", told), told
+
+
+def test_answers_on_file_need_no_key(
+    finished: Path, judge_server: tuple[str, Any], copied: Callable[[Path], Path]
+) -> None:
+    """A colleague with the journal makes everything anew: no endpoint is looked for, nobody is asked."""
+    folder = copied(finished)
+    config = configure(folder, judge_server[0])
+    raw = json.loads(config.read_text(encoding="utf-8"))
+    raw["models"]["scripted"]["key_env"] = "A_KEY_THAT_NOBODY_HAS"
+    config.write_text(json.dumps(raw), encoding="utf-8")
+    before = len(judge_server[1].requests)
+    told = run(folder, config, "-n").stdout.strip().splitlines()[-1]
+    assert told == "new requests: none, all answers are on file"
+    done = run(folder, config)
+    assert done.returncode == 0 and "judge_replies" in done.stdout, done.stdout
+    assert len(judge_server[1].requests) == before and "asked: nobody" in done.stdout
+    more = configure(folder, judge_server[0], "more.yaml", judges=["strict", "second"])
+    raw["run"]["judges"] = ["strict", "second"]
+    more.write_text(json.dumps(raw), encoding="utf-8")
+    done = run(folder, more)
+    assert done.returncode != 0 and "A_KEY_THAT_NOBODY_HAS is not set" in done.stdout, "before any work"
 
 
 def test_verdicts_head_the_task_with_floor_and_ceiling(finished: Path) -> None:

@@ -38,6 +38,7 @@ except UserError as error:
     raise WorkflowError(error.lines) from None
 
 IMAGES = plan.config.containers
+start.say_after_dry_run(plan, workflow)
 MODEL_JOB = start.model_resources(plan, workflow)
 
 

@@ -108,9 +108,15 @@ onstart:
         raise WorkflowError(error.lines) from None
 
 
+onsuccess:
+    start.end_run(plan, workflow, paths.PAGE)
+
+
 onerror:
     if command := start.partial_report(workflow):
         # By the interpreter that runs this: a hook has no container.
         shell(f" {{sys.executable:q}} {command}")
+        start.end_run(plan, workflow, None)
     else:  # one of the last checks has failed, after the report
         print("the report is there: results/report/index.html", file=sys.stderr)
+        start.end_run(plan, workflow, paths.PAGE)

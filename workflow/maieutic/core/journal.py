@@ -145,6 +145,14 @@ class Journal(Generic[L]):
             return handle.read(1) != b"\n"
 
 
+def answers_on_file(path: Path, kind: type[L]) -> dict[str, L]:
+    """The answers of a journal by their keys, for who only looks: without its lock. None where there is no journal."""
+    journal = Journal(path, kind)
+    if path.is_file():
+        journal._load()
+    return journal.answers
+
+
 def take_lock(path: Path) -> IO[str]:
     """Lock `path` for this process and leave its host and pid in it, for the message and for `recover`."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Container
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,16 +16,17 @@ log = logging.getLogger(__name__)
 SECONDS = 15.0
 
 
-def check_run(config: Config, serve: str, models: list[str]) -> None:
-    """Check the models that this run will ask. Raises UserError for the first that would fail.
+def check_run(config: Config, serve: str, models: list[str], asked: Container[str]) -> None:
+    """Check the models that this run's jobs name. Raises UserError for the first that would fail.
 
-    serve: the serving environment's interpreter, a path or a command that the container has.
+    serve: the serving environment's interpreter, a path or a command that the container has; asked: the models of
+    which some answer is not on file. An endpoint whose answers are all there need not be there, nor its key.
     """
     for name in models:
         model = config.models[name]
         if not isinstance(model, HostedModel | BaselineModel):
             check_serve(serve, name)
-        if isinstance(model, HostedModel):
+        if isinstance(model, HostedModel) and name in asked:
             check_endpoint(name, model)
 
 

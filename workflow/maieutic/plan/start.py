@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from maieutic.core import paths
-from maieutic.plan import cluster, images, preflight
+from maieutic.core.ledger import now
+from maieutic.plan import cluster, images, preflight, telling
 from maieutic.plan.jobs import save_config as saved
 from maieutic.plan.rules import RulePlan, Wildcards
 from maieutic.plan.saving import save_config
 from maieutic.serving.handover import RUN, Run
 
+BEGAN, BEGAN_SECONDS = now(), time.time()
 Job = Any  # of Snakemake
 Workflow = Any
 
@@ -105,8 +109,34 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     if workflow.executor_plugin.name == "slurm":
         asked = [asked_of_slurm(plan, job) for job in jobs if not job.is_local]
         cluster.check_slurm(asked, workflow.executor_settings.status_command)
-    preflight.check_run(plan.config, serve, models)
+    preflight.check_run(plan.config, serve, models, telling.to_be_asked(plan, jobs))
     save_config(job=saved(plan), out=Path(paths.RUN_CONFIG), provenance=Path(paths.RUN_PROVENANCE))
+
+
+def say_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
+    """When this process ends: of a dry run, what it would ask and what that costs. Snakemake has no hook for it."""
+
+    def say() -> None:
+        dag = getattr(workflow, "_dag", None)
+        if dag is None or not workflow.dryrun:
+            return
+        try:
+            print(
+                telling.requests_line(
+                    plan, telling.planned_requests(plan, list(dag.needrun_jobs(exclude_finished=False)))
+                )
+            )
+        except Exception as error:  # of whatever kind: a plan without this line is a plan
+            print(f"new requests: not counted ({type(error).__name__}: {error})")
+
+    atexit.register(say)
+
+
+def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
+    """The last lines of a run, of which each says one thing."""
+    failed = sorted(getattr(workflow.scheduler, "failed", ()), key=lambda job: (job.rule.name, str(job.wildcards)))
+    for line in telling.last_lines(plan, failed, BEGAN, BEGAN_SECONDS, page):
+        print(line, file=sys.stderr)
 
 
 def partial_report(workflow: Workflow) -> str | None:

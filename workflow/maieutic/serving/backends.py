@@ -94,20 +94,24 @@ def client_of(model: ServedModel, base_url: str, name: str, **where: str) -> Any
 
 
 def hosted_backend(name: str, model: HostedModel) -> tuple[Backend, dict[str, Any]]:
-    """A client of somebody else's endpoint. The key comes from the environment and goes nowhere else."""
-    key = hosted_key(name, model)
+    """A client of somebody else's endpoint. The key comes from the environment when needed, and goes nowhere else."""
 
     async def start() -> Any:
+        key = hosted_key(name, model)
         return client_of(model, model.base_url, model.model, **({"api_key": key} if key else {}))
 
-    identity = {
+    return Backend(start), hosted_identity(model)
+
+
+def hosted_identity(model: HostedModel) -> dict[str, Any]:
+    """What of an endpoint can change an answer."""
+    return {
         "engine": "hosted",
         "base_url": model.base_url,
         "model": model.model,
         "extra_body": model.extra_body,
         "omit": sorted(model.omit),
     }
-    return Backend(start), identity
 
 
 def hosted_key(name: str, model: HostedModel) -> str | None:

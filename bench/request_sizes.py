@@ -1,0 +1,173 @@
+"""What requests hold: for each task, and each rubric that may judge it, the mean characters of a request on real data.
+
+Writes resources/sizes.csv, by which `maieutic estimate` and dry runs suppose what nobody has asked yet. Where the
+published data are not in the folder (MAIEUTIC_DATA), the demo's items stand for them; the number of items is the card's.
+Later turns are worded with the human reference's replies, whose length is that of an answer.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "workflow"))
+
+from maieutic.benchmarks import BENCHMARKS
+from maieutic.config.cards import CARDS, LoadedCard, read_card
+from maieutic.config.datasets import Dataset
+from maieutic.config.models import HostedModel, JudgeModel
+from maieutic.config.prompts import render
+from maieutic.core.documents import read_yaml
+from maieutic.core.records import Item, Reply
+from maieutic.datasets.registry import LOADERS
+from maieutic.datasets.sources import demo_folder, read_source
+from maieutic.judges.assignments import pair_case, reply_cases, rubric_for_labels
+from maieutic.judges.judging import Panel, request_of
+from maieutic.judges.labels import LABEL_SOURCES
+from maieutic.judges.questions import questions_of
+from maieutic.judges.rubrics import read_rubric
+from maieutic.replies.baselines import TUTORS, baseline_reply
+from maieutic.replies.generate import first_messages
+from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
+
+DATA = Path(os.environ.get("MAIEUTIC_DATA", ROOT / "../shared/data"))
+OUT = ROOT / "resources/sizes.csv"
+MODEL = HostedModel(engine="hosted", model="m", base_url="http://x/v1", endpoint="chat", structured=True, images=False)
+MOST = 300  # items of a task that are measured
+COLUMNS = ("benchmark", "task", "rubric", "items", "requests", "prompt_chars", "answer_chars", "measured_on")
+
+
+def items_of(loaded: LoadedCard, datasets: dict[str, Any]) -> tuple[list[Item], str]:
+    """A task's items: of the published data where they are, else of the demo."""
+    dataset = Dataset.model_validate(datasets[loaded.card.dataset])
+    load = LOADERS[loaded.card.loader].load
+    path = DATA / dataset.published.path
+    if path.is_file():
+        return load(read_source(path, dataset.format, str(path)), loaded.card.task), "published"
+    if dataset.demo is None:
+        return [], "none"
+    path = demo_folder(ROOT / "resources/demo", dataset.demo.path) / dataset.demo.path
+    return load(read_source(path, dataset.form_of("demo"), str(path)), loaded.card.task), "demo"
+
+
+def length(messages: list[dict[str, Any]]) -> int:
+    """Characters of a request's messages, as a server is sent them."""
+    return len(json.dumps(messages, ensure_ascii=False))
+
+
+def requests_of(loaded: LoadedCard, item: Item, reply: Reply) -> Iterator[int]:
+    """The length of the request of each turn, when the tutor replies as the reference does."""
+    messages = first_messages(loaded, item, None, False, "user")
+    yield length(messages)
+    for number, template in enumerate(loaded.templates[1:], 1):
+        answers = [turn.text for turn in reply.turns[:number]]
+        asked = render(template, {**item.vars, "answers": answers}, loaded.shots)
+        messages = [*messages, {"role": "assistant", "content": answers[-1]}, {"role": "user", "content": asked}]
+        yield length(messages)
+
+
+def reference_of(loaded: LoadedCard, item: Item) -> Reply:
+    """The reference tutor's reply; an empty one where nobody has replied."""
+    try:
+        return baseline_reply("reference", "reference", item, len(loaded.templates))
+    except (KeyError, TypeError, IndexError):
+        return baseline_reply("echo", "echo", item, len(loaded.templates))
+
+
+def rows_of(loaded: LoadedCard, datasets: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row for the tutors, and one for each rubric that the card names."""
+    card = loaded.card
+    items, source = items_of(loaded, datasets)
+    items = items[:: max(1, len(items) // MOST)]
+    if not items:
+        return
+    replies = [reference_of(loaded, item) for item in items]
+    prompts = [size for item, reply in zip(items, replies, strict=True) for size in requests_of(loaded, item, reply)]
+    answers = [len(turn.text) for reply in replies for turn in reply.turns]
+    common = {"benchmark": card.benchmark, "task": card.task, "items": card.items or "", "measured_on": source}
+    yield {**common, "rubric": "", "requests": len(loaded.templates), "prompt_chars": round(mean(prompts)), "answer_chars": round(mean(answers))}  # fmt: skip
+    by_key = {(item.task, item.id): item for item in items}
+    for name in card.rubrics:
+        rubric = read_rubric(name)
+        panel = Panel("j", JudgeModel(engine="judge", model="m", rubrics=[name]), MODEL, 1)
+        cases = reply_cases(rubric, by_key, replies)
+        questions = [(case, question) for _, case in cases for question in questions_of(rubric.rubric, case)]
+        if questions:
+            sent = [length(request_of(rubric, case, question, panel)["messages"]) for case, question in questions]
+            per_item = len(questions) / len(items)
+            yield {**common, "rubric": name, "requests": round(per_item, 2), "prompt_chars": round(mean(sent)), "answer_chars": 0}  # fmt: skip
+
+
+def label_rows(datasets: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row for each labelled release whose files are here, and each rubric that can be checked on it."""
+    for release, source in LABEL_SOURCES.items():
+        entries = [Dataset.model_validate(datasets[name]) for name in source.datasets]
+        paths = [DATA / entry.published.path for entry in entries]
+        if not all(path.is_file() for path in paths):
+            continue
+        made = source.load(*[read_source(path, entry.format, str(path)) for path, entry in zip(paths, entries, strict=True)])  # fmt: skip
+        items = {(item.task, item.id): item for item in made.items}
+        labelled = {label.criterion for label in made.labels} or set(source.asked)
+        for name in every_rubric():
+            judge = JudgeModel(engine="judge", model="m", rubrics=[name])
+            if (rubric := rubric_for_labels(judge, release)) is None:
+                continue
+            criteria = {key: one for key, one in rubric.rubric.criteria.items() if key in labelled}
+            work = [
+                (one, case._replace(criteria=criteria)) for one, case in reply_cases(rubric, items, made.replies, True)
+            ]
+            yield row_of("labels", release, name, len(made.replies), work)
+
+
+def pair_rows() -> Iterator[dict[str, Any]]:
+    """A row for each rubric for pairs, on the test pairs."""
+    files = [DATA / f"bridge/{name}.json" for name in ("train", "validation", "test")] + [
+        DATA / "mrbench/MRBench_V1.json"
+    ]
+    records = [read_source(path, "json", str(path)) for path in files]
+    pairs = PAIR_SOURCES[TEST_SOURCE].load(*records)
+    for name in every_rubric():
+        if name.startswith("pairs_"):
+            yield row_of(
+                "pairs", TEST_SOURCE, name, len(pairs), [(read_rubric(name), pair_case(pair)) for pair in pairs]
+            )
+
+
+def row_of(benchmark: str, task: str, rubric: str, items: int, work: list[tuple[Any, Any]]) -> dict[str, Any]:
+    """A row of what a judge is asked."""
+    panel = Panel("j", JudgeModel(engine="judge", model="m", rubrics=[rubric]), MODEL, 1)
+    sent = [
+        length(request_of(loaded, case, question, panel)["messages"])
+        for loaded, case in work
+        for question in questions_of(loaded.rubric, case)
+    ]
+    return {"benchmark": benchmark, "task": task, "rubric": rubric, "items": items, "requests": round(len(sent) / items, 2), "prompt_chars": round(mean(sent)), "answer_chars": 0, "measured_on": "published"}  # fmt: skip
+
+
+def every_rubric() -> list[str]:
+    """The rubric cards that are shipped."""
+    folders = [ROOT / "resources/rubrics", *(CARDS / name / "rubrics" for name in BENCHMARKS)]
+    return sorted(path.stem for folder in folders for path in folder.glob("*.yaml"))
+
+
+def main() -> None:
+    assert "reference" in TUTORS
+    datasets = read_yaml(ROOT / "config/datasets.yaml")["datasets"]
+    rows = [row for path in sorted(CARDS.glob("*/*.yaml")) for row in rows_of(read_card(path), datasets)]
+    rows += [*label_rows(datasets), *pair_rows()]
+    with open(OUT, "w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    print(f"{OUT}: {len(rows)} rows")
+
+
+if __name__ == "__main__":
+    main()

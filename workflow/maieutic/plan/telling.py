@@ -1,0 +1,141 @@
+"""What a run says of itself in a few lines: what it would ask, before; where the page is, what was paid and why jobs
+failed, after.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from maieutic.config.models import HostedModel
+from maieutic.core import paths
+from maieutic.core.ledger import Spent, spent_since
+from maieutic.plan.plan import Plan
+from maieutic.plan.requests import NewRequests, new_requests
+
+Job = Any  # of Snakemake
+MOST_FAILURES = 10
+LONGEST = 300  # characters of a failure's cause
+ERROR = " ERROR "
+
+
+def usd(plan: Plan, model: str, prompt_tokens: float, answer_tokens: float) -> float | None:
+    """US dollars by the registry's price of a model, None where it has none."""
+    price = getattr(plan.models[model], "price", None)
+    return None if price is None else (prompt_tokens * price.input + answer_tokens * price.output) / 1e6
+
+
+def money(plan: Plan, amounts: Iterable[tuple[str, float, float]]) -> str:
+    """What requests cost, as words: of those models that have a price, and which have none.
+
+    amounts: model, tokens of prompts, tokens of answers.
+    """
+    total, priced, unpriced = 0.0, False, []
+    for model, prompt, answer in amounts:
+        cost = usd(plan, model, prompt, answer)
+        if cost is not None:
+            total, priced = total + cost, True
+        elif isinstance(plan.models[model], HostedModel) and model not in unpriced:
+            unpriced.append(model)
+    words = [f"about {total:.2f} USD" if total >= 0.005 else "under 0.01 USD"] if priced else []
+    words += [f"no price of {', '.join(unpriced)}"] if unpriced else []
+    return "; ".join(words)
+
+
+def planned_requests(plan: Plan, jobs: Sequence[Job]) -> list[NewRequests]:
+    """What planned jobs will ask."""
+    asked = []
+    for job in jobs:
+        if job.resources.get("server_gpus") is None:
+            continue
+        names = dict(job.wildcards.items())
+        counted = new_requests(plan, job.rule.name, names)
+        if counted is None and (models := uncounted(plan, job)):
+            counted = NewRequests("others", " + ".join(models), models[0], None)
+        if counted is not None:
+            asked.append(counted)
+    return asked
+
+
+def to_be_asked(plan: Plan, jobs: Sequence[Job]) -> set[str]:
+    """The models that some planned job will ask for what is not on file."""
+    return {part.model for part in planned_requests(plan, jobs) if part.requests != 0 or not part.exact}
+
+
+def uncounted(plan: Plan, job: Job) -> list[str]:
+    """The models of a job whose requests are not counted beforehand: of a curation, of taggers."""
+    asks = job.rule.name.startswith(("make_components", "write_flows", "write_dialogues", "rate_", "tag_items"))
+    models: list[str] = plan.models_of(job.wildcards) if asks else []  # type: ignore[attr-defined]
+    return models
+
+
+def requests_line(plan: Plan, asked: Sequence[NewRequests]) -> str:
+    """One line of what will be asked: `new requests: far-away 100, my-judge 50; about 0.02 USD`."""
+    counts: Counter[str] = Counter()
+    supposed, unknown = set(), set()
+    for part in asked:
+        counts[part.asker] += part.requests or 0
+        if part.requests is None:
+            unknown.add(part.asker)
+        elif not part.exact and part.requests:
+            supposed.add(part.asker)
+    if not counts:
+        return "new requests: none"
+    parts = [
+        f"{name} {'about ' if name in supposed else ''}{number}{' or more' if name in unknown else ''}"
+        for name, number in counts.items()
+        if number or name in unknown
+    ]
+    cost = money(plan, [(part.model, part.prompt_tokens, part.answer_tokens) for part in asked if part.requests])
+    return "; ".join(filter(None, [f"new requests: {', '.join(parts) or 'none, all answers are on file'}", cost]))
+
+
+def spent_line(plan: Plan, spent: Sequence[Spent]) -> str:
+    """One line of what was asked, from the ledgers."""
+    by_asker: dict[str, list[Spent]] = defaultdict(list)
+    for line in spent:
+        by_asker[line.asker].append(line)
+    parts = []
+    for name, lines in by_asker.items():
+        requests, retries = sum(line.requests for line in lines), sum(sum(line.retries.values()) for line in lines)
+        prompt, answer = tokens_of(lines)
+        parts.append(f"{name} {requests} ({prompt:,} + {answer:,} tokens{f', {retries} retries' if retries else ''})")
+    amounts = [(plan.answering(name), *tokens_of(lines)) for name, lines in by_asker.items() if name in plan.models]
+    return "; ".join(filter(None, [f"asked: {', '.join(parts) or 'nobody'}", money(plan, amounts)]))
+
+
+def tokens_of(lines: Sequence[Spent]) -> tuple[int, int]:
+    """Tokens of prompts and of answers."""
+    return sum(line.prompt_tokens for line in lines), sum(line.completion_tokens for line in lines)
+
+
+def cause_of(log: Path, since: float) -> str | None:
+    """The last error in a rule's log, where the log is of this run. since: seconds since 1970."""
+    if not log.is_file() or log.stat().st_mtime < since:
+        return None
+    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    errors = [line.partition(ERROR)[2] for line in lines if ERROR in line]
+    return (errors or lines or ["it wrote nothing"])[-1].strip()[:LONGEST]
+
+
+def failures(jobs: Iterable[Job], since: float) -> list[str]:
+    """A line for each job that failed: its name, and the last error in its log."""
+    lines = []
+    for job in jobs:
+        names: Mapping[str, str] = dict(job.wildcards.items())
+        logs = [Path(str(path)) for path in job.log]
+        cause = cause_of(logs[0], since) if logs else None
+        what = " ".join([job.rule.name, *names.values()])
+        lines.append(f"failed: {what}: {cause or 'it left no log'}" + (f" (log: {logs[0]})" if logs else ""))
+    return lines
+
+
+def last_lines(plan: Plan, failed: Sequence[Job], since: str, since_seconds: float, page: str | None) -> list[str]:
+    """What a run says last: what failed and why, what was asked and paid, where the page is."""
+    lines = failures(failed[:MOST_FAILURES], since_seconds)
+    if len(failed) > MOST_FAILURES:
+        lines.append(f"failed: {len(failed) - MOST_FAILURES} further jobs")
+    spent = spent_since(since, Path(paths.ROOT) / "journal")
+    return [*lines, spent_line(plan, spent), *([f"report: {page}"] if page else [])]
