@@ -237,7 +237,7 @@ def test_logs_and_timings_of_a_rule_lie_side_by_side() -> None:
     assert paths.log_of("judge", "judge", "batch") == "results/logs/judge/{judge}/{batch}.log"
     assert paths.timing_of("judge", "judge", "batch") == "results/benchmarks/judge/{judge}/{batch}.tsv"
     assert paths.timing_of("x/logs/y") == "results/benchmarks/x/logs/y.tsv"
-    assert paths.PAGE.within(Path("/a")) == Path("/a/report/index.html")
+    assert paths.PAGE.within(Path("/a"), run="report") == Path("/a/report/index.html")
 
 
 def test_checks_go_on_after_a_fault_and_say_each_once() -> None:

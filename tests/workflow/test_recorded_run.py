@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
-from running import SNAKEMAKE, environment, overlay, planned, run
+from conftest import ROOT
+from running import environment, overlay, planned, run
 
 TASKS = ["mathtutorbench/problem_solving", "kmpbench/fqa"]
 ODD = "our 'replies' $(touch pwned).jsonl"  # a name that no shell may read
@@ -17,13 +19,14 @@ ODD = "our 'replies' $(touch pwned).jsonl"  # a name that no shell may read
 def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
     folder = checkouts()
     config = overlay(folder, {"models": {}, "run": {"tutors": ["echo"], "tasks": TASKS}})
-    line = [str(SNAKEMAKE), "questions", "--cores", "2", "--configfile", str(config)]
-    done = subprocess.run(line, cwd=folder, env=environment(), capture_output=True, text=True)
+    line = [sys.executable, "-m", "maieutic", "items", "--configfile", str(config), "--out", "to be answered"]
+    env = {**environment(), "PYTHONPATH": str(ROOT / "workflow")}
+    done = subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     records = [
         json.loads(text)
         for task in TASKS
-        for text in (folder / f"results/questions/{task}.jsonl").read_text(encoding="utf-8").splitlines()
+        for text in (folder / f"to be answered/{task}.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     items = {task: sum(record["task"] == task for record in records) for task in TASKS}
     answered = []
@@ -42,6 +45,15 @@ def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
     for task in TASKS:
         row, there = heads.loc[task.rpartition("/")[2]], sum(record["task"] == task for record in answered)
         assert (row.n, row.missing) == (there, items[task] - there) and 0 < there < items[task]
+    # A trial by another name: its page stands beside, and of this one nothing but what they share is made anew.
+    page = (folder / "results/report/index.html").read_bytes()
+    trial = overlay(folder, {**ours, "run": {**ours["run"], "name": "trial", "limit": 2}}, "trial.yaml")
+    done = run(folder, trial)
+    assert done.returncode == 0 and "report: results/runs/trial/index.html" in done.stdout, done.stdout
+    assert (folder / "results/report/index.html").read_bytes() == page
+    assert set(pd.read_csv(folder / "results/runs/trial/scores.csv").n.dropna()) <= {0, 1, 2}
+    done = run(folder, overlay(folder, {**ours, "run": {**ours["run"], "limit": 3}}, "three.yaml"))
+    assert "results/report holds a page of other settings (run.limit)" in done.stdout and done.returncode == 0
     with open(folder / ODD, "a", encoding="utf-8") as handle:
         handle.write('{"id": "gsm8k-99999", "reply": "x"}\n')
     done = run(folder, config)

@@ -1,10 +1,10 @@
-"""results/scores and what lies behind them -> results/report: the page, the tables, the effective config."""
+"""results/scores and what lies behind them -> a run's own folder: the page, the tables, the effective config."""
 
 
 rule save_config:
     output:
-        config=paths.CONFIG,
-        provenance=paths.PROVENANCE,
+        config=plan.own(paths.CONFIG),
+        provenance=plan.own(paths.PROVENANCE),
     log:
         paths.log_of("save_config"),
     localrule: True
@@ -22,24 +22,24 @@ rule build_report:
         unpack(plan.inputs_of("build_report")),
     output:
         page=report(
-            paths.PAGE,
+            plan.own(paths.PAGE),
             caption="../report/page.rst",
             category="Report",
             labels={"what": "interactive page"},
         ),
         csv=report(
-            paths.SCORE_TABLE,
+            plan.own(paths.SCORE_TABLE),
             caption="../report/scores.rst",
             category="Tables",
             labels={"what": "every score"},
         ),
-        parquet=paths.SCORE_PARQUET,
-        differences=paths.DIFFERENCE_TABLE,
-        problems=paths.PROBLEMS,
-        trust=paths.TRUST_TABLE,
-        tables=directory(paths.TABLES),
+        parquet=plan.own(paths.SCORE_PARQUET),
+        differences=plan.own(paths.DIFFERENCE_TABLE),
+        problems=plan.own(paths.PROBLEMS),
+        trust=plan.own(paths.TRUST_TABLE),
+        tables=directory(plan.own(paths.TABLES)),
         runtime=report(
-            paths.RUNTIME_TABLE,
+            plan.own(paths.RUNTIME_TABLE),
             caption="../report/runtime.rst",
             category="Tables",
             labels={"what": "requests, tokens, seconds"},
@@ -69,9 +69,9 @@ rule build_report:
 rule check_report:
     """After the report is written: a run in which a part of the page could not be made has failed."""
     input:
-        problems=paths.PROBLEMS,
+        problems=plan.own(paths.PROBLEMS),
     output:
-        paths.WHOLE,
+        plan.own(paths.WHOLE),
     log:
         paths.log_of("check_report"),
     localrule: True
@@ -88,7 +88,7 @@ rule check_judges:
     input:
         unpack(plan.inputs_of("check_judges")),
     output:
-        paths.JUDGE_CHECK,
+        plan.own(paths.JUDGE_CHECK),
     log:
         paths.log_of("check_judges"),
     localrule: True
@@ -109,14 +109,14 @@ onstart:
 
 
 onsuccess:
-    start.end_run(plan, workflow, paths.PAGE)
+    start.end_run(plan, workflow, plan.own(paths.PAGE))
 
 
 onerror:
-    if command := start.partial_report(workflow):
+    if command := start.partial_report(plan, workflow):
         # By the interpreter that runs this: a hook has no container.
         shell(f" {{sys.executable:q}} {command}")
         start.end_run(plan, workflow, None)
     else:  # one of the last checks has failed, after the report
-        print("the report is there: results/report/index.html", file=sys.stderr)
-        start.end_run(plan, workflow, paths.PAGE)
+        print(f"the report is there: {plan.own(paths.PAGE)}", file=sys.stderr)
+        start.end_run(plan, workflow, plan.own(paths.PAGE))

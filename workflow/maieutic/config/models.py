@@ -181,6 +181,13 @@ class ServedModel(Model):
     )
 
 
+class Size(Entry):
+    """Parameters of a model in billions, for estimates."""
+
+    total: float = Field(gt=0, description="Billions of parameters that are stored")
+    active: float | None = Field(None, gt=0, description="of them those that one token uses (mixtures of experts)")
+
+
 class VllmModel(ServedModel):
     """Weights that a vLLM server of our own serves."""
 
@@ -198,6 +205,10 @@ class VllmModel(ServedModel):
     runtime_args: list[str] = Field([], description="further arguments of `vllm serve` that cannot")
     environment: dict[str, str] = Field({}, description="Environment of the server, without secrets")
     trust_remote_code: bool = Field(False, description="run the code of the pinned commit")
+    size: Size | None = Field(
+        None,
+        description="billions of parameters (`total`, `active`), for `maieutic estimate`; `null`: as its name says",
+    )
     start_timeout: float = Field(1800, gt=0, description="Seconds until the server must be ready")
 
     @model_validator(mode="after")

@@ -26,6 +26,13 @@ class Difficulty(Entry):
 class Run(Entry):
     """What to run: selections are lists, so an overlay replaces them."""
 
+    name: str | None = Field(
+        None,
+        description=(
+            "the run's name: page, tables and configuration lie in `results/runs/NAME`, beside other runs'; what was "
+            "asked, downloaded and trained is shared. `null`: in `results/report`"
+        ),
+    )
     tutors: list[str] = Field(
         min_length=1,
         description="models to run, by their names in `models`; the baseline tutors that the cards name are added",
@@ -215,6 +222,8 @@ def read_config(raw: dict[str, Any]) -> Config:
         if isinstance(raw.get(registry), dict):
             check_names(registry, raw[registry])
     run = raw.get("run")
+    if isinstance(run, dict) and run.get("name") is not None:
+        check_names("run.name", [run["name"]])
     if run is None or (isinstance(run, dict) and not run.get("tutors")):
         fix = (
             "name some in a run file, --configfile my.yaml (README.md), or run the demo, --configfile config/demo.yaml"

@@ -39,7 +39,7 @@ from maieutic.judges.rubrics import (
 )
 from maieutic.plan.plan import Plan, sources_of
 from maieutic.replies.baselines import TUTORS
-from maieutic.replies.forms import FORMS
+from maieutic.replies.recorded import FORMS
 from maieutic.rewards.pairs import PAIR_SOURCES
 from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.printed import check_papers

@@ -460,8 +460,8 @@ def of_tutors(plan: Plan, pattern: paths.Pattern) -> list[str]:
 
 def build_report(plan: Plan) -> Files:
     return {
-        "config": paths.CONFIG.of(),
-        "provenance": paths.PROVENANCE.of(),
+        "config": plan.own(paths.CONFIG),
+        "provenance": plan.own(paths.PROVENANCE),
         "scores": of_tutors(plan, paths.SCORES),
         "grades": [
             file
@@ -535,7 +535,7 @@ def pooled_files(plan: Plan) -> list[str]:
 
 def check_judges(plan: Plan) -> Files:
     return {
-        "page": paths.PAGE.of(),
+        "page": plan.own(paths.PAGE),
         "verdicts": [file for files in told_verdicts(plan).values() for file in files],
     }
 
@@ -547,7 +547,7 @@ def last_checks(plan: Plan) -> list[str]:
         for judge in plan.run.judges
         for release in plan.predicted_releases(judge)
     ]
-    return [paths.WHOLE.of(), *([paths.JUDGE_CHECK.of()] if plan.run.judges else []), *submissions]
+    return [plan.own(paths.WHOLE), *([plan.own(paths.JUDGE_CHECK)] if plan.run.judges else []), *submissions]
 
 
 def downloads(plan: Plan) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from maieutic.config.models import Needs
 from maieutic.config.pins import pinned, read_pins
 from maieutic.config.settings import read_config
-from maieutic.core.errors import check_in_turn
+from maieutic.core.errors import Unpinned, UserError, check_in_turn
 from maieutic.core.plugins import parts, places
 from maieutic.plan import digest, inputs, jobs
 from maieutic.plan.checks import check_people, check_selection
@@ -154,3 +154,13 @@ def plan_of(raw: dict[str, Any]) -> RulePlan:
     check_in_turn([partial(check_selection, plan)], [partial(extension.check, plan) for extension in EXTENSIONS])
     check_people(plan)
     return plan
+
+
+def plan_before_pins(raw: dict[str, Any]) -> tuple[RulePlan, list[UserError]]:
+    """The plan of a configuration that may lack pins, and which it lacks. Raises UserError for other faults."""
+    try:
+        return plan_of(raw), []
+    except UserError as error:
+        if others := [fault for fault in error.all if not isinstance(fault, Unpinned)]:
+            raise UserError.of(others) from None
+        return extended()(read_config(pinned(raw, read_pins()))), error.all

@@ -12,6 +12,7 @@ from maieutic.config.cards import Card, LoadedCard
 from maieutic.config.models import BaselineModel, Model
 from maieutic.config.registry import unknown
 from maieutic.config.settings import Config
+from maieutic.core.paths import Pattern
 from maieutic.datasets.registry import LOADERS
 from maieutic.judges.rubrics import chosen_rubrics
 from maieutic.replies.baselines import OF_A_REPLY
@@ -42,6 +43,10 @@ class Selection:
         self.config = config
         self.run, self.edition = config.run, config.edition
         self.models, self.datasets = config.models, config.datasets
+
+    def own(self, pattern: Pattern) -> str:
+        """The path of a file in this run's own folder, which no run of another name writes."""
+        return pattern.of(run=f"runs/{self.run.name}" if self.run.name else "report")
 
     @cached_property
     def cards(self) -> dict[Path, LoadedCard]:

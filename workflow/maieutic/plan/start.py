@@ -110,7 +110,24 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
         asked = [asked_of_slurm(plan, job) for job in jobs if not job.is_local]
         cluster.check_slurm(asked, workflow.executor_settings.status_command)
     preflight.check_run(plan.config, serve, models, telling.to_be_asked(plan, jobs))
-    save_config(job=saved(plan), out=Path(paths.RUN_CONFIG), provenance=Path(paths.RUN_PROVENANCE))
+    job = saved(plan)
+    if other := other_run(Path(plan.own(paths.CONFIG)), job.config["run"]):
+        print(other, file=sys.stderr)
+    save_config(job=job, out=Path(paths.RUN_CONFIG), provenance=Path(paths.RUN_PROVENANCE))
+
+
+def other_run(saved_config: Path, run: dict[str, Any]) -> str | None:
+    """A line where the folder holds a page of another selection, which this run writes anew."""
+    from maieutic.core.documents import read_yaml
+
+    if not saved_config.is_file():
+        return None
+    before = (read_yaml(saved_config, "delete it: it is written anew") or {}).get("run", {})
+    changed = sorted(f"run.{key}" for key in {*before, *run} if before.get(key) != run.get(key))
+    if not changed:
+        return None
+    what = ", ".join(changed)
+    return f"{saved_config.parent} holds a page of other settings ({what}), written anew now: run.name keeps several"
 
 
 def say_after_dry_run(plan: RulePlan, workflow: Workflow) -> None:
@@ -139,14 +156,15 @@ def end_run(plan: RulePlan, workflow: Workflow, page: str | None) -> None:
         print(line, file=sys.stderr)
 
 
-def partial_report(workflow: Workflow) -> str | None:
+def partial_report(plan: RulePlan, workflow: Workflow) -> str | None:
     """What a failed run does last: the command of its partial report, or None where the report is there already."""
     if not any(job.rule.name == "build_report" for job in workflow.dag.needrun_jobs()):
         return None
     # Never under the final names: Snakemake would take the report for made, and leave the failed tutor out for good.
+    partial = plan.own(paths.PARTIAL_REPORT)
     return (
         f"-m maieutic build-report --config {paths.RUN_CONFIG} --provenance {paths.RUN_PROVENANCE}"
-        f" --results {paths.ROOT} --out {paths.PARTIAL_REPORT} --missing-ok"
+        f" --results {paths.ROOT} --out {partial} --missing-ok"
         f" --log {paths.log_of('build_report').replace('.log', '.partial.log')}"
-        f" && echo 'what is there so far: {paths.PARTIAL_REPORT}/index.html' >&2 || true"
+        f" && echo 'what is there so far: {partial}/index.html' >&2 || true"
     )

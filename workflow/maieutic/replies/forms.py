@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from maieutic.core.plugins import merged
 from maieutic.core.records import Item
 
 Source = Mapping[str, Any]
@@ -18,6 +17,3 @@ class RecordedForm(NamedTuple):
     task: str
     tutors: Callable[[Source], Mapping[str, str]]
     item: Callable[[Source], Item]
-
-
-FORMS: dict[str, RecordedForm] = merged("recorded", "RECORDED")

@@ -15,13 +15,15 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import write_lines
 from maieutic.core.jobs import Job
 from maieutic.core.journal import digest
+from maieutic.core.plugins import merged
 from maieutic.core.records import NO_REPLY, NOBODY_ASKED, Item, Reply, Turn, read_items, read_records, write_records
 from maieutic.datasets.sources import read_source
-from maieutic.replies.forms import FORMS, RecordedForm
+from maieutic.replies.forms import RecordedForm
 from maieutic.replies.generate import first_messages, first_prompt
 
 log = logging.getLogger(__name__)
 REPLIES = ("reply", "replies", "response")  # the columns in which what was said may stand
+FORMS: dict[str, RecordedForm] = merged("recorded", "RECORDED")
 SHOWN = 5  # unknown ids in one message
 Key = tuple[str, str, str]  # of an item: benchmark, task, id
 

@@ -1,0 +1,258 @@
+"""`init`, `estimate`, `doctor`, `runs`: what a person types before and after a run."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT
+from httpserver import scripted, serving
+from maieutic.core.errors import UserError
+from maieutic.plan import doctor, estimate, new_run, runs
+from maieutic.plan.pinning import configuration
+from maieutic.plan.rules import plan_before_pins, plan_of
+from maieutic.plan.scale import GPUS, Weights, fits, seconds_of, weights_of
+
+
+def written(out: Path, **flags: Any) -> dict[str, Any]:
+    """What init writes."""
+    new_run.init(out, **flags)
+    content: dict[str, Any] = yaml.safe_load(out.read_text(encoding="utf-8"))
+    return content
+
+
+def test_init_writes_a_file_that_a_run_takes(tmp_path: Path) -> None:
+    out = tmp_path / "my.yaml"
+    found = written(out, tutors=["gpt-4o"], benchmarks=["mathtutorbench", "mrbench"], judge="gpt-4o", limit=5, name="a")
+    assert found["run"] == {
+        "name": "a",
+        "tutors": ["gpt-4o"],
+        "tasks": ["mathtutorbench", "mrbench"],
+        "limit": 5,
+        "judges": ["gpt-4o-judge"],
+    }
+    assert found["models"]["gpt-4o-judge"] == {"engine": "judge", "model": "gpt-4o", "rubrics": ["mrbench_critic"]}
+    plan = plan_of(configuration([out]))
+    assert plan.judged_benchmarks("gpt-4o-judge") == ["mrbench"] and plan.run.name == "a"
+
+
+def test_init_takes_a_model_that_the_registry_lacks(tmp_path: Path) -> None:
+    address = {"address": "http://127.0.0.1:1/v1", "model": "org/$(touch x) ü:8b", "key_env": "MY_KEY"}
+    found = written(tmp_path / "a.yaml", benchmarks=["mrbench"], **address)
+    [(name, entry)] = found["models"].items()
+    assert name == "--touch-x-----8b".lstrip("-") or name == "my-model"
+    assert entry == {
+        "engine": "hosted",
+        "base_url": address["address"],
+        "model": address["model"],
+        "endpoint": "chat",
+        "key_env": "MY_KEY",
+    }
+    assert found["run"] == {"tutors": [name], "tasks": ["mrbench"]}
+    plan_of(configuration([tmp_path / "a.yaml"]))
+
+
+@pytest.mark.parametrize(
+    ("flags", "place", "said"),
+    [
+        ({"benchmarks": ["kmpbench"]}, "--tutors", "no model is named"),
+        ({"tutors": ["gpt-4o"]}, "--benchmarks", "none is named"),
+        ({"tutors": ["gpt-4o"], "benchmarks": ["mrbensh"]}, "--benchmarks", "'mrbensh' is not in"),
+        ({"tutors": ["gpt-4"], "benchmarks": ["mrbench"], "judge": "gpt4"}, "--judge", "'gpt4' is not in"),
+        ({"tutors": ["gpt-5o"], "benchmarks": ["mrbench"]}, "run.tutors[0]", "'gpt-5o' is not in"),
+        ({"benchmarks": ["mrbench"], "address": "http://127.0.0.1/v1"}, "--address, --model", "one of the two"),
+        ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "../x"}, "run.name.'../x'", "a name has"),
+    ],
+)
+def test_init_refuses_what_a_run_would(flags: dict[str, Any], place: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as fault:
+        new_run.init(tmp_path / "my.yaml", **flags)
+    assert fault.value.place == place and said in fault.value.problem
+    assert not (tmp_path / "my.yaml").exists()
+
+
+def test_init_writes_over_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "my.yaml"
+    out.write_text("mine", encoding="utf-8")
+    with pytest.raises(UserError, match="there already"):
+        new_run.init(out, tutors=["gpt-4o"], benchmarks=["mrbench"])
+    assert out.read_text(encoding="utf-8") == "mine"
+    assert written(out, tutors=["gpt-4o"], benchmarks=["mrbench"], force=True)["run"]["tutors"] == ["gpt-4o"]
+
+
+def test_init_asks_on_a_terminal(tmp_path: Path) -> None:
+    out = tmp_path / "my.yaml"
+    answers = ["n", "gpt-4o llama-9", "gpt-4o", "mrbench", "7", "trial", "gpt-4o"]
+    master, slave = pty.openpty()
+    line = [sys.executable, "-m", "maieutic", "init", str(out)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "workflow"), "TERM": "dumb"}
+    with subprocess.Popen(line, stdin=slave, stdout=slave, stderr=slave, env=env, close_fds=True) as process:
+        os.close(slave)
+        told, end = b"", time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < end:
+            if select.select([master], [], [], 0.2)[0]:
+                try:
+                    told += os.read(master, 65536)
+                except OSError:  # the other side is closed
+                    break
+            elif answers and told.rstrip().endswith((b":", b"?")):
+                os.write(master, answers.pop(0).encode() + b"\n")
+        process.wait(30)
+    assert process.returncode == 0 and not answers, told.decode()
+    assert "not known: llama-9" in told.decode()
+    run = yaml.safe_load(out.read_text(encoding="utf-8"))["run"]
+    assert (run["tutors"], run["tasks"], run["limit"], run["name"]) == (["gpt-4o"], ["mrbench"], 7, "trial")
+
+
+# estimate -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_estimate_is_of_every_stage_and_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "my.yaml"
+    tutors = ["qwen2.5-7b", "gpt-4o"]
+    content = written(out, tutors=tutors, benchmarks=["mathtutorbench", "mrbench"], judge="gpt-4o", limit=50)
+    content["models"]["gpt-4o"] = {"price": {"input": 2.5, "output": 10.0}}
+    out.write_text(yaml.safe_dump(content), encoding="utf-8")
+    plan, unpinned = plan_before_pins(configuration([out]))
+    assert [fault.place for fault in unpinned] == ["models.qwen2.5-7b.weights.revision"]
+    rows = {(row.stage, row.model): row for row in estimate.rows_of(plan, "h100")}
+    assert list(rows) == [("tutors", "qwen2.5-7b"), ("tutors", "gpt-4o"), ("judges", "gpt-4o")]
+    served, asked = rows["tutors", "qwen2.5-7b"], rows["tutors", "gpt-4o"]
+    assert served.requests == asked.requests and served.usd is None and asked.gpu_hours is None
+    assert asked.usd == pytest.approx((asked.prompt_tokens * 2.5 + asked.answer_tokens * 10) / 1e6)
+    assert served.gpu_hours is not None and 0.02 < served.gpu_hours < 1
+    estimate.estimate(configfile=[out])
+    told = capsys.readouterr().out
+    assert "qwen2.5-7b" in told and "retries are free" in told and "docs/scale.md" in told
+
+
+def test_an_estimate_of_nobody_says_so(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("run: {tutors: [echo], tasks: [mathtutorbench]}\nedition: demo\n")
+    with pytest.raises(UserError, match="no model of this run is asked anything"):
+        estimate.estimate(configfile=[tmp_path / "a.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("qwen2.5-7b", Weights(7, 7)),
+        ("deepseek-v3", Weights(671, 37)),
+        ("smollm2-135m", Weights(0.135, 0.135)),
+        ("phi-4", Weights(14, 14)),
+        ("qwen2.5-1.5b-instruct", Weights(1.5, 1.5)),
+        ("llama-3.1-405b", Weights(405, 405)),
+        ("gpt-4o", None),
+    ],
+)
+def test_a_size_is_the_entry_s_or_the_name_s(name: str, size: Weights | None) -> None:
+    plan, _ = plan_before_pins(configuration([Path("config/demo.yaml")]))
+    assert weights_of(name, plan.models[name]) == size
+
+
+def test_every_served_model_has_a_size() -> None:
+    plan, _ = plan_before_pins(configuration([Path("config/demo.yaml")]))
+    served = {name: model for name, model in plan.models.items() if getattr(model, "engine", "") == "vllm"}
+    assert [name for name, model in served.items() if weights_of(name, model) is None] == []
+
+
+def test_hours_grow_with_the_work_and_shrink_with_the_machine() -> None:
+    h100, a100, large = GPUS["h100"], GPUS["a100"], Weights(70, 70)
+
+    def seconds(
+        size: Weights = large, gpus: int = 4, requests: float = 1000, at_once: int = 64, gpu: Any = h100
+    ) -> float:
+        return seconds_of(size, gpu, gpus, requests, 1000 * requests, 200 * requests, at_once)
+
+    assert seconds() < seconds(gpu=a100) and seconds(gpus=8) < seconds() < seconds(requests=10_000)
+    assert seconds(at_once=8) > seconds() and seconds(size=Weights(7, 7)) < seconds()
+    assert seconds(size=Weights(671, 37), gpus=8) < seconds(size=Weights(671, 671), gpus=8)
+    # By hand: 70B weights read once for each of 200 steps of 64 sequences, 16 times; prompts at 40 % of the peak.
+    reading = 2 * 70e9 * 1e6 / (4 * 989e12 * 0.4)
+    writing = 200_000 / 64 * max(140e9 / (4 * 3.35e12 * 0.6), 2 * 70e9 * 64 / (4 * 989e12 * 0.4))
+    assert seconds() == pytest.approx(90 + 140e9 / 2e9 + reading + writing)
+    assert fits(Weights(7, 7), GPUS["a10"], 1) and not fits(large, h100, 1) and fits(large, h100, 4)
+
+
+# doctor ---------------------------------------------------------------------------------------------------------------
+
+
+def of_state(findings: list[doctor.Finding], state: str) -> dict[str, doctor.Finding]:
+    """The findings of a state, by what they are about."""
+    return {finding.what: finding for finding in findings if finding.state == state}
+
+
+def test_the_doctor_names_every_fault_and_its_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "my.yaml"
+    flags = {"address": "http://127.0.0.1:1/v1", "model": "far", "key_env": "FAR_KEY"}
+    written(out, tutors=["qwen2.5-7b", "gpt-4o"], benchmarks=["mrbench"], **flags)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("FAR_KEY", "sk-secret")
+    found = list(doctor.findings_of([out]))
+    faults = of_state(found, "fault")
+    assert "maieutic pin" in faults["run file: models.qwen2.5-7b.weights.revision"].fix
+    assert "export OPENAI_API_KEY" in faults["endpoint of gpt-4o: models.gpt-4o.key_env"].fix
+    assert "does not answer" in faults["endpoint of far: models.far.base_url"].finding
+    assert not any("sk-secret" in " ".join(finding) for finding in found)
+    with pytest.raises(UserError, match=f"{len(faults)} of the lines above are faults"):
+        doctor.doctor(configfile=[out])
+
+
+def test_the_doctor_says_what_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(scripted(lambda number, request: (200, {}, {}))) as address:
+        written(tmp_path / "my.yaml", benchmarks=["mrbench"], address=address, model="near", key_env="NEAR_KEY")
+        monkeypatch.setenv("NEAR_KEY", "x")
+        found = list(doctor.findings_of([tmp_path / "my.yaml"]))
+    right = of_state(found, "ok")
+    assert {"run file", "disk", "memory", "environment driver", "endpoint of near"} <= right.keys()
+    assert not of_state(found, "fault")
+
+
+def test_a_run_file_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("run: {tutors: [echo], tasks: [nowhere]}\n", encoding="utf-8")
+    [fault] = doctor.findings_of([tmp_path / "a.yaml"])
+    assert fault.what == "run file: run.tasks[0]" and "nowhere" in fault.finding
+
+
+def test_the_doctor_knows_an_environment_of_another_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("envs", "resources", "config", "workflow"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "old-0123").mkdir()
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv/driver").symlink_to(tmp_path / "old-0123")
+    monkeypatch.chdir(tmp_path)
+    found = {finding.what: finding for finding in doctor.environments(None)}
+    assert found["environment driver"].state == "fault" and found["environment driver"].fix == "make driver"
+    assert found["environment serve"].state == "note" and "make env" in found["environment serve"].fix
+
+
+# runs -----------------------------------------------------------------------------------------------------------------
+
+
+def test_runs_lists_each_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="no run has written its folder"):
+        runs.runs()
+    for folder, run in (
+        ("report", {"tutors": ["a", "b", "c", "d", "e"], "tasks": ["mrbench"], "limit": None}),
+        ("runs/trial", {"name": "trial", "tutors": ["a"], "tasks": ["kmpbench/ec"], "limit": 5}),
+    ):
+        place = tmp_path / "results" / folder
+        place.mkdir(parents=True)
+        (place / "config.yaml").write_text(yaml.safe_dump({"run": run}), encoding="utf-8")
+    (tmp_path / "results/runs/trial/index.html").write_text("page", encoding="utf-8")
+    found = {run.name: run for run in runs.run_folders(Path("results"))}
+    assert found["trial"].page == Path("results/runs/trial/index.html") and found["trial"].limit == 5
+    assert found["(no name)"].page is None and found["(no name)"].tutors == ["a", "b", "c", "d", "e"]
+    runs.runs()
+    told = " ".join(capsys.readouterr().out.split())
+    assert "results/runs/trial/index.html" in told and "it did not get so far" in told and "and 2" in told
