@@ -86,8 +86,11 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def copy_workflow(folder: Path) -> Path:
-    """A checkout's worth of files: what is tracked or new, without results and environments."""
+def copy_workflow(folder: Path, logger: bool = False) -> Path:
+    """A checkout's worth of files: what is tracked or new, without results and environments.
+
+    logger: keep the profiles' own; without it Snakemake prints its plain lines, which tests read.
+    """
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -101,6 +104,9 @@ def copy_workflow(folder: Path) -> Path:
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target, follow_symlinks=False)
+    for profile in () if logger else sorted(folder.glob("profiles/*/config.yaml")):
+        lines = profile.read_text(encoding="utf-8").splitlines(keepends=True)
+        profile.write_text("".join(line for line in lines if not line.startswith("logger:")), encoding="utf-8")
     (folder / ".venv").symlink_to(ROOT / ".venv")
     return folder
 
