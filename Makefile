@@ -69,10 +69,8 @@ recover: driver  ## after a SIGKILL of Snakemake: end its drivers, unlock
 	$(PYTHON) -m maieutic recover --results results
 	$(SNAKEMAKE) --unlock --cores 1 --configfile $(DEMO)
 
-bench: env  ## measure speed and overhead, side by side
-	$(PYTHON) bench/dry_run.py
-	$(PYTHON) bench/driver_overhead.py
-	.venv/serve/bin/python bench/reward_scoring.py
+bench: env  ## measure what the software costs: bench/results.json, docs/performance.md
+	$(PYTHON) bench/write_page.py
 
 clean:  ## remove results (the journal too) and Snakemake's records
 	rm -rf results .snakemake

@@ -1,7 +1,7 @@
 """How much time does the driver itself cost? 2,000 requests (`--requests`) to a scripted server that takes 50 ms for each.
 
-Prints the ratio of one request at a time (all of them x 50 ms, and a measured share of it) to the driver with its
-journal on, in one run on one machine.
+The driver has its journal on. Prints, of one run on one machine, a line of JSON: seconds, the ratio to one request at a
+time, CPU and memory; then the same of 100,000 requests (`--many`), whose memory must be no larger.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import resource
 import subprocess
 import sys
 import tempfile
@@ -48,40 +49,51 @@ async def one_by_one(address: str) -> float:
     return (time.perf_counter() - began) / ONE_BY_ONE
 
 
+def driven(address: str, requests: int) -> dict[str, float]:
+    """Seconds, CPU and memory of the driver for so many requests, its journal on; memory is of this process."""
+    model = HostedModel(engine="hosted", base_url=address, model="m", concurrency=CONCURRENCY)
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / name for name in ("journal.jsonl", "log", "out.jsonl", "prompts.jsonl")]
+        items = work(requests)
+        before, began = time.process_time(), time.perf_counter()
+        ask_tutor("m", model, items, Limits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
+        seconds, cpu = time.perf_counter() - began, time.process_time() - before
+        kept = paths[0].read_text(encoding="utf-8").count("\n")
+    assert kept == requests
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"seconds": seconds, "cpu_ms": 1000 * cpu / requests, "mb": memory}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=2000)
-    requests = parser.parse_args().requests
+    parser.add_argument("--many", type=int, default=100_000, help="requests of the run whose memory is measured")
+    parser.add_argument("--at", help=argparse.SUPPRESS)  # a server that runs: one measurement in this process
+    given = parser.parse_args()
+    if given.at:
+        print(json.dumps(driven(given.at, given.requests)))
+        return
     server = subprocess.Popen(
         [sys.executable, str(HERE / "slow_server.py"), str(SECONDS)], stdout=subprocess.PIPE, text=True
     )
     assert server.stdout is not None
     address = f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"
+    figures: dict[str, float] = {}
     try:
         single = asyncio.run(one_by_one(address))
-        model = HostedModel(engine="hosted", base_url=address, model="m", concurrency=CONCURRENCY)
-        with tempfile.TemporaryDirectory() as folder:
-            paths = [Path(folder) / name for name in ("journal.jsonl", "log", "out.jsonl", "prompts.jsonl")]
-            items = work(requests)
-            began = time.perf_counter()
-            ask_tutor("m", model, items, Limits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
-            seconds = time.perf_counter() - began
-            kept = paths[0].read_text(encoding="utf-8").count("\n")
+        for number in (given.requests, given.many):
+            line = [sys.executable, __file__, "--at", address, "--requests", str(number)]
+            told = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True).stdout
+            found = json.loads(told.splitlines()[-1])
+            figures |= {
+                f"{number:,} requests of 50 ms, 256 in flight: seconds": round(found["seconds"], 2),
+                f"{number:,} requests: times sooner than one after the other": round(single * number / found["seconds"], 1),
+                f"{number:,} requests: ms of CPU a request": round(found["cpu_ms"], 2),
+                f"{number:,} requests: MB": round(found["mb"]),
+            }  # fmt: skip
     finally:
         server.kill()
-    assert kept == requests
-    print(
-        json.dumps(
-            {
-                "requests": requests,
-                "server_seconds_each": SECONDS,
-                "driver_seconds": round(seconds, 2),
-                "one_at_a_time_seconds": round(single * requests, 1),
-                "times_sooner": round(single * requests / seconds, 1),
-                "times_sooner_than_the_servers_time_alone": round(SECONDS * requests / seconds, 1),
-            }
-        )
-    )
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

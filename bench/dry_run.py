@@ -1,10 +1,13 @@
-"""CPU seconds of a dry run: 100 models (`--models`) over four benchmarks, with the demo's judge and reward model."""
+"""CPU seconds and memory of a dry run: 100 and 500 models over four benchmarks, with the demo's judge and reward model.
+
+Each number of models (`--models`) is planned in a process of its own. Prints one line of JSON.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
 import subprocess
 import sys
 import tempfile
@@ -13,26 +16,40 @@ from pathlib import Path
 DEMO = "config/demo.yaml"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=int, default=100)
-    number = parser.parse_args().models
+def planned(number: int) -> tuple[int, float, float]:
+    """Jobs, CPU seconds and MB of the dry run of so many models."""
     models = {
         f"model-{n}": {"engine": "vllm", "weights": {"repo": f"org/model-{n}", "revision": f"{n:040x}"}}
         for n in range(number)
     }
-    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as overlay:
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as overlay, tempfile.TemporaryFile("w+") as told:
         json.dump({"models": models, "run": {"tutors": list(models)}}, overlay)
         overlay.flush()
         snakemake = Path(sys.executable).parent / "snakemake"
-        done = subprocess.run(
-            [snakemake, "--cores", "2", "-n", "--forceall", "--configfile", DEMO, overlay.name],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    total = next(line.split()[1] for line in done.stdout.splitlines() if line.startswith("total"))
-    seconds = round(used.ru_utime + used.ru_stime, 2)
-    print(json.dumps({"models": number, "jobs": int(total), "cpu_seconds": seconds}))
+        line = [snakemake, "--cores", "2", "-n", "--forceall", "--configfile", DEMO, overlay.name]
+        process = subprocess.Popen(line, stdout=told, stderr=subprocess.STDOUT)
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        told.seek(0)
+        lines = told.read().splitlines()
+    assert process.returncode == 0, "\n".join(lines[-20:])
+    jobs = next(int(words[1]) for words in map(str.split, lines) if words[:1] == ["total"])
+    return jobs, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=int, nargs="+", default=[100, 500])
+    figures: dict[str, float] = {}
+    for number in parser.parse_args().models:
+        jobs, seconds, memory = planned(number)
+        figures |= {
+            f"{number} models: jobs": jobs,
+            f"{number} models: CPU seconds": round(seconds, 2),
+            f"{number} models: ms of CPU a job": round(1000 * seconds / jobs, 2),
+            f"{number} models: MB": round(memory),
+        }
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

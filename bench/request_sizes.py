@@ -7,6 +7,7 @@ Later turns are worded with the human reference's replies, whose length is that 
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import os
@@ -158,15 +159,18 @@ def every_rubric() -> list[str]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=OUT)
+    out = parser.parse_args().out
     assert "reference" in TUTORS
     datasets = read_yaml(ROOT / "config/datasets.yaml")["datasets"]
     rows = [row for path in sorted(CARDS.glob("*/*.yaml")) for row in rows_of(read_card(path), datasets)]
     rows += [*label_rows(datasets), *pair_rows()]
-    with open(OUT, "w", encoding="utf-8", newline="") as handle:
+    with open(out, "w", encoding="utf-8", newline="") as handle:
         writer = csv.DictWriter(handle, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    print(f"{OUT}: {len(rows)} rows")
+    print(f"{out}: {len(rows)} rows")
 
 
 if __name__ == "__main__":

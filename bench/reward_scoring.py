@@ -5,7 +5,7 @@ Run by the serving environment:
 
 The loop is what the released scorer does: for every reply two forward passes, its own and the human's, one conversation
 each. The ceiling is the forward pass of perfectly packed batches (no padding) over the tokens that the loop has. All in
-one run, with the same weights, on the same machine; printed as pairs a second and as ratios.
+one run, with the same weights, on the same machine; printed as a line of JSON.
 """
 
 from __future__ import annotations
@@ -97,12 +97,15 @@ def main() -> None:
     row = round(tokens / (2 * len(said)))
     ceiling = packed(model, tokens, row, max(1, given.budget // row), device)
     pairs = len(said)
-    print(f"{pairs} pairs of {given.tutors} tutors, {row} tokens a conversation, {device}, {dtype}")
-    print(f"one conversation at a time  {pairs / loop:8.2f} pairs/s")
-    print(f"packed batches (ceiling)    {pairs / ceiling:8.2f} pairs/s")
-    print(f"this scorer                 {pairs / ours_seconds:8.2f} pairs/s")
-    print(f"ratio to the loop {loop / ours_seconds:.2f}, to the packed batches {ceiling / ours_seconds:.2f}")
-    print(f"largest difference of a score: {worst:.2g}")
+    figures = {
+        f"{pairs} pairs of {given.tutors} tutors, {row} tokens each, {device}: pairs a second, one at a time": round(pairs / loop, 2),
+        "pairs a second, packed batches (the ceiling)": round(pairs / ceiling, 2),
+        "pairs a second, this scorer": round(pairs / ours_seconds, 2),
+        "ratio to one at a time": round(loop / ours_seconds, 2),
+        "ratio to the ceiling": round(ceiling / ours_seconds, 2),
+        "largest difference of a score": float(f"{worst:.2g}"),
+    }  # fmt: skip
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

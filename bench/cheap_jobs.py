@@ -1,0 +1,84 @@
+"""CPU seconds of cheap jobs, and of Snakemake itself: baselines alone on the demo's data, then the same run again.
+
+The workflow runs in a copy of this checkout; a wrapper round the interpreter keeps each command's CPU time. Prints one
+line of JSON: the median by command, all jobs together, and the run that has nothing to do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).parents[1]
+SHOWN = ("generate-replies", "parse-replies", "score-replies", "compare-tutors", "build-report", "check-report")
+WRAPPER = """#!{python}
+import json, os, resource, subprocess, sys
+code = subprocess.run([{python!r}, *sys.argv[1:]]).returncode
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+with open({times!r}, "a") as kept:
+    kept.write(json.dumps([sys.argv[3] if len(sys.argv) > 3 else "", used.ru_utime + used.ru_stime]) + "\\n")
+sys.exit(code)
+"""
+
+
+def copied(folder: Path) -> None:
+    """The tracked files and the environments, without results."""
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
+    for name in filter(None, names):
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, target, follow_symlinks=False)
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+
+
+def cpu(line: list[str], folder: Path) -> float:
+    """CPU seconds of a command and its children."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(line, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", nargs="+", default=["mathtutorbench", "mrbench", "kmpbench/fqa", "tutorbench/text"])
+    tasks = parser.parse_args().tasks
+    with tempfile.TemporaryDirectory() as place:
+        folder, times = Path(place) / "checkout", Path(place) / "times.jsonl"
+        copied(folder)
+        wrapper = Path(place) / "python"
+        wrapper.write_text(WRAPPER.format(python=sys.executable, times=str(times)), encoding="utf-8")
+        wrapper.chmod(0o755)
+        config = {
+            "edition": "demo",
+            "interpreters": {"driver": str(wrapper)},
+            "run": {"tutors": ["echo"], "tasks": tasks, "classifiers": [], "judges": []},
+        }
+        (folder / "bench.yaml").write_text(json.dumps(config), encoding="utf-8")
+        line = [str(Path(sys.executable).parent / "snakemake"), "--cores", str(min(2, os.cpu_count() or 1))]
+        whole = cpu([*line, "--configfile", "bench.yaml"], folder)
+        found = [json.loads(text) for text in times.read_text(encoding="utf-8").splitlines()]
+        again = cpu([*line, "--configfile", "bench.yaml"], folder)
+    by: dict[str, list[float]] = defaultdict(list)
+    for command, seconds in found:
+        by[command].append(seconds)
+    figures: dict[str, float] = {f"{name}: CPU seconds": round(median(by[name]), 2) for name in SHOWN if name in by}
+    figures["all jobs: number"] = len(found)
+    figures["all jobs: CPU seconds"] = round(sum(seconds for _, seconds in found), 1)
+    figures["Snakemake beside them: CPU seconds"] = round(whole - sum(seconds for _, seconds in found), 1)
+    figures["the same run again: CPU seconds"] = round(again, 2)
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

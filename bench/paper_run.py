@@ -1,0 +1,165 @@
+"""A full run on paper: requests, tokens, GPU hours and money, for models of 1B to 405B, from 10 to 1,000 of them.
+
+Writes the tables of docs/scale.md between its markers, from the measured sizes of requests (resources/sizes.csv) and
+the model of a served model's time (maieutic.plan.scale). `--print` prints the page instead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from math import ceil
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "workflow"))
+
+from maieutic.plan.requests import VERDICT_TOKENS, Size, sizes, tokens
+from maieutic.plan.scale import GPUS, Weights, fits, seconds_of
+
+PAGE = ROOT / "docs/scale.md"
+AT_ONCE = 256  # models.*.concurrency of a served model
+BENCHMARKS = ("mathtutorbench", "kmpbench", "mrbench", "tutorbench")
+RUBRICS = ("mrbench_critic", "kmp_dialogue", "kmp_similar_problems", "kmp_followup_problems", "kmp_error_reason", "tutorbench")  # fmt: skip
+MODELS = {
+    "1B": Weights(1, 1), "7B": Weights(7, 7), "32B": Weights(32, 32), "70B": Weights(70, 70),
+    "120B, 5B active": Weights(117, 5.1), "405B": Weights(405, 405),
+}  # fmt: skip
+SHOWN = ("l40s", "a100", "h100", "h200", "b200")
+PRICES = {"a small hosted model (0.15 / 0.60 USD a million tokens)": (0.15, 0.6), "a large one (2.50 / 10.00)": (2.5, 10.0)}  # fmt: skip
+# A node's eight GPUs are the most that one server gets.
+MOST = 8
+
+
+class Load(NamedTuple):
+    """What is asked of one model: requests, and tokens of all of them together."""
+
+    requests: float
+    prompts: float
+    answers: float
+
+
+def tutor_load(benchmark: str) -> Load:
+    """All of a benchmark's tasks, every item once."""
+    rows = [size for (name, _, rubric), size in sizes().items() if name == benchmark and not rubric]
+    return together([(size, tokens(size.answer_chars)) for size in rows])
+
+
+def judge_load() -> Load:
+    """What the papers' rubrics ask about one tutor."""
+    rows = [size for (name, _, rubric), size in sizes().items() if name in BENCHMARKS and rubric in RUBRICS]
+    return together([(size, VERDICT_TOKENS) for size in rows])
+
+
+def together(rows: list[tuple[Size, float]]) -> Load:
+    """Sizes with the tokens of an answer, summed."""
+    requests = [size.items * size.requests for size, _ in rows]
+    prompts = sum(number * tokens(size.prompt_chars) for number, (size, _) in zip(requests, rows, strict=True))
+    answers = sum(number * answer for number, (_, answer) in zip(requests, rows, strict=True))
+    return Load(sum(requests), prompts, answers)
+
+
+def gpus_for(size: Weights, kind: str) -> int | None:
+    """The fewest GPUs (1, 2, 4, 8) that hold a model; None where a node's do not."""
+    return next((number for number in (1, 2, 4, MOST) if fits(size, GPUS[kind], number)), None)
+
+
+def hours_of(size: Weights, kind: str, loads: list[Load]) -> float | None:
+    """GPU hours of a model, a server for each load."""
+    gpus = gpus_for(size, kind)
+    if gpus is None:
+        return None
+    return sum(gpus * seconds_of(size, GPUS[kind], gpus, *load, AT_ONCE) for load in loads) / 3600
+
+
+def number(value: float) -> str:
+    """Two figures that mean something."""
+    digits = f"{value:.2g}"
+    return f"{float(digits):,.0f}" if value >= 10 else digits
+
+
+def work_rows() -> list[str]:
+    loads = {**{name: tutor_load(name) for name in BENCHMARKS}, "a judge, for one tutor": judge_load()}
+    rows = [
+        f"| {name} | {load.requests:,.0f} | {load.prompts / 1e6:,.1f} | {load.answers / 1e6:,.2f} |"
+        for name, load in loads.items()
+    ]
+    return ["| one model on | requests | prompt tokens, millions | answer tokens, millions |", "| --- | --- | --- | --- |", *rows]  # fmt: skip
+
+
+def hour_rows() -> list[str]:
+    loads = [tutor_load(name) for name in BENCHMARKS]
+    rows = []
+    for name, size in MODELS.items():
+        cells = []
+        for kind in SHOWN:
+            hours, gpus = hours_of(size, kind, loads), gpus_for(size, kind)
+            cells.append("-" if hours is None else f"{number(hours)} ({gpus})")
+        rows.append(f"| a model of {name} | {' | '.join(cells)} |")
+    return [f"| GPU hours (GPUs a server) | {' | '.join(SHOWN)} |", "| --- " * (len(SHOWN) + 1) + "|", *rows]
+
+
+def run_rows() -> list[str]:
+    """Models of 7B on H100s, judged by one of 70B; and the same asked of hosted endpoints."""
+    loads, judged = [tutor_load(name) for name in BENCHMARKS], judge_load()
+    requests = sum(load.requests for load in loads)
+    small, large = MODELS["7B"], MODELS["70B"]
+    rows = []
+    for models in (10, 100, 1000):
+        asking = hours_of(small, "h100", loads)
+        all_judged = Load(*(models * part for part in judged))
+        judging = hours_of(large, "h100", [all_judged])
+        assert asking is not None and judging is not None
+        hours = models * asking + judging
+        starts = models * len(loads) + 1
+        rows.append(
+            f"| {models:,} models | {models * requests / 1e6:,.1f} | {models * judged.requests / 1e6:,.1f} | "
+            f"{number(models * asking)} | {number(judging)} | {number(hours / 32)} | {number(starts * 90 / 3600)} |"
+        )
+    head = (
+        "| models of 7B, a judge of 70B | replies, millions | verdicts, millions | GPU hours, tutors | GPU hours, judge "
+        "| hours on 32 H100 | GPU hours in starts |"
+    )
+    return [head, "| --- " * 7 + "|", *rows]
+
+
+def money_rows() -> list[str]:
+    loads, judged = [tutor_load(name) for name in BENCHMARKS], judge_load()
+    rows = []
+    for name, (read, written) in PRICES.items():
+        asked, judging = (
+            sum(load.prompts * read + load.answers * written for load in part) / 1e6 for part in (loads, [judged])
+        )
+        rows.append(f"| {name} | {asked:,.2f} | {judging:,.2f} |")
+    return ["| USD, one tutor on all four benchmarks | as the tutor | as its judge |", "| --- | --- | --- |", *rows]
+
+
+TABLES = {"work": work_rows, "hours": hour_rows, "runs": run_rows, "money": money_rows}
+
+
+def page(text: str) -> str:
+    """The page with every table between its markers anew."""
+    for name, rows in TABLES.items():
+        head, rest = text.split(f"<!-- {name} -->\n", 1)
+        _, tail = rest.split("<!-- end -->", 1)
+        text = f"{head}<!-- {name} -->\n" + "\n".join(rows()) + f"\n<!-- end -->{tail}"
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--print", action="store_true")
+    made = page(PAGE.read_text(encoding="utf-8"))
+    if parser.parse_args().print:
+        print(made)
+        return
+    PAGE.write_text(made, encoding="utf-8")
+    hours = hours_of(MODELS["7B"], "h100", [tutor_load(name) for name in BENCHMARKS])
+    loads = [tutor_load(name) for name in BENCHMARKS]
+    print(json.dumps({"requests_a_model": ceil(sum(load.requests for load in loads)), "gpu_hours_7b_h100": hours}))
+
+
+if __name__ == "__main__":
+    main()

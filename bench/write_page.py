@@ -1,0 +1,104 @@
+"""`make bench`: every bench in one go, its figures into bench/results.json and docs/performance.md.
+
+The figures of one page are of one machine and one call. A bench that cannot run here says why on the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS, PAGE = ROOT / "bench/results.json", ROOT / "docs/performance.md"
+SERVE = ".venv/serve/bin/python"
+# By script: the interpreter, and what it measures.
+BENCHES = {
+    "dry_run": (sys.executable, "planning, by `snakemake -n --forceall`"),
+    "cheap_jobs": (sys.executable, "jobs without a model"),
+    "driver_overhead": (sys.executable, "the client and its journal"),
+    "reward_scoring": (SERVE, "scoring by a reward model"),
+}
+# What a figure may be at most.
+BARS = {
+    "100 models: CPU seconds": 8, "100 models: MB": 400,
+    "generate-replies: CPU seconds": 0.5, "parse-replies: CPU seconds": 0.5, "score-replies: CPU seconds": 0.6,
+    "check-report: CPU seconds": 0.3, "the same run again: CPU seconds": 3,
+    "2,000 requests of 50 ms, 256 in flight: seconds": 0.9, "2,000 requests: ms of CPU a request": 0.6,
+    "100,000 requests: MB": 300,
+}  # fmt: skip
+
+
+def machine() -> str:
+    """The processor and the memory of this machine."""
+    cpu = next(
+        (line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.machine(),
+    )  # fmt: skip
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{len(os.sched_getaffinity(0))} cores of {cpu}, {memory:.0f} GiB"
+
+
+def figures_of(bench: str, arguments: list[str]) -> dict[str, Any]:
+    """What a bench printed, or why it could not run."""
+    interpreter, _ = BENCHES[bench]
+    done = subprocess.run(
+        [interpreter, f"bench/{bench}.py", *arguments],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": "workflow"}, capture_output=True, text=True,
+    )  # fmt: skip
+    if done.returncode != 0:
+        return {"failed": (done.stderr.strip().splitlines() or ["no word"])[-1]}
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def page(results: dict[str, Any]) -> str:
+    """The results as a page."""
+    lines = [
+        "# What the software itself costs",
+        "",
+        f"Written by `make bench` on {results['date']}: {results['machine']}, Python {results['python']}. All figures are of one",
+        "call on one machine; the same as JSON stand in `bench/results.json`.",
+    ]  # fmt: skip
+    for bench, figures in results["benches"].items():
+        lines += ["", f"## {BENCHES[bench][1][0].upper()}{BENCHES[bench][1][1:]}", "", f"`bench/{bench}.py`", ""]
+        if "failed" in figures:
+            lines.append(f"Not measured here: {figures['failed']}")
+            continue
+        lines += ["| figure | value | bar |", "| --- | --- | --- |"]
+        lines += [f"| {name} | {value:,} | {BARS.get(name, '')} |" for name, value in figures.items()]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("benches", nargs="*", default=list(BENCHES), help="some of them; the others' figures stay")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--page", type=Path, default=PAGE)
+    parser.add_argument("--small", type=json.loads, default={}, help="arguments by bench, as JSON")
+    given = parser.parse_args()
+    kept = json.loads(given.results.read_text(encoding="utf-8"))["benches"] if given.results.is_file() else {}
+    for bench in given.benches:
+        print(f"bench/{bench}.py ...", flush=True)
+        kept[bench] = figures_of(bench, given.small.get(bench, []))
+        print(json.dumps(kept[bench], indent=1), flush=True)
+    results = {
+        "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+        "machine": machine(),
+        "python": platform.python_version(),
+        "benches": {name: kept[name] for name in BENCHES if name in kept},
+    }
+    given.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    given.page.write_text(page(results), encoding="utf-8")
+    missed = [name for found in kept.values() for name, value in found.items() if name in BARS and value > BARS[name]]
+    print(f"{given.page}: written; over their bar: {', '.join(missed) or 'none'}")
+
+
+if __name__ == "__main__":
+    main()
