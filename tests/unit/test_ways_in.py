@@ -22,9 +22,15 @@ from maieutic.plan.rules import plan_before_pins, plan_of
 from maieutic.plan.scale import GPUS, Weights, fits, seconds_of, weights_of
 
 
+def init(out: Path, **flags: Any) -> None:
+    """The command by its flags."""
+    hosted = {name: flags.pop(name) for name in ("address", "model", "key_env") if name in flags}
+    new_run.init(out, hosted=new_run.Hosted(**hosted), **flags)
+
+
 def written(out: Path, **flags: Any) -> dict[str, Any]:
     """What init writes."""
-    new_run.init(out, **flags)
+    init(out, **flags)
     content: dict[str, Any] = yaml.safe_load(out.read_text(encoding="utf-8"))
     return content
 
@@ -74,7 +80,7 @@ def test_init_takes_a_model_that_the_registry_lacks(tmp_path: Path) -> None:
 )
 def test_init_refuses_what_a_run_would(flags: dict[str, Any], place: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(UserError) as fault:
-        new_run.init(tmp_path / "my.yaml", **flags)
+        init(tmp_path / "my.yaml", **flags)
     assert fault.value.place == place and said in fault.value.problem
     assert not (tmp_path / "my.yaml").exists()
 

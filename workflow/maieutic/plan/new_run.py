@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from cyclopts import Parameter
 
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.config.cards import CARDS, JUDGE, Card, read_card
@@ -21,6 +24,29 @@ HEAD = """\
 #   snakemake --cores all --configfile {path} -n   # what it would do
 #   snakemake --cores all --configfile {path}
 """
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Hosted:
+    """A hosted model that config/models.yaml lacks: base URL, name there, environment variable of its key."""
+
+    address: str | None = None
+    model: str | None = None
+    key_env: str | None = None
+
+    @property
+    def entry(self) -> dict[str, Any] | None:
+        """Its entry; None where no flag names one. Raises UserError where address or name is missing."""
+        if self.address is None and self.model is None:
+            return None
+        if self.address is None or self.model is None:
+            raise UserError("--address, --model", "one of the two is missing", "give both")
+        entry = {"engine": "hosted", "base_url": self.address, "model": self.model, "endpoint": "chat"}
+        return entry | ({"key_env": self.key_env} if self.key_env else {})
+
+
+NOT_HOSTED = Hosted()
 
 
 class Wanted(NamedTuple):
@@ -42,23 +68,21 @@ def init(
     judge: str | None = None,
     limit: int | None = None,
     name: str | None = None,
-    address: str | None = None,
-    model: str | None = None,
-    key_env: str | None = None,
+    hosted: Hosted = NOT_HOSTED,
     force: bool = False,
 ) -> None:
     """Write a run file. On a terminal, what is not said by a flag is asked.
 
     out: the file; tutors: models of config/models.yaml; benchmarks: by name; judge: a judge of config/models.yaml, or a
     model that then judges by the rubrics of these benchmarks; limit: items a task; name: the run's name, of a folder
-    of its own; address, model, key_env: a hosted model that config/models.yaml lacks, by its OpenAI-compatible base
-    URL, its name there and the environment variable of its key; force: write over a file that is there. The file is
+    of its own; hosted: a model that config/models.yaml lacks, by its OpenAI-compatible base URL (address), its name
+    there (model) and the environment variable of its key; force: write over a file that is there. The file is
     checked as a run would check it before it is written. Raises UserError naming what is wrong.
     """
     if out.exists() and not force:
         raise UserError(str(out), "it is there already", "give another name, or --force")
     raw = configuration([])
-    wanted = Wanted(tutors or [], benchmarks or [], judge, limit, name, hosted(address, model, key_env))
+    wanted = Wanted(tutors or [], benchmarks or [], judge, limit, name, hosted.entry)
     if sys.stdin.isatty():
         wanted = asked(wanted, list(tutors_of(raw)))
     if not (wanted.tutors or wanted.hosted):
@@ -83,16 +107,6 @@ def judged_cards(benchmarks: Sequence[str]) -> list[Card]:
     """The cards of some benchmarks that a judge judges."""
     cards = [read_card(path).card for name in benchmarks for path in sorted((CARDS / name).glob("*.yaml"))]
     return [card for card in cards if JUDGE in card.graders and card.rubrics]
-
-
-def hosted(address: str | None, model: str | None, key_env: str | None) -> dict[str, Any] | None:
-    """The entry of a hosted model that the registry lacks."""
-    if address is None and model is None:
-        return None
-    if address is None or model is None:
-        raise UserError("--address, --model", "one of the two is missing", "give both")
-    entry = {"engine": "hosted", "base_url": address, "model": model, "endpoint": "chat"}
-    return entry | ({"key_env": key_env} if key_env else {})
 
 
 def run_file(registry: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
@@ -151,7 +165,8 @@ def asked(wanted: Wanted, known: Sequence[str]) -> Wanted:
     if not (tutors or entry):
         if Confirm.ask("Is the model at an OpenAI-compatible address, and not in config/models.yaml?", default=True):
             address = ask("Address", "https://api.openai.com/v1")
-            entry = hosted(address, ask("Its name there"), ask("Environment variable of its key (empty: none)") or None)
+            model = ask("Its name there")
+            entry = Hosted(address, model, ask("Environment variable of its key (empty: none)") or None).entry
         else:
             tutors = ask_for_several("Models", known, [])
     if not benchmarks:
