@@ -31,12 +31,8 @@ sys.exit(code)
 
 
 def copied(folder: Path) -> None:
-    """The tracked files and the environments, without results."""
-    names = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\n")
-    for name in filter(None, names):
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, target, follow_symlinks=False)
+    """This checkout without results, on the same environments."""
+    shutil.copytree(ROOT, folder, symlinks=True, ignore=shutil.ignore_patterns(".*", "results", "tests"))
     (folder / ".venv").symlink_to(ROOT / ".venv")
 
 

@@ -7,9 +7,7 @@ the model of a served model's time (maieutic.plan.scale). `--print` prints the p
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "workflow"))
 
 from maieutic.plan.requests import VERDICT_TOKENS, Size, sizes, tokens
-from maieutic.plan.scale import GPUS, Weights, fits, seconds_of
+from maieutic.plan.scale import GPUS, START_SECONDS, Weights, fits, seconds_of
 
 PAGE = ROOT / "docs/scale.md"
 AT_ONCE = 256  # models.*.concurrency of a served model
@@ -102,7 +100,7 @@ def hour_rows() -> list[str]:
 
 
 def run_rows() -> list[str]:
-    """Models of 7B on H100s, judged by one of 70B; and the same asked of hosted endpoints."""
+    """Models of 7B on H100s, judged by one of 70B."""
     loads, judged = [tutor_load(name) for name in BENCHMARKS], judge_load()
     requests = sum(load.requests for load in loads)
     small, large = MODELS["7B"], MODELS["70B"]
@@ -113,14 +111,13 @@ def run_rows() -> list[str]:
         judging = hours_of(large, "h100", [all_judged])
         assert asking is not None and judging is not None
         hours = models * asking + judging
-        starts = models * len(loads) + 1
         rows.append(
             f"| {models:,} models | {models * requests / 1e6:,.1f} | {models * judged.requests / 1e6:,.1f} | "
-            f"{number(models * asking)} | {number(judging)} | {number(hours / 32)} | {number(starts * 90 / 3600)} |"
+            f"{number(models * asking)} | {number(judging)} | {number(hours / 32)} | {number(models * len(loads) * START_SECONDS / 3600)} |"
         )
     head = (
         "| models of 7B, a judge of 70B | replies, millions | verdicts, millions | GPU hours, tutors | GPU hours, judge "
-        "| hours on 32 H100 | GPU hours in starts |"
+        "| hours on 32 H100 | GPU hours in the tutors' starts |"
     )
     return [head, "| --- " * 7 + "|", *rows]
 
@@ -136,7 +133,17 @@ def money_rows() -> list[str]:
     return ["| USD, one tutor on all four benchmarks | as the tutor | as its judge |", "| --- | --- | --- |", *rows]
 
 
-TABLES = {"work": work_rows, "hours": hour_rows, "runs": run_rows, "money": money_rows}
+def limit_rows() -> list[str]:
+    """How long providers' limits make one tutor take, and its judge."""
+    asked, judged = sum(tutor_load(name).requests for name in BENCHMARKS), judge_load().requests
+    rows = [
+        f"| {limit:,} requests a minute | {number(asked / limit / 60)} | {number(judged / limit / 60)} |"
+        for limit in (500, 10_000)
+    ]
+    return ["| hours at a provider's limit of | one tutor on all four benchmarks | its judge |", "| --- | --- | --- |", *rows]  # fmt: skip
+
+
+TABLES = {"work": work_rows, "hours": hour_rows, "runs": run_rows, "money": money_rows, "limits": limit_rows}
 
 
 def page(text: str) -> str:
@@ -156,9 +163,7 @@ def main() -> None:
         print(made)
         return
     PAGE.write_text(made, encoding="utf-8")
-    hours = hours_of(MODELS["7B"], "h100", [tutor_load(name) for name in BENCHMARKS])
-    loads = [tutor_load(name) for name in BENCHMARKS]
-    print(json.dumps({"requests_a_model": ceil(sum(load.requests for load in loads)), "gpu_hours_7b_h100": hours}))
+    print(f"{PAGE}: written")
 
 
 if __name__ == "__main__":

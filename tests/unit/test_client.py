@@ -222,7 +222,7 @@ NO_ANSWERS = {
 def test_a_body_without_an_answer_costs_one_item(
     name: str, key: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is asked again, counted, and named in the end; the other answers are on file and asked no more."""
+    """An item without a readable answer is asked again, counted and named; answers on file are asked no more."""
     broken = True
 
     def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:

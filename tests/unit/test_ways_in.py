@@ -76,6 +76,7 @@ def test_init_takes_a_model_that_the_registry_lacks(tmp_path: Path) -> None:
         ({"tutors": ["gpt-5o"], "benchmarks": ["mrbench"]}, "run.tutors[0]", "'gpt-5o' is not in"),
         ({"benchmarks": ["mrbench"], "address": "http://127.0.0.1/v1"}, "--address, --model", "one of the two"),
         ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "../x"}, "run.name.'../x'", "a name has"),
+        ({"tutors": ["gpt-4o"], "benchmarks": ["mrbench"], "name": "a b"}, "run.name.'a b'", "a name has"),
     ],
 )
 def test_init_refuses_what_a_run_would(flags: dict[str, Any], place: str, said: str, tmp_path: Path) -> None:
@@ -138,6 +139,20 @@ def test_an_estimate_is_of_every_stage_and_model(tmp_path: Path, capsys: pytest.
     estimate.estimate(configfile=[out])
     told = capsys.readouterr().out
     assert "qwen2.5-7b" in told and "retries are free" in told and "docs/scale.md" in told
+
+
+def test_items_of_another_run_are_no_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A demo's twelve items lie there: the published task has 1,319."""
+    for name in ("resources", "config", "workflow"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    items = tmp_path / "results/items/mathtutorbench/problem_solving.jsonl"
+    items.parent.mkdir(parents=True)
+    items.write_text("{}\n" * 12, encoding="utf-8")
+    Path("a.yaml").write_text("run: {tutors: [gpt-4o], tasks: [mathtutorbench/problem_solving]}\n", encoding="utf-8")
+    plan, _ = plan_before_pins(configuration([Path("a.yaml")]))
+    [row] = estimate.rows_of(plan, "h100")
+    assert (row.requests, row.exact) == (1319, False)
 
 
 def test_an_estimate_of_nobody_says_so(tmp_path: Path) -> None:

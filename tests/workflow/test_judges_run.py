@@ -89,6 +89,25 @@ def test_a_run_says_what_it_will_ask_and_what_it_has_paid(
     assert new > 20 and re.fullmatch(rf"new requests: strict {new}; (under|about) 0\.\d+ USD", told), told
 
 
+def test_a_larger_limit_is_told_before_it_is_asked(
+    judge_server: tuple[str, Any], checkouts: Callable[[], Path]
+) -> None:
+    """Items and replies on file are those of the smaller run: what the larger one asks is supposed, and its key needed."""
+    folder = checkouts()
+    config = configure(folder, judge_server[0], limit=2)
+    assert run(folder, config).returncode == 0
+    larger = configure(folder, judge_server[0], "larger.yaml", limit=6)
+    raw = json.loads(larger.read_text(encoding="utf-8"))
+    raw["models"]["scripted"]["key_env"] = "A_KEY_THAT_NOBODY_HAS"
+    larger.write_text(json.dumps(raw), encoding="utf-8")
+    told = run(folder, larger, "-n").stdout.strip().splitlines()[-1]
+    assert re.match(r"new requests: strict about \d+", told), told
+    before = len(judge_server[1].requests)
+    done = run(folder, larger)
+    assert done.returncode != 0 and "A_KEY_THAT_NOBODY_HAS is not set" in done.stdout
+    assert len(judge_server[1].requests) == before
+
+
 def test_answers_on_file_need_no_key(
     finished: Path, judge_server: tuple[str, Any], copied: Callable[[Path], Path]
 ) -> None:

@@ -223,7 +223,7 @@ def read_config(raw: dict[str, Any]) -> Config:
             check_names(registry, raw[registry])
     run = raw.get("run")
     if isinstance(run, dict) and run.get("name") is not None:
-        check_names("run.name", [run["name"]])
+        check_names("run.name", [run["name"]], "give the run another name, or none")
     if run is None or (isinstance(run, dict) and not run.get("tutors")):
         fix = (
             "name some in a run file, --configfile my.yaml (README.md), or run the demo, --configfile config/demo.yaml"

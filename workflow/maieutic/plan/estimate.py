@@ -8,10 +8,19 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from maieutic.config.models import VllmModel
+from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.plan.pinning import configuration
 from maieutic.plan.plan import Plan
-from maieutic.plan.requests import CHARS_A_TOKEN, VERDICT_TOKENS, NewRequests, new_labelled, new_replies, new_verdicts
+from maieutic.plan.requests import (
+    CHARS_A_TOKEN,
+    VERDICT_TOKENS,
+    NewRequests,
+    items_of,
+    new_labelled,
+    new_replies,
+    new_verdicts,
+)
 from maieutic.plan.rules import plan_before_pins
 from maieutic.plan.scale import BUSY, GPUS, STREAMING, seconds_of, weights_of
 from maieutic.plan.telling import usd
@@ -41,18 +50,32 @@ class Row(NamedTuple):
 
 def asked_by(plan: Plan) -> Iterable[NewRequests]:
     """What every asking job of a run will ask, in the order of the stages."""
+    stale = items_of_another_run(plan)
     for benchmark in plan.benchmarks:
         for tutor in plan.tutors_on(benchmark):
-            if tutor in plan.with_engine("vllm", "hosted") and (part := new_replies(plan, benchmark, tutor)):
+            if tutor in plan.with_engine("vllm", "hosted") and (part := new_replies(plan, benchmark, tutor, stale)):
                 yield part
     for judge in plan.judges_of_replies:
         for benchmark in plan.judged_benchmarks(judge):
             for batch, tutors in plan.judge_batches(benchmark).items():
                 if tutors:
-                    yield new_verdicts(plan, judge, benchmark, batch)
+                    yield new_verdicts(plan, judge, benchmark, batch, stale)
     for judge in plan.run.judges:
         if plan.told_releases(judge) or plan.judge_entry(judge).pairs:
-            yield new_labelled(plan, judge)
+            yield new_labelled(plan, judge, stale)
+
+
+def items_of_another_run(plan: Plan) -> set[str]:
+    """Files of items whose number is not this run's, as cards and registry know it: of another limit or edition."""
+    cards = [loaded.card for loaded in plan.cards.values()]
+    files = {paths.ITEMS.of(benchmark=card.benchmark, task=card.task): items_of(plan, card) for card in cards}
+    return {file for file, items in files.items() if Path(file).is_file() and items not in {None, lines_in(file)}}
+
+
+def lines_in(file: str) -> int:
+    """Lines of a file."""
+    with open(file, "rb") as handle:
+        return sum(1 for _ in handle)
 
 
 def rows_of(plan: Plan, gpu: str) -> list[Row]:

@@ -37,7 +37,10 @@ class Hosted:
 
     @property
     def entry(self) -> dict[str, Any] | None:
-        """Its entry; None where no flag names one. Raises UserError where address or name is missing."""
+        """The model as an entry of `models`; None where no flag names one.
+
+        Raises UserError where one of address and name is missing.
+        """
         if self.address is None and self.model is None:
             return None
         if self.address is None or self.model is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -109,9 +109,9 @@ def identity_of(model: VllmModel | HostedModel, weights: Iterable[str]) -> dict[
     return served_identity(model, manifest.parent) if manifest and manifest.is_file() else None
 
 
-def there(files: Iterable[str]) -> bool:
-    """Whether some files are all there."""
-    return all(Path(file).is_file() for file in files)
+def there(files: Iterable[str], remade: Container[str]) -> bool:
+    """Whether some files are all there, and none of those that will be written anew: what they hold is of before."""
+    return all(Path(file).is_file() and file not in remade for file in files)
 
 
 def listed(files: Any) -> list[str]:
@@ -122,8 +122,8 @@ def listed(files: Any) -> list[str]:
 # tutors ---------------------------------------------------------------------------------------------------------------
 
 
-def new_replies(plan: Plan, benchmark: str, tutor: str) -> NewRequests | None:
-    """What one tutor will be asked of one benchmark; None for a trivial one."""
+def new_replies(plan: Plan, benchmark: str, tutor: str, remade: Container[str] = ()) -> NewRequests | None:
+    """What one tutor will be asked of one benchmark; None for a baseline. remade: files that will be written anew."""
     model = plan.models[tutor]
     if isinstance(model, BaselineModel):
         return None
@@ -131,7 +131,7 @@ def new_replies(plan: Plan, benchmark: str, tutor: str) -> NewRequests | None:
     files = inputs.generate_replies(plan, benchmark, tutor)
     identity = identity_of(model, listed(files["weights"]))
     loadeds = plan.cards_for(benchmark, tutor)
-    if identity is None or not there(listed(files["cases"])):
+    if identity is None or not there(listed(files["cases"]), remade):
         return supposed("tutors", tutor, tutor, [supposed_replies(plan, loaded) for loaded in loadeds])
     job = jobs.generate_replies(plan, benchmark, tutor)
     on_file = OnFile(tutor, model, identity, Path(paths.REPLY_JOURNAL.of(benchmark=benchmark, tutor=tutor)))
@@ -189,12 +189,12 @@ def panel_of(plan: Plan, judge: str) -> Panel:
     return Panel(judge, entry, model, plan.run.seed)
 
 
-def new_verdicts(plan: Plan, judge: str, benchmark: str, batch: str) -> NewRequests:
-    """What one judge will be asked of a batch of tutors."""
+def new_verdicts(plan: Plan, judge: str, benchmark: str, batch: str, remade: Container[str] = ()) -> NewRequests:
+    """What one judge will be asked of a batch of tutors. remade: files that will be written anew."""
     files, panel = inputs.judge_replies(plan, judge, benchmark, batch), panel_of(plan, judge)
     identity = identity_of(panel.model, listed(files["weights"]))
     cards = plan.judge_cards(benchmark, judge)
-    if identity is None or not there([*listed(files["cases"]), *listed(files["replies"])]):
+    if identity is None or not there([*listed(files["cases"]), *listed(files["replies"])], remade):
         tutors = plan.judge_batches(benchmark)[batch]
         parts = [supposed_verdicts(plan, judge, card, tutor) for card in cards for tutor in tutors]
         return supposed("judges", judge, plan.answering(judge), [part for part in parts if part])
@@ -217,11 +217,11 @@ def supposed_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> NewRequ
     return NewRequests("judges", "", "", round(requests), requests * prompt, requests * VERDICT_TOKENS)
 
 
-def new_labelled(plan: Plan, judge: str) -> NewRequests:
-    """What one judge will be asked about what people have labelled."""
+def new_labelled(plan: Plan, judge: str, remade: Container[str] = ()) -> NewRequests:
+    """What one judge will be asked about what people have labelled. remade: files that will be written anew."""
     files, panel = inputs.judge_labelled(plan, judge), panel_of(plan, judge)
     identity = identity_of(panel.model, listed(files["weights"]))
-    if identity is None or not there([*listed(files["labels"]), *listed(files["pairs"])]):
+    if identity is None or not there([*listed(files["labels"]), *listed(files["pairs"])], remade):
         return supposed("judges", judge, plan.answering(judge), supposed_labelled(plan, judge))
     limit = plan.label_limit(judge)
     folders = list(dict.fromkeys(Path(path).parent for path in listed(files["labels"])))
@@ -318,7 +318,10 @@ COUNTS: dict[str, Callable[..., NewRequests | None]] = {
 }
 
 
-def new_requests(plan: Plan, rule: str, names: Mapping[str, str]) -> NewRequests | None:
-    """What a planned job will ask, by its rule and wildcards; None for one that asks nobody, or cannot be counted."""
+def new_requests(plan: Plan, rule: str, names: Mapping[str, str], remade: Container[str]) -> NewRequests | None:
+    """What a planned job will ask, by its rule and wildcards; None for one that asks nobody, or cannot be counted.
+
+    remade: files that jobs before it will write anew.
+    """
     count = COUNTS.get(rule.removesuffix("_locally"))
-    return count(plan, **names) if count is not None else None
+    return count(plan, **names, remade=remade) if count is not None else None

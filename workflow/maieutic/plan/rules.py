@@ -150,17 +150,30 @@ def extended() -> type[RulePlan]:
 
 def plan_of(raw: dict[str, Any]) -> RulePlan:
     """The plan of a configuration, and of the labels that people gave. Raises UserError for its first fault."""
-    plan = extended()(read_config(pinned(raw, read_pins())))
+    plan = unchecked(raw)
+    check(plan)
+    return plan
+
+
+def unchecked(raw: dict[str, Any]) -> RulePlan:
+    """The plan of a configuration whose keys are right, whatever they select."""
+    plan: RulePlan = extended()(read_config(pinned(raw, read_pins())))
+    return plan
+
+
+def check(plan: RulePlan) -> None:
+    """Raises UserError for what a plan selects, and for the labels that people gave."""
     check_in_turn([partial(check_selection, plan)], [partial(extension.check, plan) for extension in EXTENSIONS])
     check_people(plan)
-    return plan
 
 
 def plan_before_pins(raw: dict[str, Any]) -> tuple[RulePlan, list[UserError]]:
     """The plan of a configuration that may lack pins, and which it lacks. Raises UserError for other faults."""
+    plan = unchecked(raw)
     try:
-        return plan_of(raw), []
+        check(plan)
     except UserError as error:
         if others := [fault for fault in error.all if not isinstance(fault, Unpinned)]:
             raise UserError.of(others) from None
-        return extended()(read_config(pinned(raw, read_pins()))), error.all
+        return plan, error.all
+    return plan, []

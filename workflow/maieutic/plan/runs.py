@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from maieutic.core import paths
 from maieutic.core.documents import read_yaml
@@ -25,31 +25,20 @@ class RunFolder(NamedTuple):
 
 def runs() -> None:
     """Print the runs of this folder: name, when it was written, tutors, tasks, items a task, page."""
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
     found = list(run_folders(Path(paths.ROOT)))
     if not found:
         raise UserError(paths.ROOT, "no run has written its folder yet", "snakemake --cores all --configfile my.yaml")
-    table = Table("run", "written", "tutors", "tasks", "items", box=SIMPLE_HEAD)
-    table.add_column("page", no_wrap=True, overflow="ignore")
     for run in sorted(found, key=lambda run: run.written):
-        table.add_row(
-            run.name,
-            f"{run.written:%Y-%m-%d %H:%M}",
-            shortened(run.tutors),
-            shortened(run.tasks),
-            "all" if run.limit is None else str(run.limit),
-            str(run.page) if run.page else "none: it did not get so far",
-        )
-    Console().print(table)
+        page = run.page or "no page: it did not get so far"
+        items = "all items" if run.limit is None else f"{run.limit} items a task"
+        print(f"{run.name}, {run.written:%Y-%m-%d %H:%M}: {page}")
+        print(f"  {shortened(run.tutors)} on {shortened(run.tasks)}, {items}")
 
 
 def run_folders(results: Path) -> Iterable[RunFolder]:
     """Every run's own folder below a folder of results."""
     for path in (path for folder in paths.PAGES for path in results.glob(f"{folder}/config.yaml")):
-        run = (read_yaml(path, "delete it: a run writes it anew") or {}).get("run", {})
+        run = saved_run(path)
         page = path.parent / "index.html"
         yield RunFolder(
             run.get("name") or "(no name)",
@@ -59,6 +48,12 @@ def run_folders(results: Path) -> Iterable[RunFolder]:
             page if page.is_file() else None,
             datetime.fromtimestamp((page if page.is_file() else path).stat().st_mtime),
         )
+
+
+def saved_run(config: Path) -> dict[str, Any]:
+    """The selection of the run that has saved this configuration. Raises UserError where it cannot be read."""
+    content: dict[str, Any] = read_yaml(config, "delete it: a run writes it anew") or {}
+    return content.get("run", {})
 
 
 def shortened(names: list[str], most: int = 3) -> str:

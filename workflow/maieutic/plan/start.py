@@ -118,11 +118,11 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
 
 def other_run(saved_config: Path, run: dict[str, Any]) -> str | None:
     """A line where the folder holds a page of another selection, which this run writes anew."""
-    from maieutic.core.documents import read_yaml
+    from maieutic.plan.runs import saved_run
 
     if not saved_config.is_file():
         return None
-    before = (read_yaml(saved_config, "delete it: it is written anew") or {}).get("run", {})
+    before = saved_run(saved_config)
     changed = sorted(f"run.{key}" for key in {*before, *run} if before.get(key) != run.get(key))
     if not changed:
         return None

@@ -45,13 +45,16 @@ def money(plan: Plan, amounts: Iterable[tuple[str, float, float]]) -> str:
 
 
 def planned_requests(plan: Plan, jobs: Sequence[Job]) -> list[NewRequests]:
-    """What planned jobs will ask."""
+    """What planned jobs will ask. What jobs before them write anew is not known yet."""
     asked = []
-    for job in jobs:
+    remade = {str(file) for job in jobs for file in job.output}
+    for job in sorted(jobs, key=lambda job: str(job.rule.name)):  # tutors (generate_replies) before judges
         if job.resources.get("server_gpus") is None:
             continue
         names = dict(job.wildcards.items())
-        counted = new_requests(plan, job.rule.name, names)
+        counted = new_requests(plan, job.rule.name, names, remade)
+        if counted is not None and counted.exact and not counted.requests:
+            remade -= {str(file) for file in job.output}  # the same answers, so the same file
         if counted is None and (models := uncounted(plan, job)):
             counted = NewRequests("others", " + ".join(models), models[0], None)
         if counted is not None:
