@@ -18,10 +18,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
 
-from maieutic.config.cards import LoadedCard, read_card
+from maieutic.config.cards import read_card
 from maieutic.config.models import HostedModel
-from maieutic.core.records import Item
-from maieutic.replies.generate import Limits, ask_tutor
+from maieutic.core.records import Item, write_records
+from maieutic.replies.generate import CardItems, Limits, ask_tutor
 from maieutic.serving.backends import JobFiles
 from maieutic.serving.client import Client, Server
 
@@ -29,13 +29,14 @@ SECONDS, CONCURRENCY, ONE_BY_ONE = 0.050, 256, 40
 HERE = Path(__file__).parent
 
 
-def work(requests: int) -> list[tuple[LoadedCard, Item]]:
-    """Items with prompts of the benchmark's own length, all different."""
+def work(folder: Path, requests: int) -> CardItems:
+    """Items with prompts of the benchmark's own length, all different, from a file as in a run."""
     loaded = read_card(Path("resources/benchmarks/mathtutorbench/mistake_location.yaml"))
-    return [
-        (loaded, Item(id=str(n), task="mistake_location", cluster="c", vars={"question": f"Problem {n}", "student_solution": "Step 1 - 2+2 = 5"}, reference={}))
-        for n in range(requests)
-    ]  # fmt: skip
+    fields = {"task": loaded.card.task, "cluster": "c", "reference": {}}
+    words = {"student_solution": "Step 1 - 2+2 = 5"}
+    items = (Item(id=str(n), vars={"question": f"Problem {n}", **words}, **fields) for n in range(requests))
+    write_records(folder / f"{loaded.card.task}.jsonl", items)
+    return CardItems([loaded], folder)
 
 
 async def one_by_one(address: str) -> float:
@@ -54,7 +55,7 @@ def driven(address: str, requests: int) -> dict[str, float]:
     model = HostedModel(engine="hosted", base_url=address, model="m", concurrency=CONCURRENCY)
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("journal.jsonl", "log", "out.jsonl", "prompts.jsonl")]
-        items = work(requests)
+        items = work(Path(folder), requests)
         before, began = time.process_time(), time.perf_counter()
         ask_tutor("m", model, items, Limits(None, 1), JobFiles(None, *paths[:2]), *paths[2:])
         seconds, cpu = time.perf_counter() - began, time.process_time() - before

@@ -7,6 +7,7 @@ import itertools
 import json
 import random
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ from httpserver import chat, completion, scripted, serving
 from maieutic.config.cards import CARDS, read_card
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError
-from maieutic.core.records import SCORINGS, Item, Prompt, Reply, read_records
+from maieutic.core.records import SCORINGS, Item, Prompt, Reply, read_records, write_records
 from maieutic.graders.parsing import readings_of
-from maieutic.replies.generate import Limits, ask_tutor, request_of
+from maieutic.replies.generate import CardItems, Limits, ask_tutor, request_of
 from maieutic.serving import client
 from maieutic.serving.backends import JobFiles, hosted_backend
 from maieutic.serving.client import Client, Server, Unanswered
@@ -500,6 +501,71 @@ def test_items_with_the_same_prompt_are_one_request(key: None, tmp_path: Path) -
         ask_tutor("m", hosted(address), items, Limits(8, 1), JobFiles(None, *paths[:2]), *paths[2:])
     assert len(handler.requests) == 1
     assert len(read_records(tmp_path / "o.jsonl", Reply)) == 6
+
+
+class Counted:
+    """Work whose items are counted as they are taken."""
+
+    def __init__(self, count: int) -> None:
+        self.items, self.taken = work(count), 0
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Any]:
+        for pair in self.items:
+            self.taken += 1
+            yield pair
+
+    def __contains__(self, pair: object) -> bool:
+        return pair in self.items
+
+
+def test_memory_does_not_grow_with_the_items(key: None, tmp_path: Path) -> None:
+    """Conversations begin when others end, and what is finished waits on disk: its order is that of the items."""
+    items, ahead = Counted(300), []
+
+    def reply(n: int, body: dict[str, Any]) -> Any:
+        ahead.append(items.taken - n)
+        time.sleep(0.002 * (n % 5))  # answers come in another order
+        return 200, completion(body["prompt"][-20:]), {}
+
+    with serving(scripted(reply)) as address:
+        paths = [tmp_path / name for name in ("j.jsonl", "s.log", "o.jsonl", "p.jsonl")]
+        ask_tutor("m", hosted(address, concurrency=4), items, Limits(8, 1), JobFiles(None, *paths[:2]), *paths[2:])
+    assert max(ahead) <= 3 * 4, "two conversations a slot, one answer a slot that is not taken in yet"
+    replies = read_records(paths[2], Reply)
+    assert [reply.id for reply in replies] == [item.id for _, item in items.items]
+    prompts = {prompt.messages: prompt.content for prompt in read_records(paths[3], Prompt)}
+    assert list(prompts) == sorted(prompts) and len(prompts) == 300
+    for reply in replies:
+        assert f"{reply.id[1:]}+1?" in prompts[reply.turns[0].messages][0]["content"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["j.jsonl", "j.ledger", "j.lock", "o.jsonl", "p.jsonl"]
+
+
+def test_items_of_files_are_read_as_they_are_taken(tmp_path: Path) -> None:
+    loaded, _ = work(1)[0]
+    for task, count in (("problem_solving", 3), ("other", 2)):
+        write_records(tmp_path / f"{task}.jsonl", [item.model_copy(update={"task": task}) for _, item in work(count)])
+    other = loaded.model_copy(update={"card": loaded.card.model_copy(update={"task": "other"})})
+    items = CardItems([loaded, other], tmp_path)
+    expected = [
+        ("problem_solving", "i0"),
+        ("problem_solving", "i1"),
+        ("problem_solving", "i2"),
+        ("other", "i0"),
+        ("other", "i1"),
+    ]
+    assert len(items) == 5
+    for _ in range(2):
+        assert [(item.task, item.id) for _, item in items] == expected
+    assert (other, next(iter(items))[1]) not in items and (loaded, next(iter(items))[1]) in items
+    with open(tmp_path / "other.jsonl", "a") as handle:
+        handle.write("{\n")
+    taken = iter(CardItems([other], tmp_path))
+    assert [next(taken)[1].id, next(taken)[1].id] == ["i0", "i1"]
+    with pytest.raises(UserError, match=r"other.jsonl:3: expected a Item record"):
+        next(taken)
 
 
 def test_a_key_that_is_not_set_is_named_before_anything_is_asked(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from maieutic.core.errors import UserError
 from maieutic.core.journal import Entry, Journal, digest, request_key, take_lock
+from maieutic.core.spool import Spool
 from maieutic.serving.recover import held_by, recover
 
 REQUEST = {"endpoint": "chat", "messages": [{"role": "user", "content": "2+2?"}], "temperature": 0.0, "max_tokens": 8}
@@ -36,6 +37,36 @@ def test_answers_come_back(tmp_path: Path) -> None:
         assert list(journal.answers) == ["k0", "k1", "k2", "k3", "k4"]
         assert journal.answers["k3"].text == "text 3\nline \u2028 \x00"
         assert journal.broken == 0
+
+
+def test_answers_are_read_from_the_file_when_they_are_asked_for(tmp_path: Path) -> None:
+    """What is in memory does not grow with their texts; an answer that was just appended is there too."""
+    path = filled(tmp_path / "j.jsonl")
+    with Journal(path, Entry) as journal:
+        journal.append(entry("k5", "x" * 100_000), entry("k6", "long \u00fc\u2028 \U0001f600"))
+        journal.append(entry("k7"))
+        assert sys.getsizeof(journal.answers.places) < 1000 and len(journal.answers) == 8
+        texts = [journal.answers[key].text for key in ("k6", "k0", "k7", "k5")]
+        assert texts == ["long \u00fc\u2028 \U0001f600", "text 0\nline \u2028 \x00", "4", "x" * 100_000]
+        assert journal.answers.get("k8") is None and "k8" not in journal.answers
+        assert journal.answers["k0"] is not journal.answers["k0"], "kept nowhere but in the file"
+        path.write_bytes(path.read_bytes()[:200])  # somebody truncates it meanwhile
+        with pytest.raises(UserError, match="a line that could be read before cannot any more"):
+            journal.answers["k7"]
+
+
+def test_a_spool_gives_records_back_in_any_order_and_leaves_no_file(tmp_path: Path) -> None:
+    spool = Spool(tmp_path / "new", Entry)
+    for number in (2, 0, 1):
+        spool.put(number, entry(f"k{number}", "\n\u2028" * number))
+    assert [record.key for record in spool.records([0, 2])] == ["k0", "k2"]
+    spool.put(3, entry("k3"))
+    assert [record.text for record in spool.records(range(4))] == ["", "\n\u2028", "\n\u2028" * 2, "4"]
+    assert (len(spool), sorted(spool), 4 in spool) == (4, [0, 1, 2, 3], False)
+    with pytest.raises(KeyError):
+        list(spool.records([4]))
+    assert not list((tmp_path / "new").iterdir())
+    spool.close()
 
 
 @pytest.mark.parametrize("cut", [1, 5, 40])

@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Generic, TypeVar
@@ -73,6 +74,45 @@ def request_key(request: dict[str, Any], model_identity: dict[str, Any]) -> str:
     return digest({"request": request, "model": model_identity})
 
 
+class Answers(Mapping[str, L]):
+    """The answers in a journal's file by their keys, each read when it is asked for.
+
+    In memory is only where each stands: a hundred thousand answers are hundreds of megabytes.
+    """
+
+    def __init__(self, path: Path, kind: type[L]) -> None:
+        self.path, self.kind = path, kind
+        self.places: dict[str, int] = {}  # bytes before an answer's line
+        self._file: IO[bytes] | None = None
+
+    def __getitem__(self, key: str) -> L:
+        place = self.places[key]
+        if self._file is None:
+            self._file = open(self.path, "rb")  # noqa: SIM115 (open as long as the journal is in use)
+        self._file.seek(place)
+        try:
+            return self.kind.model_validate_json(self._file.readline())
+        except ValidationError:
+            raise UserError(
+                f"{self.path}, byte {place}", "a line that could be read before cannot any more", "run again"
+            ) from None
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def close(self) -> None:
+        """Close the file; it is opened again when an answer is asked for."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
 class Journal(Generic[L]):
     """The answers on file at `path`, and the only writer of new ones. `kind` is what a line holds.
 
@@ -81,19 +121,21 @@ class Journal(Generic[L]):
 
     def __init__(self, path: Path, kind: type[L]) -> None:
         self.path, self.kind = path, kind
-        self.answers: dict[str, L] = {}
+        self.answers: Answers[L] = Answers(path, kind)
         self.broken = 0
         self._lock: IO[str] | None = None
-        self._file: IO[str] | None = None
+        self._file: IO[bytes] | None = None
+        self._end = 0
         self._synced = 0.0
 
     def __enter__(self) -> Journal[L]:
         self._lock = take_lock(self.path.with_suffix(".lock"))
         if self.path.exists():
             self._load()
-        self._file = open(self.path, "a", encoding="utf-8", newline="\n")
+        self._file = open(self.path, "ab")
         if self._ends_torn():
-            self._file.write("\n")
+            self._file.write(b"\n")
+        self._end = self._file.tell()
         return self
 
     def __exit__(
@@ -103,6 +145,7 @@ class Journal(Generic[L]):
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
+        self.answers.close()
         if self._lock:
             self._lock.close()
 
@@ -113,17 +156,22 @@ class Journal(Generic[L]):
         fresh = [entry for entry in entries if entry.key not in self.answers]
         if not fresh:
             return
-        self.answers.update({entry.key: entry for entry in fresh})
-        self._file.write("".join(entry.model_dump_json() + "\n" for entry in fresh))
+        lines = [entry.model_dump_json().encode() + b"\n" for entry in fresh]
+        self._file.write(b"".join(lines))
         self._file.flush()
+        for entry, line in zip(fresh, lines, strict=True):
+            self.answers.places.setdefault(entry.key, self._end)
+            self._end += len(line)
         if time.monotonic() - self._synced > SYNC_SECONDS:
             os.fsync(self._file.fileno())
             self._synced = time.monotonic()
 
     def _load(self) -> None:
         """Read what is whole; a torn or damaged line is counted and left out, a repeated key keeps its first answer."""
+        place = 0
         with open(self.path, "rb") as handle:
             for line in handle:
+                begins, place = place, place + len(line)
                 if not line.strip():
                     continue
                 try:
@@ -131,7 +179,7 @@ class Journal(Generic[L]):
                 except ValidationError:
                     self.broken += 1
                     continue
-                self.answers.setdefault(entry.key, entry)
+                self.answers.places.setdefault(entry.key, begins)
         if self.broken:
             log.warning("%s: %d unreadable line(s) left out; those requests are asked again", self.path, self.broken)
 
@@ -145,7 +193,7 @@ class Journal(Generic[L]):
             return handle.read(1) != b"\n"
 
 
-def answers_on_file(path: Path, kind: type[L]) -> dict[str, L]:
+def answers_on_file(path: Path, kind: type[L]) -> Answers[L]:
     """The answers of a journal by their keys, for who only looks: without its lock. None where there is no journal."""
     journal = Journal(path, kind)
     if path.is_file():

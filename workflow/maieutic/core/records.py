@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -382,13 +382,12 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
             handle.write(record.model_dump_json() + "\n")
 
 
-def read_records(path: Path, kind: type[R]) -> list[R]:
-    """Read a results file, refusing a broken line by file and line number."""
-    records = []
+def each_record(path: Path, kind: type[R]) -> Iterator[R]:
+    """The records of a results file, one at a time; a broken line is refused by file and line number."""
     with open(path, "rb") as handle:
         for number, line in enumerate(handle, 1):
             try:
-                records.append(kind.model_validate_json(line))
+                yield kind.model_validate_json(line)
             except ValidationError as error:
                 first = error.errors()[0]
                 field = ".".join(map(str, first["loc"])) or "the line"
@@ -397,7 +396,11 @@ def read_records(path: Path, kind: type[R]) -> list[R]:
                     f"expected a {kind.__name__} record, found {first['msg'].lower()} at {field}",
                     "delete this file and run again: it is rebuilt",
                 ) from None
-    return records
+
+
+def read_records(path: Path, kind: type[R]) -> list[R]:
+    """The records of a results file."""
+    return list(each_record(path, kind))
 
 
 def read_items(folder: Path, tasks: Iterable[str]) -> list[Item]:

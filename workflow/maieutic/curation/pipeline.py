@@ -104,7 +104,7 @@ async def run_all(
         progress.step(known=crew.asked == asked)
 
     try:
-        await watched([one(place) for place in range(count)], crew.check)
+        await watched((one(place) for place in range(count)), crew.check, max(count, 1))
     finally:
         await crew.end()
     progress.say()

@@ -18,7 +18,7 @@ from maieutic.core.records import Judgement, Verdict, write_records
 from maieutic.judges.answers import read_answer
 from maieutic.judges.questions import Case, Question, form_of, in_own_terms, merged, messages_of, questions_of
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
-from maieutic.replies.generate import Asking, watched
+from maieutic.replies.generate import UNDER_WAY, Asking, watched
 from maieutic.serving.backends import JobFiles, backend_of
 from maieutic.serving.pictures import with_pictures
 
@@ -206,7 +206,8 @@ async def ask_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
         progress.step(known=not fresh, tokens=tokens if fresh else 0)
         watch.see(loaded, by_number[number])
 
-    await watched([one(number, *asked) for number, asked in enumerate(questions)], job.backend.check)
+    coroutines = (one(number, *asked) for number, asked in enumerate(questions))
+    await watched(coroutines, job.backend.check, UNDER_WAY * job.model.concurrency)
     progress.say()
     if progress.failed:
         raise UserError(

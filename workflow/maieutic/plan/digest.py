@@ -49,6 +49,7 @@ NEUTRAL = {
     "core.names": "spelling of names in messages",
     "core.progress": "progress lines",
     "rewards.progress_callback": "progress lines of training",
+    "core.spool": "keeps records until they are written",
     "serving.server": "starts and ends a server; its arguments are parameters of the rule",
 }
 

@@ -19,7 +19,7 @@ from maieutic.config.cards import Card, LoadedCard
 from maieutic.config.models import BaselineModel, HostedModel, VllmModel
 from maieutic.core import paths
 from maieutic.core.journal import Entry, answers_on_file, request_key
-from maieutic.core.records import Item, read_items
+from maieutic.core.records import Item, Prompt, read_items
 from maieutic.judges.assignments import rubric_for_labels, work_on_labels, work_on_pairs, work_on_replies
 from maieutic.judges.judging import Panel, Work, follow_ups, judge_case
 from maieutic.judges.questions import questions_of
@@ -70,6 +70,10 @@ class OnFile(Asking):
             return known
         self.lacking[key] = len(json.dumps(request["messages"], ensure_ascii=False))
         raise NotOnFile
+
+
+def forget(prompt: Prompt) -> None:
+    """What would be sent is not kept."""
 
 
 async def never() -> Any:
@@ -149,7 +153,7 @@ async def turns_behind(work: Sequence[tuple[LoadedCard, Item]], on_file: OnFile,
     later = 0
     for loaded, item in work:
         try:
-            await converse(loaded, item, on_file, limits, {})
+            await converse(loaded, item, on_file, limits, forget)
         except NotOnFile:
             later += len(loaded.templates) - on_file.rounds.at[item.task, item.id]
     return later

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
@@ -19,13 +19,47 @@ from maieutic.core.jobs import Job
 from maieutic.core.journal import Entry, Journal, digest, request_key
 from maieutic.core.ledger import Spent, now, put_down
 from maieutic.core.progress import Progress
-from maieutic.core.records import Item, Prompt, Reply, Turn, read_items, write_records
+from maieutic.core.records import Item, Prompt, Reply, Turn, each_record, write_records
+from maieutic.core.spool import Spool
 from maieutic.replies.baselines import baseline_reply
 from maieutic.serving.backends import Backend, JobFiles, backend_of
 from maieutic.serving.pictures import as_sent, with_pictures
 
 log = logging.getLogger(__name__)
-Work = list[tuple[LoadedCard, Item]]
+Work = Collection[tuple[LoadedCard, Item]]  # gone through twice, in one order
+# Conversations that are under way for each request that may be in flight: the others wait for an answer that is asked
+# already, for a further attempt, or for the disk.
+UNDER_WAY = 2
+
+
+class CardItems(Collection[tuple[LoadedCard, Item]]):
+    """The items of some cards, each with its card, read from their files as they are gone through.
+
+    folder: of a benchmark's items, a file for each task.
+    """
+
+    def __init__(self, cards: Iterable[LoadedCard], folder: Path) -> None:
+        self.files = [(loaded, folder / f"{loaded.card.task}.jsonl") for loaded in cards]
+        self.number = 0
+        for _, path in self.files:
+            with open(path, "rb") as handle:
+                self.number += sum(1 for _ in handle)
+
+    def __len__(self) -> int:
+        return self.number
+
+    def __iter__(self) -> Iterator[tuple[LoadedCard, Item]]:
+        return ((loaded, item) for loaded, path in self.files for item in each_record(path, Item))
+
+    def __contains__(self, pair: object) -> bool:
+        return any(pair == each for each in self)
+
+
+class Conversed(NamedTuple):
+    """What became of a job's items: the reply to each by its number, and the prompts that were sent by their hashes."""
+
+    replies: Spool[int, Reply]
+    prompts: Spool[str, Prompt]
 
 
 class Asking:
@@ -169,8 +203,10 @@ def first_messages(
     return with_pictures(folded(messages) if system and prompt_role == "user" else messages, item.images)
 
 
-async def converse(loaded: LoadedCard, item: Item, job: Asking, limits: Limits, prompts: dict[str, Prompt]) -> Reply:
-    """One item from its first turn to its last; later turns see the tutor's own answers."""
+async def converse(
+    loaded: LoadedCard, item: Item, job: Asking, limits: Limits, keep: Callable[[Prompt], None]
+) -> Reply:
+    """One item from its first turn to its last; later turns see the tutor's own answers. keep: takes what is sent."""
     turns: list[Turn] = []
     # Several hosted endpoints refuse a conversation of a system message alone.
     usual = "user" if isinstance(job.model, HostedModel) else "system"
@@ -183,7 +219,7 @@ async def converse(loaded: LoadedCard, item: Item, job: Asking, limits: Limits, 
         job.rounds.enter(item, number, len(loaded.templates))
         request = request_of(loaded, messages, job.model, limits)
         sent = digest(messages)
-        prompts.setdefault(sent, Prompt(messages=sent, content=messages))
+        keep(Prompt(messages=sent, content=messages))
         entry = await job.ask(request)
         fields = {name: getattr(entry, name) for name in Turn.model_fields if name not in {"messages", "endpoint"}}
         turns.append(Turn(messages=sent, endpoint=request["endpoint"], **fields))
@@ -194,58 +230,67 @@ async def converse(loaded: LoadedCard, item: Item, job: Asking, limits: Limits, 
     return Reply(id=item.id, task=item.task, tutor=job.name, key=entry.key, turns=turns, error=entry.error)
 
 
-async def converse_all(work: Work, job: Asking, limits: Limits) -> tuple[list[Reply], list[Prompt]]:
-    """Every item at once. Raises UserError when some stayed unanswered, after all others were heard."""
+async def converse_all(work: Work, job: Asking, limits: Limits, kept: Conversed) -> None:
+    """Every item, in the order in which answers come. Raises UserError when some stayed unanswered, at the end."""
     from maieutic.serving.client import Unanswered
 
     progress = Progress(job.name, len(work))
-    prompts: dict[str, Prompt] = {}
-    replies: dict[tuple[str, str], Reply] = {}
 
-    async def one(loaded: LoadedCard, item: Item) -> None:
+    def keep(prompt: Prompt) -> None:
+        if prompt.messages not in kept.prompts:
+            kept.prompts.put(prompt.messages, prompt)
+
+    async def one(number: int, loaded: LoadedCard, item: Item) -> None:
         asked = job.asked
         try:
-            reply = await converse(loaded, item, job, limits, prompts)
+            reply = await converse(loaded, item, job, limits, keep)
         except Unanswered:
             progress.step(failed=True)
             return
-        replies[item.task, item.id] = reply
+        kept.replies.put(number, reply)
         tokens = sum(turn.completion_tokens or 0 for turn in reply.turns)
         fresh = job.asked > asked
         progress.step(known=not fresh, tokens=tokens if fresh else 0)
 
-    await watched([one(loaded, item) for loaded, item in work], job.backend.check)
+    conversations = (one(number, loaded, item) for number, (loaded, item) in enumerate(work))
+    await watched(conversations, job.backend.check, UNDER_WAY * job.model.concurrency)
     progress.say()
     if progress.failed:
         raise UserError(
             job.name, f"{progress.failed} of {len(work)} items stayed unanswered", "run again: only these are asked"
         )
-    return [replies[item.task, item.id] for _, item in work], [prompts[sent] for sent in sorted(prompts)]
 
 
-async def watched(coroutines: list[Any], watch: Callable[[], None]) -> None:
-    """Run coroutines together, with a regular look at the server; the first error that matters ends them all."""
-    if not coroutines:  # a judge that has a rubric for neither the labels nor any reply
-        return
+async def watched(coroutines: Iterable[Coroutine[Any, Any, None]], watch: Callable[[], None], under_way: int) -> None:
+    """Run coroutines together, with a regular look at the server; the first error that matters ends them all.
+
+    coroutines: made when their turn comes; under_way: how many are begun and not finished at any time.
+    """
+    waiting = iter(coroutines)
 
     async def look() -> None:
         while True:
             await asyncio.sleep(1.0)
             watch()
 
+    async def work_off() -> None:
+        for coroutine in waiting:
+            await coroutine
+
     guard = asyncio.create_task(look())
-    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+    tasks = [asyncio.create_task(work_off()) for _ in range(under_way)]
     finished = asyncio.create_task(asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION))
     try:
         await asyncio.wait({guard, finished}, return_when=asyncio.FIRST_COMPLETED)
         if guard.done():
             guard.result()
-        for task in finished.result()[0]:
-            task.result()
+        for done in finished.result()[0]:
+            done.result()
     finally:
-        for task in (guard, finished, *tasks):
+        everything: list[asyncio.Task[Any]] = [guard, finished, *tasks]
+        for task in everything:
             task.cancel()
-        await asyncio.gather(guard, finished, *tasks, return_exceptions=True)
+        await asyncio.gather(*everything, return_exceptions=True)
 
 
 class GenerateReplies(Job):
@@ -279,14 +324,10 @@ def generate_replies(
     items: the folder of the benchmark's items; weights: the manifest of a model that we serve; pictures: the store of
     the items' pictures.
     """
-    work = [
-        (loaded, item)
-        for loaded in cards_of(job.benchmark, job.tasks, job.protocol)
-        for item in read_items(items, [loaded.card.task])
-    ]
+    work = CardItems(cards_of(job.benchmark, job.tasks, job.protocol), items)
     if isinstance(job.entry, BaselineModel):
         tutor, name = job.entry.tutor, job.tutor
-        write_records(out, [baseline_reply(name, tutor, item, len(loaded.templates)) for loaded, item in work])
+        write_records(out, (baseline_reply(name, tutor, item, len(loaded.templates)) for loaded, item in work))
         write_records(prompts, [])
         return
     files = JobFiles(next(iter(weights), None), journal, server_log, pictures)
@@ -299,16 +340,15 @@ def ask_tutor(
     """Write one Reply per item of the work, and the prompts that were sent."""
     with Journal(files.journal, Entry) as journal:
         backend, identity = backend_of(name, model, files)
-        replies, sent = asyncio.run(
-            run_job(work, Asking(name, model, identity, journal, backend, files.pictures), limits)
-        )
-    write_records(prompts, sent)
-    write_records(out, replies)
+        kept = Conversed(Spool(out.parent, Reply), Spool(out.parent, Prompt))
+        asyncio.run(run_job(work, Asking(name, model, identity, journal, backend, files.pictures), limits, kept))
+    write_records(prompts, kept.prompts.records(sorted(kept.prompts)))
+    write_records(out, kept.replies.records(range(len(work))))
 
 
-async def run_job(work: Work, job: Asking, limits: Limits) -> tuple[list[Reply], list[Prompt]]:
+async def run_job(work: Work, job: Asking, limits: Limits, kept: Conversed) -> None:
     """Converse, and end the server whatever happens."""
     try:
-        return await converse_all(work, job, limits)
+        return await converse_all(work, job, limits, kept)
     finally:
         await job.end()
