@@ -1,4 +1,4 @@
-"""A completions endpoint that takes a fixed time for every request, any number at once. Prints its port."""
+"""An endpoint of completions and chats that takes a fixed time for every request, any number at once. Prints its port."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import asyncio
 import json
 import sys
 
-CHOICE = {"index": 0, "text": "2", "finish_reason": "stop", "logprobs": None}
+MESSAGE = {"role": "assistant", "content": "2"}  # both forms at once: of a completion and of a chat
+CHOICE = {"index": 0, "text": "2", "message": MESSAGE, "finish_reason": "stop", "logprobs": None}
 USAGE = {"prompt_tokens": 100, "completion_tokens": 1, "total_tokens": 101}
 BODY = json.dumps(
     {"id": "1", "object": "text_completion", "created": 1, "model": "m", "choices": [CHOICE], "usage": USAGE}
@@ -19,9 +20,8 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seco
     try:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
-            length = next(
-                int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
-            )
+            lengths = [line for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")]
+            length = int(lengths[0].split(b":")[1]) if lengths else 0  # of a look whether somebody is there
             await reader.readexactly(length)
             await asyncio.sleep(seconds)
             writer.write(ANSWER)

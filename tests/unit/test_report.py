@@ -8,9 +8,11 @@ import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
+import yaml
 from conftest import absent
 from maieutic.config import settings
 from maieutic.core.records import Item, Prompt, Reply, Turn, read_records, write_records
@@ -161,6 +163,75 @@ def test_paper_and_run_stand_side_by_side(results: Path) -> None:
     assert "Qwen2.5-7B-SocraticLM" in page
 
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+OPTIONS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-sync",
+]
+LATER = """<script>addEventListener("load", () => { location.hash = "HASH"; setTimeout(() => {
+  const page = document.querySelector("section:not([hidden])");
+  const selects = [...page.querySelectorAll(".browser select")];
+  const item = page.querySelector("details.item"); if (item) item.open = true;
+  setTimeout(() => { document.body.innerHTML = ""; document.body.append(JSON.stringify({
+    page: page.dataset.page, title: document.title, text: page.querySelector(".browser").textContent,
+    tasks: selects.length ? [...selects[0].options].map((o) => o.value) : [] })); }, 100);
+  }, 1000); });</script>"""
+
+
+def test_items_that_are_too_many_for_the_page_lie_beside_it(results: Path, tmp_path: Path) -> None:
+    """They are loaded from disk when they are looked at, as text; a page without them says where they lie."""
+    if CHROMIUM is None:
+        absent("Chromium", "install chromium to run this test")
+    config = yaml.safe_load((results / "report/config.yaml").read_text(encoding="utf-8"))
+    config["report"]["items_mb"] = 0
+    (tmp_path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
+    out = tmp_path / "a report #1"
+    build_report(tmp_path / "config.yaml", results, out)
+    page = (out / "index.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    assert (data["tasks"], data["prompts"]) == ({}, {}) and HOSTILE[:20] not in page
+    assert {out / name for name in data["beside"].values()} == set((out / "items").iterdir())
+    assert set(data["beside"]) == {f"mathtutorbench/{task}" for task in TASKS}
+    inside = json.loads(embedded_data(results / "report/index.html"))
+    for task, name in data["beside"].items():
+        [call] = (out / name).read_text(encoding="utf-8").splitlines()
+        chunk = json.loads(call.removeprefix(f'items("{task}", ').removesuffix(");"))
+        assert "<" not in call and chunk["items"] == inside["tasks"][task]
+        assert chunk["prompts"].items() <= inside["prompts"].items()
+    shown = in_browser(out, "#/task/mathtutorbench/problem_solving", tmp_path)
+    assert "48 of 48 replies" in shown["text"]
+    assert HOSTILE[:20] in shown["text"] and "What was read" in shown["text"] and shown["title"] == "Maieutic report"
+    everything = in_browser(out, "#/items", tmp_path)
+    assert everything["tasks"] == list(data["beside"])
+    assert re.search(r"\b(\d+) of \1 replies", everything["text"]), "of the first task"
+    shutil.rmtree(out / "items")
+    assert "they lie in items/mathtutorbench-" in in_browser(out, "#/items", tmp_path)["text"]
+    build_report(results / "report/config.yaml", results, out)
+    assert not list((out / "items").iterdir()), "a small run is one file, and what was beside it is gone"
+
+
+def embedded_data(page: Path) -> str:
+    """The JSON of a page."""
+    return re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)[1]
+
+
+def in_browser(report: Path, address: str, tmp_path: Path) -> dict[str, Any]:
+    """What Chromium shows of a page of the report, from disk."""
+    page = (report / "index.html").read_text(encoding="utf-8")
+    probed = report / "probed.html"
+    probed.write_text(page.replace("</body>", LATER.replace("HASH", address) + "</body>"), encoding="utf-8")
+    command = [str(CHROMIUM), *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000"]
+    done = subprocess.run(
+        [*command, "--dump-dom", probed.as_uri()], capture_output=True, text=True, check=True, timeout=120
+    )
+    body = re.search(r"<body>(.*?)</body>", done.stdout, re.DOTALL)[1]
+    return json.loads(body.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace("&nbsp;", "\u00a0"))
+
+
 def test_a_dead_tutor_is_marked_and_the_others_are_there(results: Path, tmp_path: Path) -> None:
     """The report still comes."""
     partial = tmp_path / "results"
@@ -174,15 +245,6 @@ def test_a_dead_tutor_is_marked_and_the_others_are_there(results: Path, tmp_path
     assert "Incomplete." in page and "failed: no scores" in page and "Human reference" in page
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-OPTIONS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-sync",
-]
 PROBE = """<script>addEventListener("load", () => { setTimeout(() => {
   const shown = [...document.querySelectorAll("section[data-page]")].filter((s) => !s.hidden);
   document.querySelector("th[aria-sort] button").click();

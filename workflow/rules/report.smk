@@ -38,6 +38,7 @@ rule build_report:
         problems=plan.own(paths.PROBLEMS),
         trust=plan.own(paths.TRUST_TABLE),
         tables=directory(plan.own(paths.TABLES)),
+        item_data=directory(plan.own(paths.ITEM_DATA)),
         runtime=report(
             plan.own(paths.RUNTIME_TABLE),
             caption="../report/runtime.rst",

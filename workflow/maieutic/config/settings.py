@@ -193,6 +193,11 @@ class Report(Entry):
         description="share of readable replies below which no value is bold, and sorting puts a tutor last",
     )
     browser_items: int = Field(200, ge=0, description="items a task that the page's browser holds; the tables hold all")
+    items_mb: float = Field(
+        10,
+        ge=0,
+        description="MB of items that the page itself holds; more lie in files beside it, loaded when looked at",
+    )
     resamples: int = Field(2000, ge=100, description="bootstrap resamples of every interval")
 
 

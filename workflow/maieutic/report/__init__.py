@@ -18,12 +18,14 @@ def build_report(
 ) -> None:
     """Write the page, its tables and problems.json into the folder `out`.
 
-    The tables: scores.csv and scores.parquet, differences.csv, trust.csv, runtime.csv; tables/ holds those of the page.
+    The tables: scores.csv and scores.parquet, differences.csv, trust.csv, runtime.csv; tables/ holds those of the page,
+    items/ the items that are too many to be in it.
 
     With missing_ok a tutor whose job failed is marked as absent; without it, that is an error. A part of the page that
     cannot be made is a box with its error there, and a line of problems.json. A complete report removes the partial one
     that an earlier failure left in `out`/partial.
     """
+    from maieutic.core.paths import ITEM_DATA
     from maieutic.plan.checks import check_config
     from maieutic.plan.plan import Plan
     from maieutic.plan.provenance import read_provenance
@@ -58,7 +60,7 @@ def build_report(
         difference_table(plan, results).to_csv(handle, index=False)
     with whole_file(out / "trust.csv") as handle:
         trust_table(plan, results).to_csv(handle, index=False)
-    made = render_page(Run(plan, results, scores, made_of), runtime)
+    made = render_page(Run(plan, results, scores, made_of), runtime, out / Path(ITEM_DATA).name)
     with whole_file(out / "index.html") as handle:
         handle.write(made.html)
     write_tables(made.tables, out / FOLDER)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import io
 import json
+import shutil
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.config.models import BaselineModel
 from maieutic.core import paths
-from maieutic.core.records import Grade, Item, Prompt, Reply, read_records
+from maieutic.core.files import whole_file
+from maieutic.core.records import Grade, Item, Prompt, Reply, each_record
 from maieutic.datasets.pictures import on_white
 from maieutic.datasets.sampling import select
 from maieutic.plan.plan import Plan
@@ -117,43 +119,91 @@ def add_reading(to: tuple[Outcomes, list[float]], grade: Grade) -> None:
         values.append(float(grade.value))
 
 
-def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> dict[str, Any]:
-    """By benchmark and task, a sample of the items with every tutor's reply; prompts once, by their hash.
+class TaskItems(NamedTuple):
+    """The shown items of one task with every tutor's reply, and the prompts that these name, by their hash."""
+
+    items: list[dict[str, Any]]
+    prompts: dict[str, str]
+
+
+def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Iterator[tuple[str, TaskItems]]:
+    """A sample of the items of each task, by `benchmark/task`, a benchmark at a time.
 
     grades: of a benchmark.
     """
-    prompts: dict[str, str] = {}
-    tasks: dict[str, list[dict[str, Any]]] = {}
     for benchmark, loadeds in plan.benchmarks.items():
         items = chosen_items(plan, results, benchmark)
         cards = [loaded.card for loaded in loadeds]
         by_item: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+        prompts: dict[str, str] = {}
         for model in plan.tutors:
             own_tasks = {card.task for card in cards if plan.belongs(card, model)}
             shown = {(item.task, item.id) for task in own_tasks for item in items[task]}
             add_replies(plan, results, benchmark, model, shown, by_item, prompts, grades(benchmark).shown)
+        grades(benchmark).shown.clear()  # of a hundred tutors a gigabyte, and only needed here
         for task, sample in items.items():
-            tasks[f"{benchmark}/{task}"] = [
-                {
-                    "id": item.id,
-                    "reference": short(reference_of(item)),
-                    "pictures": [thumbnail(results, file) for file in item.images],
-                    "tags": " ".join(item.tags.values()),
-                    "replies": by_item[item.task, item.id],
-                }
-                for item in sample
-            ]
-    return {"prompts": prompts, "tasks": tasks}
+            replies = [by_item[item.task, item.id] for item in sample]
+            named = {reply["prompt"] for own in replies for reply in own if reply["prompt"]}
+            yield (
+                f"{benchmark}/{task}",
+                TaskItems(
+                    [
+                        {
+                            "id": item.id,
+                            "reference": short(reference_of(item)),
+                            "pictures": [thumbnail(results, file) for file in item.images],
+                            "tags": " ".join(item.tags.values()),
+                            "replies": own,
+                        }
+                        for item, own in zip(sample, replies, strict=True)
+                    ],
+                    {name: prompts[name] for name in sorted(named)},
+                ),
+            )
 
 
-def all_grades(plan: Plan, results: Path, benchmark: str, model: str) -> list[Grade]:
+NO_ITEMS: dict[str, dict[str, Any]] = {"prompts": {}, "tasks": {}, "beside": {}}
+
+
+def write_items(tasks: Iterable[tuple[str, TaskItems]], folder: Path, most: float) -> dict[str, dict[str, Any]]:
+    """The items for the page: all of them, or where they take more than `most` bytes the files that hold them.
+
+    A file for each task is a script, since a page from disk may load nothing else. It goes into `folder`, which holds
+    nothing where the page has all.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    data: dict[str, dict[str, Any]] = {name: {} for name in NO_ITEMS}
+    size = 0
+    for task, chunk in tasks:
+        text = embedded(chunk._asdict())
+        size += len(text)
+        name = f"{task.replace('/', '-')}.js"
+        with whole_file(folder / name) as handle:
+            handle.write(f"items({embedded(task)}, {text});\n")
+        data["beside"][task] = f"{folder.name}/{name}"
+        if size <= most:
+            data["tasks"][task] = chunk.items
+            data["prompts"] |= chunk.prompts
+        else:
+            data["tasks"], data["prompts"] = {}, {}
+    if size <= most:
+        data["beside"] = {}
+        for path in folder.iterdir():
+            path.unlink()
+    return data
+
+
+def all_grades(plan: Plan, results: Path, benchmark: str, model: str) -> Iterator[Grade]:
     """What was said of one tutor's replies: by each task's first judge, the first reward model, then the parsers."""
     files = [
         paths.REWARD_GRADES.within(results, benchmark=benchmark, reward_model=name, tutor=model)
         for name in plan.run.reward_models[:1]
     ]
     files.append(paths.PARSED.within(results, benchmark=benchmark, tutor=model))
-    return [*judge_grades(plan, results, benchmark, model), *(grade for path in files for grade in grades_in(path))]
+    yield from judge_grades(plan, results, benchmark, model)
+    for path in files:
+        yield from grades_in(path)
 
 
 def judge_grades(plan: Plan, results: Path, benchmark: str, model: str) -> list[Grade]:
@@ -170,9 +220,9 @@ def judge_grades(plan: Plan, results: Path, benchmark: str, model: str) -> list[
     ]
 
 
-def grades_in(path: Path) -> list[Grade]:
+def grades_in(path: Path) -> Iterator[Grade]:
     """The grades of a file; none where the run has not come to it."""
-    return read_records(path, Grade) if path.exists() else []
+    return each_record(path, Grade) if path.exists() else iter(())
 
 
 def add_replies(
@@ -193,9 +243,9 @@ def add_replies(
     if not isinstance(plan.models[model], BaselineModel):
         sent = {
             prompt.messages: prompt.content
-            for prompt in read_records(paths.PROMPTS.within(results, benchmark=benchmark, tutor=model), Prompt)
+            for prompt in each_record(paths.PROMPTS.within(results, benchmark=benchmark, tutor=model), Prompt)
         }
-    for reply in read_records(replies, Reply):
+    for reply in each_record(replies, Reply):
         key = (reply.task, reply.id)
         if key not in shown:
             continue

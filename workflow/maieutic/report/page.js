@@ -2,6 +2,7 @@
 // Text of models enters the page by textContent only, so that none of it can become markup.
 const data = JSON.parse(document.getElementById("data").textContent);
 const PAGE = 50;
+const loading = {};
 const WORDS = { right: "right", wrong: "wrong", none: "no answer", value: "" };
 
 function make(tag, attributes, ...children) {
@@ -9,6 +10,23 @@ function make(tag, attributes, ...children) {
   for (const [name, value] of Object.entries(attributes || {})) element.setAttribute(name, value);
   element.append(...children);
   return element;
+}
+
+// Files beside the page call this with a task's items.
+function items(task, chunk) {
+  data.tasks[task] = chunk.items;
+  Object.assign(data.prompts, chunk.prompts);
+}
+
+function loaded(task) {
+  if (data.tasks[task]) return Promise.resolve();
+  loading[task] ??= new Promise((done, failed) => {
+    const script = make("script", { src: data.beside[task] });
+    script.addEventListener("load", done);
+    script.addEventListener("error", () => { delete loading[task]; failed(); });
+    document.head.append(script);
+  });
+  return loading[task];
 }
 
 function show() {
@@ -21,7 +39,7 @@ function show() {
     else link.removeAttribute("aria-current");
   }
   document.getElementById("jump").value = current.dataset.page.startsWith("#/task/") ? current.dataset.page : "";
-  for (const place of current.querySelectorAll(".browser")) if (!place.firstChild) browser(place);
+  for (const place of current.querySelectorAll(".browser")) if (!place.firstChild) browse(place, place.dataset.task);
   scrollTo(0, 0);
 }
 
@@ -87,9 +105,21 @@ function body(item, reply) {
   return box;
 }
 
-function browser(place) {
-  const all = rowsOf(place.dataset.task);
+// The items of one task, or of all tasks where the page holds them all; else the first one's, and a choice.
+function browse(place, task) {
+  const beside = Object.keys(data.beside);
+  if (!beside.length) return browser(place, task);
+  const chosen = task || beside[0];
+  place.replaceChildren(make("p", { class: "hint", role: "status" }, "Loading " + data.titles[chosen] + " …"));
+  loaded(chosen).then(
+    () => browser(place, chosen),
+    () => place.replaceChildren(make("p", { class: "notice failed" }, `The items of this task are not here: they lie in ${data.beside[chosen]} beside the page. Copy that folder along with it.`)));
+}
+
+function browser(place, task) {
+  const all = rowsOf(task);
   const option = (value, text) => make("option", { value }, text);
+  place.replaceChildren();
   const models = [...new Set(all.map((row) => row.reply.model))];
   const tutor = make("select", {}, option("", "all tutors"), ...models.map((name) => option(name, data.labels[name])));
   const kinds = [...new Set(all.map((row) => row.outcome))];
@@ -104,7 +134,7 @@ function browser(place) {
       (!tutor.value || reply.model === tutor.value) && (!outcome.value || kind === outcome.value) &&
       (!words || [reply.text, item.id, item.tags, item.reference, reply.prompt ? data.prompts[reply.prompt] : ""].some((text) => text.toLowerCase().includes(words))));
     count.textContent = `${found.length} of ${all.length} replies`;
-    list.replaceChildren(...found.slice(0, shown).map((row) => entry(row, !place.dataset.task)));
+    list.replaceChildren(...found.slice(0, shown).map((row) => entry(row, !task)));
     if (found.length > shown) {
       const more = make("button", { class: "more" }, "Show more");
       more.addEventListener("click", () => { shown += PAGE; update(); });
@@ -113,7 +143,15 @@ function browser(place) {
   };
   for (const control of [tutor, outcome, search]) control.addEventListener("input", () => { shown = PAGE; update(); });
   const field = (text, control) => make("label", {}, text + " ", control);
-  place.append(make("div", { class: "filters" }, field("Tutor", tutor), field("Outcome", outcome), field("Search", search), count), list);
+  const fields = [];
+  if (!place.dataset.task) {
+    const names = Object.keys(data.beside).length ? Object.keys(data.beside) : ["", ...Object.keys(data.tasks)];
+    const tasks = make("select", {}, ...names.map((name) => option(name, name ? data.titles[name] : "all tasks")));
+    tasks.value = task;
+    tasks.addEventListener("input", () => browse(place, tasks.value));
+    fields.push(field("Task", tasks));
+  }
+  place.append(make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("Outcome", outcome), field("Search", search), count), list);
   update();
 }
 

@@ -19,7 +19,7 @@ from maieutic.core.plugins import places
 from maieutic.core.records import SCORINGS, ReportedScore
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths, differences, told
-from maieutic.report.browser import GradePass, Readings, browse, embedded, pass_grades
+from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, embedded, pass_grades, write_items
 from maieutic.report.comparison import against_paper
 from maieutic.report.exports import Exported, exported_tables, with_links
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart
@@ -439,8 +439,8 @@ def about_section(run: Run) -> dict[str, Any]:
     }
 
 
-def render_page(run: Run, runtime: pd.DataFrame) -> Made:
-    """The whole page as one self-contained HTML document."""
+def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
+    """The whole page as one HTML document. items: the folder beside it for the items that are too many to be in it."""
     plan = run.plan
     light = lights(plan, run.results)
     grades = cache(partial(pass_grades, plan, run.results))
@@ -451,6 +451,12 @@ def render_page(run: Run, runtime: pd.DataFrame) -> Made:
         "all_differs": run.provenance.differs if run.provenance else {},
     }
     parts = Parts(environment, shared)
+    # First, since only the browser needs the grades themselves: the other pages take sums of them.
+    browsed = parts.data(
+        "the items of the browser",
+        lambda: write_items(browse(plan, run.results, grades), items, plan.config.report.items_mb * 2**20),
+        NO_ITEMS,
+    )
     named: Counter[str] = Counter()
     pages: list[Page] = []
     tables: dict[str, pd.DataFrame] = {}
@@ -467,9 +473,7 @@ def render_page(run: Run, runtime: pd.DataFrame) -> Made:
         for loaded in loadeds
     }
     data = {
-        **parts.data(
-            "the items of the browser", lambda: browse(plan, run.results, grades), {"prompts": {}, "tasks": {}}
-        ),
+        **browsed,
         "labels": {name: label_of(plan, name) for name in tutors_in_order(plan)},
         "titles": {address.removeprefix("#/task/"): title for address, title in tasks.items()},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel, HostedModel, JudgeModel, Model, RewardModel
 from maieutic.core import paths
 from maieutic.core.files import safe_cell
-from maieutic.core.records import Difference, Item, Reply, ReportedScore, Score, Turn, read_records
+from maieutic.core.records import Difference, Item, Reply, ReportedScore, Score, each_record, read_records
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import Provenance, differences
 from maieutic.scores.printed import Circumstances, difference_note, paper_name, printed_of, printed_values
@@ -250,27 +251,35 @@ def runtime_table(plan: Plan, results: Path) -> pd.DataFrame:
             path = paths.REPLIES.within(results, benchmark=benchmark, tutor=model)
             if not path.exists() or isinstance(plan.models[model], BaselineModel):
                 continue
-            turns = [turn for reply in read_records(path, Reply) for turn in reply.turns]
-            rows.append(
-                {
-                    "benchmark": benchmark,
-                    "tutor": model,
-                    "requests": len(turns),
-                    "prompt_tokens": sum(turn.prompt_tokens or 0 for turn in turns),
-                    "completion_tokens": sum(turn.completion_tokens or 0 for turn in turns),
-                    "request_seconds": round(sum(turn.seconds or 0.0 for turn in turns), 1),
-                    "usd": cost(plan.models[model], turns),
-                    "cut_by_max_tokens": sum(turn.finish == "length" for turn in turns),
-                }
-            )
+            rows.append({"benchmark": benchmark, "tutor": model, **spent_on(path, plan.models[model])})
     columns = ["benchmark", "tutor", "requests", "prompt_tokens", "completion_tokens", "request_seconds"]
     return pd.DataFrame(rows, columns=[*columns, "usd", "cut_by_max_tokens"])
 
 
-def cost(model: Model, turns: list[Turn]) -> float | None:
+def spent_on(replies: Path, model: Model) -> dict[str, Any]:
+    """Requests, tokens, seconds and money behind a file of replies, read once and one reply at a time."""
+    counts: Counter[str] = Counter()
+    seconds = 0.0
+    for reply in each_record(replies, Reply):
+        for turn in reply.turns:
+            counts["requests"] += 1
+            counts["prompt_tokens"] += turn.prompt_tokens or 0
+            counts["completion_tokens"] += turn.completion_tokens or 0
+            seconds += turn.seconds or 0.0
+            counts["cut"] += turn.finish == "length"
+    prompt, completion = counts["prompt_tokens"], counts["completion_tokens"]
+    return {
+        "requests": counts["requests"],
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "request_seconds": round(seconds, 1),
+        "usd": cost(model, prompt, completion),
+        "cut_by_max_tokens": counts["cut"],
+    }
+
+
+def cost(model: Model, prompt_tokens: int, completion_tokens: int) -> float | None:
     """US dollars by the registry's price, None where it has none."""
     if not isinstance(model, HostedModel) or model.price is None:
         return None
-    spent = sum((turn.prompt_tokens or 0) * model.price.input for turn in turns)
-    spent += sum((turn.completion_tokens or 0) * model.price.output for turn in turns)
-    return round(spent / 1e6, 4)
+    return round((prompt_tokens * model.price.input + completion_tokens * model.price.output) / 1e6, 4)
