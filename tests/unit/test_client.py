@@ -17,6 +17,7 @@ from httpserver import chat, completion, scripted, serving
 from maieutic.config.cards import CARDS, read_card
 from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError
+from maieutic.core.journal import Entry, answers_on_file
 from maieutic.core.records import SCORINGS, Item, Prompt, Reply, read_records, write_records
 from maieutic.graders.parsing import readings_of
 from maieutic.replies.generate import CardItems, Limits, ask_tutor, request_of
@@ -160,7 +161,12 @@ THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Le
 
 
 def test_the_responses_api_is_asked_and_read_in_its_own_words() -> None:
-    usage = {"input_tokens": 7, "output_tokens": 9, "output_tokens_details": {"reasoning_tokens": 4}}
+    usage = {
+        "input_tokens": 7,
+        "output_tokens": 9,
+        "input_tokens_details": {"cached_tokens": 5},
+        "output_tokens_details": {"reasoning_tokens": 4},
+    }
     bodies = [
         response(THOUGHT, SAID, usage=usage),
         response(THOUGHT, status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
@@ -176,6 +182,7 @@ def test_the_responses_api_is_asked_and_read_in_its_own_words() -> None:
     handler = scripted(lambda n, body: (200, bodies[n], {}))
     with serving(handler) as address:
         answers = ask(address, *sent, concurrency=1, omit=("stop", "temperature"))
+    assert answers[0].cached_tokens == 5
     assert {path for _, path, _ in handler.requests} == {"/v1/responses"}
     first, _, third = (body for _, _, body in handler.requests)
     assert first["input"] == [{"role": "system", "content": "0"}] and first["max_output_tokens"] == 5
@@ -566,6 +573,33 @@ def test_items_of_files_are_read_as_they_are_taken(tmp_path: Path) -> None:
     assert [next(taken)[1].id, next(taken)[1].id] == ["i0", "i1"]
     with pytest.raises(UserError, match=r"other.jsonl:3: expected a Item record"):
         next(taken)
+
+
+@pytest.mark.parametrize(
+    ("details", "cached"),
+    [
+        ({"cached_tokens": 64}, 64),
+        ({"cached_tokens": None}, None),
+        ({"cached_tokens": "many"}, None),
+        ({"cached_tokens": -1}, None),
+        ([64], None),
+        (None, None),
+        ({}, None),
+    ],
+)
+def test_the_tokens_of_a_servers_cache_are_kept_and_told(
+    details: Any, cached: int | None, key: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    usage = {"prompt_tokens": 100, "completion_tokens": 1, "prompt_tokens_details": details}
+    handler = scripted(lambda n, body: (200, {**completion("x"), "usage": usage}, {}))
+    with serving(handler) as address, caplog.at_level("INFO"):
+        drive(address, tmp_path, 2)
+    assert [entry.cached_tokens for entry in answers_on_file(tmp_path / "journal.jsonl", Entry).values()] == [
+        cached
+    ] * 2
+    [line] = [record.getMessage() for record in caplog.records if "2 requests in" in record.getMessage()]
+    assert line.endswith("the prompts' tokens from its cache") == (cached is not None)
+    assert ("64 % of" in line) == (cached == 64)
 
 
 def test_a_key_that_is_not_set_is_named_before_anything_is_asked(

@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -189,9 +190,15 @@ def judge(
     work: list[tuple[LoadedRubric, Case]],
     structured: bool = False,
     name: str = "out.jsonl",
+    concurrency: int = 8,
 ) -> list[Judgement]:
     model = HostedModel(
-        engine="hosted", model="m", base_url=f"{address}/v1", structured=structured, concurrency=8, attempts=2
+        engine="hosted",
+        model="m",
+        base_url=f"{address}/v1",
+        structured=structured,
+        concurrency=concurrency,
+        attempts=2,
     )
     panel = Panel("judge", JudgeModel(engine="judge", model="m", rubrics=["r"]), model, 1)
     run_judge(panel, work, JobFiles(None, folder / "journal.jsonl", folder / "server.log"), folder / name)
@@ -409,6 +416,30 @@ def test_nothing_is_asked_twice_and_a_schema_is_sent_where_it_is_offered(tmp_pat
     grades = {(one.id, one.criterion): one for one in grades_by_judge("j", first, "tutor") if one.scoring == "robust"}
     share = 7 / 8  # every first label is the desired one but that of revealing
     assert grades["3", DESIRED_SHARE].value == share and grades["3", "Revealing_of_the_Answer"].correct is False
+
+
+def test_questions_that_begin_alike_are_asked_after_each_other(tmp_path: Path) -> None:
+    """A server that caches what it has read reads each beginning once; the record keeps the order of the work."""
+    card = rubric(kind="labels", criteria={"one": LABELLED["one"]})
+    loaded = LoadedRubric(rubric=card, system="", prompt="{{ history }} {{ notice }} {{ response }}")
+    work = []
+    for number in range(40):  # tutor by tutor, as the replies lie on disk
+        told = case(f"reply {number}", str(number))
+        work.append((loaded, told._replace(variables={"history": f"Dialogue {number % 8} " * 60})))
+    asked: list[str] = []
+
+    def answer(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        asked.append(re.search(r"Dialogue (\d)", body["messages"][-1]["content"])[1])
+        usage = {"prompt_tokens": 100, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 75}}
+        return 200, {**chat({"content": '{"one": "Yes"}'}), "usage": usage}, {}
+
+    with serving(scripted(answer)) as address:
+        told = judge(tmp_path, address, work, concurrency=1)
+    assert [record.id for record in told] == [str(number) for number in range(40)]
+    changes = sum(before != after for before, after in pairwise(asked))
+    assert (len(asked), changes) == (40, 7), "eight dialogues, each in one go"
+    [line] = (tmp_path / "journal.ledger").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["cached_tokens"] == 3000
 
 
 def test_win_tie_lose_is_of_the_first_reply_in_both_orders(tmp_path: Path) -> None:

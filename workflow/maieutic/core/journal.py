@@ -35,7 +35,8 @@ class Line(Record):
 class Entry(Line):
     """One finished request. `error` is a permanent refusal by the server, which is an answer too.
 
-    raw: the text as the server sent it, its inline reasoning included, where `text` differs; no_text: it sent none.
+    raw: the text as the server sent it, its inline reasoning included, where `text` differs; no_text: it sent none;
+    cached_tokens: of the prompt's, those that the server had in its cache, where it says so.
     """
 
     text: str
@@ -48,6 +49,7 @@ class Entry(Line):
     error: str | None = None
     raw: str | None = None
     no_text: bool = False
+    cached_tokens: int | None = None
 
 
 class Scored(Line):

@@ -17,13 +17,17 @@ SUFFIX = ".ledger"
 
 
 class Spent(Record):
-    """The requests of one job that were sent and answered, tokens as the server counts them; time: UTC, of its end."""
+    """The requests of one job that were sent and answered, tokens as the server counts them; time: UTC, of its end.
+
+    cached_tokens: of the prompts', those that the server had in its cache, as far as it says so.
+    """
 
     time: str
     asker: str
     requests: int
     prompt_tokens: int
     completion_tokens: int
+    cached_tokens: int = 0
     seconds: float
     retries: dict[str, int]
 

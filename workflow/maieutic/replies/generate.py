@@ -77,7 +77,7 @@ class Asking:
         """pictures: the folder of the pictures that messages name."""
         self.pictures = pictures
         self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
-        self.asked = self.prompt_tokens = self.completion_tokens = 0
+        self.asked = self.prompt_tokens = self.completion_tokens = self.cached_tokens = 0
         self.rounds = Rounds()
         self.waiting: dict[str, asyncio.Future[Entry]] = {}
 
@@ -89,11 +89,21 @@ class Asking:
         """Say what was asked, put it into the ledger, and end the server."""
         if self.backend.busy_from:
             seconds = time.monotonic() - self.backend.busy_from
-            log.info("%d requests in %.1f s with the server up", self.asked, seconds)
-            counts = {"prompt_tokens": self.prompt_tokens, "completion_tokens": self.completion_tokens}
+            log.info("%d requests in %.1f s with the server up%s", self.asked, seconds, self.cache_share())
+            counts = {
+                "prompt_tokens": self.prompt_tokens,
+                "completion_tokens": self.completion_tokens,
+                "cached_tokens": self.cached_tokens,
+            }
             spent = {"requests": self.asked, **counts, "seconds": round(seconds, 1), "retries": self.backend.retries}
             put_down(self.journal.path, Spent(time=now(), asker=self.name, **spent))
         await self.backend.close()
+
+    def cache_share(self) -> str:
+        """The share of the prompts' tokens that the server had in its cache; empty where it told none."""
+        if not (self.cached_tokens and self.prompt_tokens):
+            return ""
+        return f", {100 * self.cached_tokens // self.prompt_tokens} % of the prompts' tokens from its cache"
 
     async def ask(self, request: dict[str, Any]) -> Entry:
         """The answer to a request: from the journal, or from the server and then in the journal."""
@@ -111,6 +121,7 @@ class Asking:
             self.asked += 1
             self.prompt_tokens += entry.prompt_tokens or 0
             self.completion_tokens += entry.completion_tokens or 0
+            self.cached_tokens += entry.cached_tokens or 0
             future.set_result(entry)
             return entry
         except BaseException as error:

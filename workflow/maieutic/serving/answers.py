@@ -19,7 +19,8 @@ LONGEST_WORD = 100  # characters of a finish reason
 class Answer:
     """What came back for one request; `error` is a permanent refusal, which is an answer too. Times in seconds.
 
-    raw: the text as the server sent it, its inline reasoning included, where `text` differs; no_text: it sent none.
+    raw: the text as the server sent it, its inline reasoning included, where `text` differs; no_text: it sent none;
+    cached_tokens: of the prompt's, those that the server had in its cache, where it says so.
     """
 
     text: str
@@ -32,6 +33,7 @@ class Answer:
     error: str | None = None
     raw: str | None = None
     no_text: bool = False
+    cached_tokens: int | None = None
 
 
 class MalformedAnswer(Exception):
@@ -107,6 +109,7 @@ def read_answer(reply: Any, chat: bool, stops: list[str], seconds: float, attemp
     thoughts += [thought] if thought else []
     usage = reply.get("usage")
     counts = usage if isinstance(usage, dict) else {}
+    details = counts.get("prompt_tokens_details")
     cut = cut_at_stop(text, stops)
     # What a server could not be told to stop at is cut from the raw text too: the released request would end there.
     raw = sent.removesuffix(text) + cut if sent.endswith(text) else sent
@@ -118,6 +121,7 @@ def read_answer(reply: Any, chat: bool, stops: list[str], seconds: float, attemp
         finish=word_of(choice.get("finish_reason")),
         prompt_tokens=count_of(counts.get("prompt_tokens")),
         completion_tokens=count_of(counts.get("completion_tokens")),
+        cached_tokens=count_of(details.get("cached_tokens")) if isinstance(details, dict) else None,
         seconds=round(seconds, 4),
         attempts=attempt,
     )

@@ -52,7 +52,11 @@ def as_chat_answer(reply: Any) -> dict[str, Any]:
     message = {"content": "".join(texts or refusals) or None, "reasoning": summary}
     return {
         "choices": [{"message": message, "finish_reason": FINISHES.get(str(reason), reason) if reason else "stop"}],
-        "usage": {"prompt_tokens": usage.get("input_tokens"), "completion_tokens": usage.get("output_tokens")},
+        "usage": {
+            "prompt_tokens": usage.get("input_tokens"),
+            "completion_tokens": usage.get("output_tokens"),
+            "prompt_tokens_details": usage.get("input_tokens_details"),
+        },
     }
 
 

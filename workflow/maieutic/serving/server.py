@@ -77,7 +77,7 @@ class VllmServer:
         """The line that starts the server."""
         model = self.model
         options = ["--uds", self.socket, "--served-model-name", served_name(self.weights), "--dtype", model.dtype]
-        options += ["--generation-config", GENERATION_CONFIG]
+        options += ["--generation-config", GENERATION_CONFIG, "--enable-prompt-tokens-details"]
         if model.max_model_len:
             options += ["--max-model-len", str(model.max_model_len)]
         if model.needs.gpus > 1:
