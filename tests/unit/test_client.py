@@ -20,7 +20,8 @@ from maieutic.core.errors import UserError
 from maieutic.core.journal import Entry, answers_on_file
 from maieutic.core.records import SCORINGS, Item, Prompt, Reply, read_records, write_records
 from maieutic.graders.parsing import readings_of
-from maieutic.replies.generate import CardItems, Limits, ask_tutor, request_of
+from maieutic.replies.generate import CardItems, Limits, Shard, ask_tutor, request_of
+from maieutic.replies.shards import gather_shards
 from maieutic.serving import client
 from maieutic.serving.backends import JobFiles, hosted_backend
 from maieutic.serving.client import Client, Server, Unanswered
@@ -548,6 +549,34 @@ def test_memory_does_not_grow_with_the_items(key: None, tmp_path: Path) -> None:
     for reply in replies:
         assert f"{reply.id[1:]}+1?" in prompts[reply.turns[0].messages][0]["content"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["j.jsonl", "j.ledger", "j.lock", "o.jsonl", "p.jsonl"]
+
+
+@pytest.mark.parametrize(("count", "shards"), [(7, 1), (7, 3), (6, 3), (2, 5), (0, 2)])
+def test_shards_put_together_are_the_whole(count: int, shards: int, tmp_path: Path) -> None:
+    """Each item is in one shard, their sizes differ by one at most, and the replies come out in the items' order."""
+    loaded, _ = work(1)[0]
+    write_records(tmp_path / "problem_solving.jsonl", [item for _, item in work(count)])
+    parts = [CardItems([loaded], tmp_path, Shard(number, shards)) for number in range(1, shards + 1)]
+    assert [len(part) for part in parts] == [len(list(part)) for part in parts]
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    for number, part in enumerate(parts):
+        (tmp_path / f"r{number}").write_text("".join(f"{item.id}\n" for _, item in part))
+        (tmp_path / f"p{number}").write_text(
+            "".join(f"{key}\n" for key in sorted({"shared", *(item.id for _, item in part)}))
+        )
+    files = [[tmp_path / f"{kind}{number}" for number in range(shards)] for kind in "rp"]
+    gather_shards(*files, tmp_path / "out", tmp_path / "prompts")
+    assert (tmp_path / "out").read_text().split() == [item.id for _, item in CardItems([loaded], tmp_path)]
+    assert (tmp_path / "prompts").read_text().split() == sorted({"shared", *(item.id for _, item in work(count))})
+
+
+def test_a_shard_that_lacks_replies_is_refused_by_name(tmp_path: Path) -> None:
+    for name, lines in (("a", 3), ("b", 1), ("c", 3)):
+        (tmp_path / name).write_text("x\n" * lines)
+    files = [tmp_path / name for name in "abc"]
+    with pytest.raises(UserError, match="b: a shard of 1 replies where 2 of 7 are due"):
+        gather_shards(files, files, tmp_path / "out", tmp_path / "prompts")
+    assert not (tmp_path / "out").exists()
 
 
 def test_items_of_files_are_read_as_they_are_taken(tmp_path: Path) -> None:

@@ -235,6 +235,11 @@ DEAR = {
         "benchmarks.tutorbench.baselines", "config.cards", "core.documents", "serving.answers", "serving.client", "serving.responses", "replies.generate", "config.models", "serving.pictures", "config.prompts", "core.paths", "core.records",
         "replies.sentences", "core.thinking",
     },
+    "generate-all-replies": {
+        "serving.backends", "config.cards", "core.documents", "serving.answers", "serving.client", "serving.responses",
+        "replies.generate", "replies.packed", "config.models", "serving.pictures", "config.prompts", "core.paths",
+        "core.records", "core.thinking",
+    },
     "tune-tutor": {
         "config.curation", "config.models", "core.parent", "curation.encoding", "curation.processes",
         "curation.training", "curation.tuning", "replies.generate", "rewards.checkpoints", "rewards.loading",

@@ -56,6 +56,7 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
     graders |= {"validate_reward_on_labels": plan.reward_models}
     recorded = plan.with_engine("recorded")
     tutors = {"read_replies": recorded, "generate_replies": [name for name in plan.tutors if name not in recorded]}
+    tutors["generate_all_replies"] = [name for name in plan.run.tutors if name not in recorded]
     values = {
         "dataset": plan.used_datasets,
         "model": [name for name in plan.used_models if getattr(plan.models[name], "weights", None)],
@@ -74,7 +75,7 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
     for chosen in itertools.product(*(values[name] for name in wildcards)):
         place = dict(zip(wildcards, chosen, strict=True))
         benchmark = place.get("benchmark", "")
-        if "tutor" in place and place["tutor"] not in plan.tutors_on(benchmark):
+        if "tutor" in place and benchmark and place["tutor"] not in plan.tutors_on(benchmark):
             continue
         if "reward_model" in place and benchmark and benchmark not in plan.rewarded_benchmarks:
             continue

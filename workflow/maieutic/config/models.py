@@ -147,6 +147,12 @@ class ServedModel(Model):
         ),
     )
     concurrency: int = Field(256, ge=1, description="requests in flight at once")
+    shards: int = Field(
+        1,
+        ge=1,
+        le=1000,
+        description="jobs that a benchmark's items are dealt out to, each with a server of its own where we serve it",
+    )
     request_timeout: float = Field(600, gt=0, description="seconds until one try is given up")
     attempts: int = Field(8, ge=1, description="tries before the job fails")
     max_tokens: int | None = Field(None, ge=1, description="upper bound on the cards' `max_tokens` for this model")

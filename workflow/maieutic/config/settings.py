@@ -181,6 +181,13 @@ class Servers(Entry):
             "where its devices or memory are wanted, and with the run. `0`: it ends with its job"
         ),
     )
+    pack: bool = Field(
+        False,
+        description=(
+            "one job a tutor that we serve, with all benchmarks at once on one server, instead of one a benchmark: for "
+            "clusters, where servers are not shared between allocations"
+        ),
+    )
 
 
 class Report(Entry):

@@ -12,7 +12,8 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from glob import escape
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Generic, TypeVar
@@ -79,15 +80,20 @@ def request_key(request: dict[str, Any], model_identity: dict[str, Any]) -> str:
 class Answers(Mapping[str, L]):
     """The answers in a journal's file by their keys, each read when it is asked for.
 
-    In memory is only where each stands: a hundred thousand answers are hundreds of megabytes.
+    In memory is only where each stands: a hundred thousand answers are hundreds of megabytes. What this file lacks is
+    looked up in `others`; only the file's own answers are counted and gone through.
     """
 
-    def __init__(self, path: Path, kind: type[L]) -> None:
-        self.path, self.kind = path, kind
+    def __init__(self, path: Path, kind: type[L], others: Sequence[Answers[L]] = ()) -> None:
+        self.path, self.kind, self.others = path, kind, others
         self.places: dict[str, int] = {}  # bytes before an answer's line
         self._file: IO[bytes] | None = None
 
     def __getitem__(self, key: str) -> L:
+        if key not in self.places:
+            for answers in self.others:
+                if key in answers:
+                    return answers[key]
         place = self.places[key]
         if self._file is None:
             self._file = open(self.path, "rb")  # noqa: SIM115 (open as long as the journal is in use)
@@ -100,7 +106,7 @@ class Answers(Mapping[str, L]):
             ) from None
 
     def __contains__(self, key: object) -> bool:
-        return key in self.places
+        return key in self.places or any(key in answers for answers in self.others)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.places)
@@ -113,17 +119,21 @@ class Answers(Mapping[str, L]):
         if self._file is not None:
             self._file.close()
             self._file = None
+        for answers in self.others:
+            answers.close()
 
 
 class Journal(Generic[L]):
     """The answers on file at `path`, and the only writer of new ones. `kind` is what a line holds.
 
+    others: further journals whose answers count, and which are left as they are.
+
     Entering takes an exclusive lock that the kernel drops when the process dies, however it dies.
     """
 
-    def __init__(self, path: Path, kind: type[L]) -> None:
+    def __init__(self, path: Path, kind: type[L], others: Iterable[Path] = ()) -> None:
         self.path, self.kind = path, kind
-        self.answers: Answers[L] = Answers(path, kind)
+        self.answers: Answers[L] = Answers(path, kind, [answers_on_file(other, kind) for other in others])
         self.broken = 0
         self._lock: IO[str] | None = None
         self._file: IO[bytes] | None = None
@@ -195,12 +205,20 @@ class Journal(Generic[L]):
             return handle.read(1) != b"\n"
 
 
-def answers_on_file(path: Path, kind: type[L]) -> Answers[L]:
+def answers_on_file(path: Path, kind: type[L], others: Iterable[Path] = ()) -> Answers[L]:
     """The answers of a journal by their keys, for who only looks: without its lock. None where there is no journal."""
-    journal = Journal(path, kind)
+    journal = Journal(path, kind, others)
     if path.is_file():
         journal._load()
     return journal.answers
+
+
+def journals_of(folder: Path, name: str) -> list[Path]:
+    """The journals of somebody's replies to a benchmark: that of the whole, and those of shards of it.
+
+    folder: of the benchmark's journals.
+    """
+    return sorted(folder.rglob(f"{escape(name)}.jsonl"))
 
 
 def take_lock(path: Path) -> IO[str]:

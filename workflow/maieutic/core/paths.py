@@ -21,6 +21,13 @@ class Pattern(str):
         """The path of one file, from the folder that a run works in."""
         return self.format(**names)
 
+    def partly(self, **names: str) -> Pattern:
+        """The pattern with some of its names filled in."""
+        filled = str(self)
+        for name, value in names.items():
+            filled = filled.replace(f"{{{name}}}", value)
+        return Pattern(filled)
+
     def within(self, results: Path, **names: str) -> Path:
         """The path of one file. results: the folder of the results, wherever it lies."""
         return results / self.of(**names).removeprefix(f"{ROOT}/")
@@ -57,9 +64,15 @@ OVERLAP = Pattern("results/preferences/{source}/overlap/{benchmark}.json")
 # replies
 REPLIES = Pattern("results/replies/{benchmark}/{tutor}.jsonl")
 PROMPTS = Pattern("results/replies/{benchmark}/prompts/{tutor}.jsonl")
+SHARD_REPLIES = Pattern("results/replies/{benchmark}/shards/{shard}/{tutor}.jsonl")
+SHARD_PROMPTS = Pattern("results/replies/{benchmark}/shards/{shard}/prompts/{tutor}.jsonl")
+REPLY_JOURNALS = Pattern("results/journal/replies/{benchmark}")  # with those of shards below
 REPLY_JOURNAL = Pattern("results/journal/replies/{benchmark}/{tutor}.jsonl")
+SHARD_JOURNAL = Pattern("results/journal/replies/{benchmark}/shards/{shard}/{tutor}.jsonl")
 SERVERS = "results/logs/servers.jsonl"  # every server of a run that has ended: jobs, busy and idle time
 TUTOR_SERVER_LOG = Pattern("results/logs/serve/{benchmark}/{tutor}.log")
+SHARD_SERVER_LOG = Pattern("results/logs/serve/{benchmark}/shards/{shard}/{tutor}.log")
+PACKED_SERVER_LOG = Pattern("results/logs/serve/tutors/{tutor}.log")
 
 # rewards
 TRAINED_WEIGHTS = Pattern("results/rewards/models/{reward_model}/manifest.json")

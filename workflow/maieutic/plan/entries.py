@@ -9,6 +9,7 @@ from maieutic.config.models import Model, PreferenceTraining, RewardModel
 E = TypeVar("E", bound=Model)
 # A tutor's protocol reaches its jobs by a field of their own.
 FOR_THE_REPORT = {"label", "group", "paper", "notice", "price", "protocol", "size"}
+FOR_THE_PLAN = {"shards"}
 LIMITS = {"label_limit", "max_unreadable"}  # of a judge: which replies it is asked about, not what
 OF_SCORING = {"token_budget", "dtype", "trained_on", "max_length", "overlong", "adapter"}
 
@@ -20,7 +21,7 @@ def without(entry: E, fields: set[str]) -> E:
 
 def for_asking(entry: E) -> E:
     """Of a tutor, a judge or the model that answers for one: what can change an answer, and its needs."""
-    return without(entry, FOR_THE_REPORT | LIMITS)
+    return without(entry, FOR_THE_REPORT | FOR_THE_PLAN | LIMITS)
 
 
 def for_training(entry: E) -> E:

@@ -202,6 +202,27 @@ def generate_replies(plan: Plan, benchmark: str, tutor: str) -> Files:
     }
 
 
+def generate_shard(plan: Plan, benchmark: str, tutor: str, shard: str) -> Files:
+    return generate_replies(plan, benchmark, tutor)
+
+
+def generate_all_replies(plan: Plan, tutor: str) -> Files:
+    parts = [generate_replies(plan, benchmark, tutor) for benchmark in plan.benchmarks]
+    return {
+        "cases": [file for part in parts for file in part["cases"]],
+        "cards": [file for part in parts for file in part["cards"]],
+        "weights": parts[0]["weights"],
+    }
+
+
+def gather_shards(plan: Plan, benchmark: str, tutor: str) -> Files:
+    shards = plan.shards_of(tutor)
+    return {
+        "replies": [paths.SHARD_REPLIES.of(benchmark=benchmark, tutor=tutor, shard=shard) for shard in shards],
+        "prompts": [paths.SHARD_PROMPTS.of(benchmark=benchmark, tutor=tutor, shard=shard) for shard in shards],
+    }
+
+
 def read_replies(plan: Plan, benchmark: str, tutor: str) -> Files:
     entry = plan.models[tutor]
     assert isinstance(entry, RecordedModel)

@@ -26,7 +26,8 @@ from maieutic.plan.entries import for_asking, for_scoring, for_training
 from maieutic.plan.inputs import all_grades, difficulty_tutors, tasks_of, told_verdicts
 from maieutic.plan.plan import FIRST_RELEASE, Plan, sources_of
 from maieutic.plan.saving import SaveConfig
-from maieutic.replies.generate import GenerateReplies
+from maieutic.replies.generate import GenerateReplies, Shard
+from maieutic.replies.packed import GenerateAllReplies
 from maieutic.replies.recorded import ReadReplies, WriteQuestions
 from maieutic.rewards.criteria import TrainCriteria
 from maieutic.rewards.grading import GradeByRewards
@@ -117,6 +118,15 @@ def generate_replies(plan: Plan, benchmark: str, tutor: str) -> GenerateReplies:
         max_tokens=run.max_tokens,
         seed=run.seed,
     )
+
+
+def generate_shard(plan: Plan, benchmark: str, tutor: str, shard: str) -> GenerateReplies:
+    number, of = map(int, shard.split("-of-"))
+    return generate_replies(plan, benchmark, tutor).model_copy(update={"shard": Shard(number, of)})
+
+
+def generate_all_replies(plan: Plan, tutor: str) -> GenerateAllReplies:
+    return GenerateAllReplies(tutor=tutor, parts=[generate_replies(plan, name, tutor) for name in plan.benchmarks])
 
 
 def read_replies(plan: Plan, benchmark: str, tutor: str) -> ReadReplies:

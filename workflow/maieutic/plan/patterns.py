@@ -29,6 +29,7 @@ def patterns(plan: Plan) -> dict[str, str]:
         "classifier": one_of(plan.classifiers),
         "judge": one_of(plan.run.judges),
         "tagger": one_of(plan.run.taggers),
+        "shard": "[1-9][0-9]*-of-[1-9][0-9]*",
         "batch": "[A-Za-z0-9_][A-Za-z0-9._+-]*",
     }
 

@@ -30,6 +30,29 @@ def sources_of(model: Model) -> list[str]:
 class Plan(Selection):
     """All that a run selects: tasks and tutors, reward models, classifiers, judges, labels. Every card is read once."""
 
+    # jobs of tutors ---------------------------------------------------------------------------------------------------
+
+    def shards_of(self, tutor: str) -> list[str]:
+        """The shards of a tutor's items of a benchmark, as `1-of-4`; none where one job has them all."""
+        number = getattr(self.models[tutor], "shards", 1)
+        return [f"{place}-of-{number}" for place in range(1, number + 1)] if number > 1 else []
+
+    def sharded(self, *engines: str) -> list[str]:
+        """The tutors of some engines whose items are dealt out to several jobs a benchmark."""
+        return [name for name in self.with_engine(*engines) if self.shards_of(name)]
+
+    @cached_property
+    def packed(self) -> list[str]:
+        """The tutors that are asked all benchmarks in one job."""
+        if not self.config.servers.pack or len(self.benchmarks) < 2:
+            return []
+        return [name for name in self.with_engine("vllm") if not self.shards_of(name)]
+
+    def asked_by_benchmark(self, *engines: str) -> list[str]:
+        """The tutors of some engines that have one job a benchmark."""
+        others = {*self.sharded(*engines), *self.packed}
+        return [name for name in self.with_engine(*engines) if name not in others]
+
     # reward models and classifiers ------------------------------------------------------------------------------------
 
     @property

@@ -18,15 +18,15 @@ from typing import Any, NamedTuple
 from maieutic.config.cards import Card, LoadedCard
 from maieutic.config.models import BaselineModel, HostedModel, VllmModel
 from maieutic.core import paths
-from maieutic.core.journal import Entry, answers_on_file, request_key
-from maieutic.core.records import Item, Prompt, read_items
+from maieutic.core.journal import Entry, answers_on_file, journals_of, request_key
+from maieutic.core.records import Item, Prompt
 from maieutic.judges.assignments import rubric_for_labels, work_on_labels, work_on_pairs, work_on_replies
 from maieutic.judges.judging import Panel, Work, follow_ups, judge_case
 from maieutic.judges.questions import questions_of
 from maieutic.judges.rubrics import chosen_rubrics
 from maieutic.plan import inputs, jobs
 from maieutic.plan.plan import Plan
-from maieutic.replies.generate import Asking, Limits, converse
+from maieutic.replies.generate import Asking, Limits, Shard, converse
 from maieutic.rewards.pairs import TEST_SOURCE
 from maieutic.serving.backends import Backend, hosted_identity
 from maieutic.serving.server import identity as served_identity
@@ -58,8 +58,16 @@ class NotOnFile(Exception):
 class OnFile(Asking):
     """Answers of a journal alone; keeps the lengths of the requests that it lacks."""
 
-    def __init__(self, name: str, model: VllmModel | HostedModel, identity: Mapping[str, Any], journal: Path) -> None:
-        kept: Any = SimpleNamespace(answers=answers_on_file(journal, Entry), path=journal)
+    def __init__(
+        self,
+        name: str,
+        model: VllmModel | HostedModel,
+        identity: Mapping[str, Any],
+        journal: Path,
+        others: Iterable[Path] = (),
+    ) -> None:
+        """others: further journals whose answers count."""
+        kept: Any = SimpleNamespace(answers=answers_on_file(journal, Entry, others), path=journal)
         super().__init__(name, model, dict(identity), kept, Backend(never))
         self.lacking: dict[str, int] = {}
 
@@ -126,8 +134,13 @@ def listed(files: Any) -> list[str]:
 # tutors ---------------------------------------------------------------------------------------------------------------
 
 
-def new_replies(plan: Plan, benchmark: str, tutor: str, remade: Container[str] = ()) -> NewRequests | None:
-    """What one tutor will be asked of one benchmark; None for a baseline. remade: files that will be written anew."""
+def new_replies(
+    plan: Plan, benchmark: str, tutor: str, remade: Container[str] = (), shard: str | None = None
+) -> NewRequests | None:
+    """What one tutor will be asked of one benchmark, or of a shard of it; None for a baseline.
+
+    remade: files that will be written anew.
+    """
     model = plan.models[tutor]
     if isinstance(model, BaselineModel):
         return None
@@ -135,20 +148,35 @@ def new_replies(plan: Plan, benchmark: str, tutor: str, remade: Container[str] =
     files = inputs.generate_replies(plan, benchmark, tutor)
     identity = identity_of(model, listed(files["weights"]))
     loadeds = plan.cards_for(benchmark, tutor)
+    job = jobs.generate_shard(plan, benchmark, tutor, shard) if shard else jobs.generate_replies(plan, benchmark, tutor)
     if identity is None or not there(listed(files["cases"]), remade):
-        return supposed("tutors", tutor, tutor, [supposed_replies(plan, loaded) for loaded in loadeds])
-    job = jobs.generate_replies(plan, benchmark, tutor)
-    on_file = OnFile(tutor, model, identity, Path(paths.REPLY_JOURNAL.of(benchmark=benchmark, tutor=tutor)))
-    limits = Limits(job.max_tokens, job.seed)
-    folder = Path(paths.ITEM_FOLDER.of(benchmark=benchmark))
-    later = asyncio.run(
-        turns_behind([(loaded, item) for loaded in loadeds for item in read_items(folder, [loaded.card.task])],
-                     on_file, limits)
-    )  # fmt: skip
+        whole = supposed("tutors", tutor, tutor, [supposed_replies(plan, loaded) for loaded in loadeds])
+        return share_of(whole, job.shard)
+    names = {"benchmark": benchmark, "tutor": tutor}
+    journal = Path(paths.SHARD_JOURNAL.of(**names, shard=shard) if shard else paths.REPLY_JOURNAL.of(**names))
+    others = journals_of(Path(paths.REPLY_JOURNALS.of(benchmark=benchmark)), tutor)
+    on_file = OnFile(tutor, model, identity, journal, [path for path in others if path != journal])
+    work = job.work(Path(paths.ITEM_FOLDER.of(benchmark=benchmark)))
+    later = asyncio.run(turns_behind(work, on_file, Limits(job.max_tokens, job.seed)))
     return counted("tutors", tutor, tutor, on_file, later, mean_answer(on_file, loadeds))
 
 
-async def turns_behind(work: Sequence[tuple[LoadedCard, Item]], on_file: OnFile, limits: Limits) -> int:
+def share_of(whole: NewRequests, shard: Shard) -> NewRequests:
+    """What of a benchmark's supposed requests falls to a shard."""
+    return whole._replace(
+        requests=None if whole.requests is None else len(range(shard.number - 1, whole.requests, shard.of)),
+        prompt_tokens=whole.prompt_tokens / shard.of,
+        answer_tokens=whole.answer_tokens / shard.of,
+    )
+
+
+def all_new_replies(plan: Plan, tutor: str, remade: Container[str] = ()) -> NewRequests:
+    """What one tutor will be asked of all benchmarks in one job. remade: files that will be written anew."""
+    parts = [part for name in plan.benchmarks if (part := new_replies(plan, name, tutor, remade)) is not None]
+    return supposed("tutors", tutor, tutor, parts)._replace(exact=all(part.exact for part in parts))
+
+
+async def turns_behind(work: Iterable[tuple[LoadedCard, Item]], on_file: OnFile, limits: Limits) -> int:
     """Hold every conversation as far as it is on file; how many turns stand behind the first that is not."""
     later = 0
     for loaded, item in work:
@@ -317,6 +345,8 @@ def supposed(stage: str, asker: str, model: str, parts: Sequence[NewRequests]) -
 
 COUNTS: dict[str, Callable[..., NewRequests | None]] = {
     "generate_replies": new_replies,
+    "generate_shard": new_replies,
+    "generate_all_replies": all_new_replies,
     "judge_replies": new_verdicts,
     "judge_labelled": new_labelled,
 }

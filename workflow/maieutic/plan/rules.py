@@ -130,7 +130,7 @@ def used_by_make_pairs(plan: Plan, source: str) -> Instead:
     return {Name("rewards.pairs", "PAIR_SOURCES"): (digest.name_of(load), Name("rewards.sources", "PairSource"))}
 
 
-def used_by_generate_replies(plan: Plan, benchmark: str, tutor: str) -> Instead:
+def used_by_generate_replies(plan: Plan, tutor: str, **others: str) -> Instead:
     """A model no baselines, a baseline no conversation."""
     return UNUSED_BY_BASELINES if tutor in plan.with_engine("baseline") else UNUSED_BY_SERVED
 

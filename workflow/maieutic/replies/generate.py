@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -16,7 +17,7 @@ from maieutic.config.models import BaselineModel, HostedModel, ServedModel, Vllm
 from maieutic.config.prompts import Messages, render
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
-from maieutic.core.journal import Entry, Journal, digest, request_key
+from maieutic.core.journal import Entry, Journal, digest, journals_of, request_key
 from maieutic.core.ledger import Spent, now, put_down
 from maieutic.core.progress import Progress
 from maieutic.core.records import Item, Prompt, Reply, Turn, each_record, write_records
@@ -32,24 +33,37 @@ Work = Collection[tuple[LoadedCard, Item]]  # gone through twice, in one order
 UNDER_WAY = 2
 
 
+class Shard(NamedTuple):
+    """A part of a benchmark's items: every `of`-th, from the `number`-th on, both counted from 1."""
+
+    number: int
+    of: int
+
+
+WHOLE = Shard(1, 1)
+
+
 class CardItems(Collection[tuple[LoadedCard, Item]]):
     """The items of some cards, each with its card, read from their files as they are gone through.
 
-    folder: of a benchmark's items, a file for each task.
+    folder: of a benchmark's items, a file for each task; shard: which of them, counted over all cards.
     """
 
-    def __init__(self, cards: Iterable[LoadedCard], folder: Path) -> None:
+    def __init__(self, cards: Iterable[LoadedCard], folder: Path, shard: Shard = WHOLE) -> None:
         self.files = [(loaded, folder / f"{loaded.card.task}.jsonl") for loaded in cards]
-        self.number = 0
+        self.shard = shard
+        number = 0
         for _, path in self.files:
             with open(path, "rb") as handle:
-                self.number += sum(1 for _ in handle)
+                number += sum(1 for _ in handle)
+        self.number = len(range(shard.number - 1, number, shard.of))
 
     def __len__(self) -> int:
         return self.number
 
     def __iter__(self) -> Iterator[tuple[LoadedCard, Item]]:
-        return ((loaded, item) for loaded, path in self.files for item in each_record(path, Item))
+        pairs = ((loaded, item) for loaded, path in self.files for item in each_record(path, Item))
+        return islice(pairs, self.shard.number - 1, None, self.shard.of)
 
     def __contains__(self, pair: object) -> bool:
         return any(pair == each for each in self)
@@ -60,6 +74,16 @@ class Conversed(NamedTuple):
 
     replies: Spool[int, Reply]
     prompts: Spool[str, Prompt]
+
+    @classmethod
+    def beside(cls, out: Path) -> Conversed:
+        """Room for them on the disk that the replies are written to."""
+        return cls(Spool(out.parent, Reply), Spool(out.parent, Prompt))
+
+    def write(self, out: Path, prompts: Path) -> None:
+        """Write the replies in the order of the items, and the prompts in that of their hashes."""
+        write_records(prompts, self.prompts.records(sorted(self.prompts)))
+        write_records(out, self.replies.records(sorted(self.replies)))
 
 
 class Asking:
@@ -86,7 +110,12 @@ class Asking:
         return {**request, "messages": as_sent(request["messages"], self.pictures)}
 
     async def end(self) -> None:
-        """Say what was asked, put it into the ledger, and end the server."""
+        """Say what was asked, and end the server."""
+        self.put_down()
+        await self.backend.close()
+
+    def put_down(self) -> None:
+        """Say what was asked, and put it into the ledger."""
         if self.backend.busy_from:
             seconds = time.monotonic() - self.backend.busy_from
             log.info("%d requests in %.1f s with the server up%s", self.asked, seconds, self.cache_share())
@@ -97,7 +126,6 @@ class Asking:
             }
             spent = {"requests": self.asked, **counts, "seconds": round(seconds, 1), "retries": self.backend.retries}
             put_down(self.journal.path, Spent(time=now(), asker=self.name, **spent))
-        await self.backend.close()
 
     def cache_share(self) -> str:
         """The share of the prompts' tokens that the server had in its cache; empty where it told none."""
@@ -307,7 +335,7 @@ async def watched(coroutines: Iterable[Coroutine[Any, Any, None]], watch: Callab
 class GenerateReplies(Job):
     """A tutor's entry and the tasks of one benchmark that it is asked, under one protocol.
 
-    max_tokens: upper bound on the cards' own; seed: of answers that are drawn.
+    max_tokens: upper bound on the cards' own; seed: of answers that are drawn; shard: of the items, left out: all.
     """
 
     tutor: str
@@ -317,6 +345,11 @@ class GenerateReplies(Job):
     protocol: str
     max_tokens: int | None = None
     seed: int
+    shard: Shard = WHOLE
+
+    def work(self, items: Path) -> CardItems:
+        """The job's items with their cards. items: the folder of the benchmark's items."""
+        return CardItems(cards_of(self.benchmark, self.tasks, self.protocol), items, self.shard)
 
 
 def generate_replies(
@@ -326,22 +359,24 @@ def generate_replies(
     weights: list[Path],
     pictures: Path,
     journal: Path,
+    journals: Path,
     server_log: Path,
     out: Path,
     prompts: Path,
 ) -> None:
-    """Write one Reply per item, and the prompts that were sent; nothing is asked that the journal holds.
+    """Write one Reply per item, and the prompts that were sent; nothing is asked that a journal of the tutor holds.
 
     items: the folder of the benchmark's items; weights: the manifest of a model that we serve; pictures: the store of
-    the items' pictures.
+    the items' pictures; journal: the job's own; journals: the folder of all journals of the benchmark.
     """
-    work = CardItems(cards_of(job.benchmark, job.tasks, job.protocol), items)
+    work = job.work(items)
     if isinstance(job.entry, BaselineModel):
         tutor, name = job.entry.tutor, job.tutor
         write_records(out, (baseline_reply(name, tutor, item, len(loaded.templates)) for loaded, item in work))
         write_records(prompts, [])
         return
-    files = JobFiles(next(iter(weights), None), journal, server_log, pictures)
+    others = [path for path in journals_of(journals, job.tutor) if path != journal]
+    files = JobFiles(next(iter(weights), None), journal, server_log, pictures, others)
     ask_tutor(job.tutor, job.entry, work, Limits(job.max_tokens, job.seed), files, out, prompts)
 
 
@@ -349,12 +384,11 @@ def ask_tutor(
     name: str, model: VllmModel | HostedModel, work: Work, limits: Limits, files: JobFiles, out: Path, prompts: Path
 ) -> None:
     """Write one Reply per item of the work, and the prompts that were sent."""
-    with Journal(files.journal, Entry) as journal:
+    with Journal(files.journal, Entry, files.journals) as journal:
         backend, identity = backend_of(name, model, files)
-        kept = Conversed(Spool(out.parent, Reply), Spool(out.parent, Prompt))
+        kept = Conversed.beside(out)
         asyncio.run(run_job(work, Asking(name, model, identity, journal, backend, files.pictures), limits, kept))
-    write_records(prompts, kept.prompts.records(sorted(kept.prompts)))
-    write_records(out, kept.replies.records(range(len(work))))
+    kept.write(out, prompts)
 
 
 async def run_job(work: Work, job: Asking, limits: Limits, kept: Conversed) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,13 +22,15 @@ log = logging.getLogger(__name__)
 class JobFiles(NamedTuple):
     """What a job that asks a model reads and writes beside its results.
 
-    weights: the manifest of a model that we serve; pictures: the store of the pictures that messages name.
+    weights: the manifest of a model that we serve; pictures: the store of the pictures that messages name; journals:
+    further ones whose answers count.
     """
 
     weights: Path | None
     journal: Path
     server_log: Path
     pictures: Path | None = None
+    journals: Sequence[Path] = ()
 
 
 class Backend:

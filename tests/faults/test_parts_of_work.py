@@ -1,0 +1,101 @@
+"""A tutor's work in one job a benchmark, in shards, in one job for all: the same tables, and nothing is asked twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running import overlay, planned, run, start
+from small import LOCK, NAME, alive, children, driver_pid, stub_of, until
+
+# One of several turns, one of two tasks, one of a single item more or less than the shards can share.
+TASKS = ["mathtutorbench/problem_solving", "mathtutorbench/mistake_location", "mrbench", "kmpbench/ec"]
+BENCHMARKS = ("mathtutorbench", "mrbench", "kmpbench")
+FORMS: dict[str, dict[str, Any]] = {
+    "a job a benchmark": {},
+    "three shards": {"shards": 3},
+    "one job": {"pack": True},
+}
+
+
+def configured(folder: Path, shards: int = 1, pack: bool = False, pace: float = 0.002) -> Path:
+    """A run of one model, its work dealt out in some way."""
+    model = stub_of(folder, pace, shards=shards)
+    run_keys = {"tutors": [NAME], "tasks": TASKS, "max_tokens": 16}
+    return overlay(folder, {"models": {NAME: model}, "servers": {"pack": pack}, "run": run_keys})
+
+
+def asked(folder: Path) -> list[str]:
+    """The keys of all requests that were answered, over all journals."""
+    journals = (folder / "results/journal/replies").rglob("*.jsonl")
+    return [json.loads(line)["key"] for path in journals for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def tables(folder: Path) -> dict[str, bytes]:
+    """What a run is for: its scores, its replies without their times, the prompts."""
+    results = folder / "results"
+    files = {"scores": (results / "report/scores.csv").read_bytes()}
+    for benchmark in BENCHMARKS:
+        files[f"{benchmark} prompts"] = (results / f"replies/{benchmark}/prompts/{NAME}.jsonl").read_bytes()
+        replies = (results / f"replies/{benchmark}/{NAME}.jsonl").read_text(encoding="utf-8").splitlines()
+        kept = [{**json.loads(line), "turns": [turn["text"] for turn in json.loads(line)["turns"]]} for line in replies]
+        files[f"{benchmark} replies"] = json.dumps(kept).encode()
+    return files
+
+
+@pytest.fixture(scope="module")
+def usual(checkouts: Callable[[], Path]) -> Path:
+    """A run with a job a benchmark."""
+    folder = checkouts()
+    done = run(folder, configured(folder))
+    assert done.returncode == 0, done.stdout[-3000:]
+    return folder
+
+
+@pytest.mark.parametrize("form", ["three shards", "one job"])
+def test_however_the_work_is_dealt_out_the_tables_are_the_same(
+    form: str, usual: Path, checkouts: Callable[[], Path]
+) -> None:
+    folder = checkouts()
+    config = configured(folder, **FORMS[form])
+    jobs = {job for job in planned(folder, config) if job.startswith(("generate_shard", "generate_all", "gather"))}
+    assert len(jobs) == (1 if form == "one job" else 3 * 3 + 3)
+    done = run(folder, config)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert tables(folder) == tables(usual)
+    assert set(asked(folder)) == set(asked(usual))
+
+
+def test_another_dealing_out_asks_nothing_again(usual: Path) -> None:
+    """From one job a benchmark to shards, to one job for all, and back: every answer is on file already."""
+    before, keys = tables(usual), asked(usual)
+    for form in ("three shards", "one job", "a job a benchmark"):
+        config = configured(usual, **FORMS[form])
+        told = run(usual, config, "-n").stdout
+        assert "new requests: none" in told or "generate" not in told, told[-2000:]
+        done = run(usual, config, "--forcerun", "generate_replies", "generate_all_replies", "generate_shard")
+        assert done.returncode == 0, done.stdout[-3000:]
+        assert "asked: nobody" in done.stdout
+        assert (tables(usual), sorted(asked(usual))) == (before, sorted(keys)), form
+
+
+def test_a_packed_job_that_is_killed_goes_on_where_it_was(usual: Path, checkouts: Callable[[], Path]) -> None:
+    """Its server and workers end with it, each benchmark's journal stays, and nothing is asked twice."""
+    folder = checkouts()
+    process = start(folder, configured(folder, pack=True, pace=0.05))
+    until(lambda: (folder / LOCK).exists() and len(asked(folder)) > 10, "first answers")
+    driver = driver_pid(folder)
+    processes = children(driver)
+    os.kill(driver, signal.SIGKILL)
+    assert process.wait() != 0
+    until(lambda: not alive(processes), "the end of what it had started")
+    kept = asked(folder)
+    done = run(folder, configured(folder, pack=True))
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert len(asked(folder)) == len(set(asked(folder))) and set(kept) < set(asked(folder))
+    assert tables(folder) == tables(usual)

@@ -1,0 +1,75 @@
+"""All benchmarks of one tutor in one job: every item of each in flight at once, against one server."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+
+from maieutic.config.models import VllmModel
+from maieutic.core.errors import UserError
+from maieutic.core.jobs import Job
+from maieutic.core.journal import Entry, Journal, journals_of
+from maieutic.replies.generate import Asking, Conversed, GenerateReplies, Limits, converse_all
+from maieutic.serving.backends import Backend, JobFiles, backend_of
+
+
+class GenerateAllReplies(Job):
+    """A tutor that we serve, and what it is asked of each benchmark."""
+
+    tutor: str
+    parts: list[GenerateReplies]
+
+
+def generate_all_replies(
+    *,
+    job: GenerateAllReplies,
+    items: list[Path],
+    weights: list[Path],
+    pictures: Path,
+    journal: list[Path],
+    journals: list[Path],
+    server_log: Path,
+    out: list[Path],
+    prompts: list[Path],
+) -> None:
+    """Write one Reply per item of each benchmark, and the prompts that were sent, as a job for each would.
+
+    items, journal, journals, out and prompts: as of a benchmark's own job, one for each part of the job; weights: the
+    manifest of the model; pictures: the store of the items' pictures.
+    """
+    model = job.parts[0].entry
+    assert isinstance(model, VllmModel), "only what we serve has such a job"
+    works = [part.work(folder) for part, folder in zip(job.parts, items, strict=True)]
+    kept = [Conversed.beside(path) for path in out]
+    with ExitStack() as stack:
+        files = JobFiles(weights[0], journal[0], server_log, pictures)
+        backend, identity = backend_of(job.tutor, model, files)
+        asking = []
+        for own, folder in zip(journal, journals, strict=True):
+            others = [path for path in journals_of(folder, job.tutor) if path != own]
+            opened = stack.enter_context(Journal(own, Entry, others))
+            asking.append(Asking(job.tutor, model, identity, opened, backend, pictures))
+        limits = [Limits(part.max_tokens, part.seed) for part in job.parts]
+        parts = [converse_all(*part) for part in zip(works, asking, limits, kept, strict=True)]
+        asyncio.run(together(parts, asking, backend))
+    for conversed, *paths in zip(kept, out, prompts, strict=True):
+        conversed.write(*paths)
+
+
+async def together(parts: list, asking: list[Asking], backend: Backend) -> None:
+    """Converse about all benchmarks at once, and end the server whatever happens.
+
+    Raises UserError with the faults of all of them, after each has asked what it could.
+    """
+    try:
+        outcomes = await asyncio.gather(*parts, return_exceptions=True)
+    finally:
+        for job in asking:
+            job.put_down()
+        await backend.close()
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException) and not isinstance(outcome, UserError):
+            raise outcome
+    if faults := [outcome for outcome in outcomes if isinstance(outcome, UserError)]:
+        raise UserError.of(faults)
