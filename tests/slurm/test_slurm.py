@@ -87,6 +87,26 @@ def test_a_run_reaches_its_report(undisturbed: Path) -> None:
     assert run(undisturbed, undisturbed / "overlay.yaml", *SITE, "-n").stdout.count("Nothing to be done") == 1
 
 
+def test_all_benchmarks_of_a_tutor_in_one_allocation(checkouts: Callable[[], Path]) -> None:
+    """servers.pack: one submitted job and one server where there is one a benchmark, and the same tables."""
+    tables: list[bytes] = []
+    for pack, number in ((False, 3), (True, 1)):
+        folder = checkouts()
+        tasks = ["mathtutorbench/problem_solving", "mrbench", "kmpbench/ec"]
+        keys = {"tutors": [NAME], "max_tokens": 48, "tasks": tasks}
+        entry = stub_of(folder, needs={**NEEDS, "gpus": 0})
+        config = overlay(folder, {"models": {NAME: entry}, "servers": {"pack": pack}, "run": keys})
+        done = run(folder, config, *SITE, "--set-resources", "generate_all_replies:slurm_partition=gpu")
+        assert done.returncode == 0, done.stdout[-3000:]
+        jobs = set(SUBMITTED.findall(done.stdout))
+        logs = [path.read_text(encoding="utf-8") for path in (folder / "results/logs").glob("generate_*/**/*.log")]
+        assert (len(jobs), sum(log.count("vLLM server ready") for log in logs)) == (number, number)
+        if pack:
+            assert "TimeLimit=00:30:00" in slurm("scontrol", "show", "job", *jobs), "the time of a job a benchmark"
+        tables.append((folder / "results/report/scores.csv").read_bytes())
+    assert tables[0] == tables[1]
+
+
 def test_killed_by_everything_that_a_cluster_does(undisturbed: Path, checkouts: Callable[[], Path]) -> None:
     """A time limit, a cancelled job, a preempted one and a dead node in one run. GPUs are asked for as a gres."""
     total = len(journal_keys(undisturbed))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from maieutic.core.errors import UserError
 from maieutic.core.journal import Entry, Journal, digest, request_key, take_lock
+from maieutic.core.records import read_records
 from maieutic.core.spool import Spool
 from maieutic.serving.recover import held_by, recover
 
@@ -56,15 +57,17 @@ def test_answers_are_read_from_the_file_when_they_are_asked_for(tmp_path: Path) 
 
 
 def test_a_spool_gives_records_back_in_any_order_and_leaves_no_file(tmp_path: Path) -> None:
-    spool = Spool(tmp_path / "new", Entry)
+    spool: Spool[int, Entry] = Spool(tmp_path / "new")
     for number in (2, 0, 1):
         spool.put(number, entry(f"k{number}", "\n\u2028" * number))
-    assert [record.key for record in spool.records([0, 2])] == ["k0", "k2"]
+    assert [Entry.model_validate_json(line).key for line in spool.lines([0, 2])] == ["k0", "k2"]
     spool.put(3, entry("k3"))
-    assert [record.text for record in spool.records(range(4))] == ["", "\n\u2028", "\n\u2028" * 2, "4"]
-    assert (len(spool), sorted(spool), 4 in spool) == (4, [0, 1, 2, 3], False)
+    spool.write(tmp_path / "out.jsonl")
+    records = read_records(tmp_path / "out.jsonl", Entry)
+    assert [record.text for record in records] == ["", "\n\u2028", "\n\u2028" * 2, "4"]
+    assert (len(spool), 3 in spool, 4 in spool) == (4, True, False)
     with pytest.raises(KeyError):
-        list(spool.records([4]))
+        list(spool.lines([4]))
     assert not list((tmp_path / "new").iterdir())
     spool.close()
 

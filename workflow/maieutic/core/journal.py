@@ -24,6 +24,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import Record
 
 log = logging.getLogger(__name__)
+CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=True, separators=(",", ":"))
 SYNC_SECONDS = 1.0  # a power cut may cost the answers of the last second; a killed process costs none
 
 
@@ -68,8 +69,7 @@ L = TypeVar("L", bound=Line)
 
 def digest(content: Any) -> str:
     """`sha256:` and the hash of canonical JSON."""
-    text = json.dumps(content, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+    return "sha256:" + hashlib.sha256(CANONICAL.encode(content).encode()).hexdigest()
 
 
 def request_key(request: dict[str, Any], model_identity: dict[str, Any]) -> str:

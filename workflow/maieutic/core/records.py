@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from maieutic.core.errors import UserError
 from maieutic.core.files import whole_file
@@ -38,9 +38,9 @@ class Item(Record):
     cluster: str
     vars: dict[str, str]
     reference: dict[str, Any]
-    tags: dict[str, str] = {}
-    images: list[str] = []
-    history: list[dict[str, str]] = []
+    tags: dict[str, str] = Field(default_factory=dict)  # factories, since pydantic copies other defaults slowly
+    images: list[str] = Field(default_factory=list)
+    history: list[dict[str, str]] = Field(default_factory=list)
     speaker: Literal["user", "assistant"] = "user"
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from maieutic.core.files import whole_file
 from maieutic.core.records import Record
 
 R = TypeVar("R", bound=Record)
-K = TypeVar("K", bound=Hashable)
+K = TypeVar("K", int, str)
 
 
 class Spool(Generic[K, R]):
@@ -19,9 +20,8 @@ class Spool(Generic[K, R]):
     It is written in the order in which records come, and read in any other one.
     """
 
-    def __init__(self, folder: Path, kind: type[R]) -> None:
+    def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.kind = kind
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (open as long as the spool is in use)
         self._places: dict[K, int] = {}
         self._end = 0
@@ -32,9 +32,6 @@ class Spool(Generic[K, R]):
     def __len__(self) -> int:
         return len(self._places)
 
-    def __iter__(self) -> Iterator[K]:
-        return iter(self._places)
-
     def put(self, key: K, record: R) -> None:
         """Keep a record."""
         line = record.model_dump_json().encode() + b"\n"
@@ -42,13 +39,17 @@ class Spool(Generic[K, R]):
         self._places[key] = self._end
         self._end += len(line)
 
-    def records(self, keys: Iterable[K]) -> Iterator[R]:
-        """The records of some keys, one at a time, in their order. Raises KeyError for one that was not put."""
-        self._file.flush()
+    def lines(self, keys: Iterable[K]) -> Iterator[bytes]:
+        """The records of some keys as lines of JSON, in their order. Raises KeyError for one that was not put."""
         for key in keys:
             self._file.seek(self._places[key])
-            yield self.kind.model_validate_json(self._file.readline())
+            yield self._file.readline()
         self._file.seek(self._end)
+
+    def write(self, path: Path) -> None:
+        """Write all records in the order of their keys; the file appears whole or not at all."""
+        with whole_file(path, "wb") as handle:
+            handle.writelines(self.lines(sorted(self._places)))
 
     def close(self) -> None:
         """Remove the file."""

@@ -78,12 +78,12 @@ class Conversed(NamedTuple):
     @classmethod
     def beside(cls, out: Path) -> Conversed:
         """Room for them on the disk that the replies are written to."""
-        return cls(Spool(out.parent, Reply), Spool(out.parent, Prompt))
+        return cls(Spool(out.parent), Spool(out.parent))
 
     def write(self, out: Path, prompts: Path) -> None:
         """Write the replies in the order of the items, and the prompts in that of their hashes."""
-        write_records(prompts, self.prompts.records(sorted(self.prompts)))
-        write_records(out, self.replies.records(sorted(self.replies)))
+        self.prompts.write(prompts)
+        self.replies.write(out)
 
 
 class Asking:
