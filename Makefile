@@ -21,6 +21,7 @@ test-fast: driver  ## the unit tests but for the slow ones, within a minute
 	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile -m "not slow" tests/unit
 
 test: env  ## set up, then run the unit tests and those of the whole workflow (minutes)
+	@envs/setup peers
 	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/workflow tests/unit
 
 drills: env  ## kills, torn trainings, lost networks and devices; four of them with vLLM itself (minutes)
@@ -70,6 +71,7 @@ recover: driver  ## after a SIGKILL of Snakemake: end its drivers, unlock
 	$(SNAKEMAKE) --unlock --cores 1 --configfile $(DEMO)
 
 bench: env  ## measure what the software costs: bench/results.json, docs/performance.md
+	@envs/setup peers
 	$(PYTHON) bench/write_page.py
 
 clean:  ## remove results (the journal too) and Snakemake's records

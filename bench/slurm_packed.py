@@ -23,8 +23,8 @@ TASKS = ["mathtutorbench/problem_solving", "mathtutorbench/mistake_location", "m
 SITE = ["--profile", "slurm", "--slurm-init-seconds-before-status-checks", "3", "--slurm-keep-successful-logs"]
 
 
-def measured(folder: Path, config: dict[str, Any], pack: bool, site: list[str]) -> dict[str, float]:
-    """A run from its items on, its weights prepared."""
+def measured(folder: Path, config: dict[str, Any], pack: bool, site: list[str]) -> tuple[dict[str, float], set[str]]:
+    """A run from its items on, its weights prepared: its figures, and the ids of its jobs."""
     path = folder / "run.yaml"
     path.write_text(json.dumps({**config, "servers": {"pack": pack}}), encoding="utf-8")
     line = [str(Path(sys.executable).parent / "snakemake"), *site, "--configfile", str(path)]
@@ -34,11 +34,12 @@ def measured(folder: Path, config: dict[str, Any], pack: bool, site: list[str]) 
     seconds = time.monotonic() - began
     jobs = set(SUBMITTED.findall(done.stdout))
     form = "one job for all" if pack else "a job a benchmark"
-    return {
+    figures = {
         f"{form}: submitted jobs": len(jobs),
         f"{form}: seconds in allocations": sum(map(allocated, jobs)),
         f"{form}: seconds of the run": round(seconds),
     }
+    return figures, jobs
 
 
 def main() -> None:
@@ -56,7 +57,7 @@ def main() -> None:
             line = [str(Path(sys.executable).parent / "snakemake"), "--cores", "1", "fetch"]
             (folder / "run.yaml").write_text(json.dumps(config), encoding="utf-8")
             subprocess.run([*line, "--configfile", "run.yaml"], cwd=folder, check=True, capture_output=True)
-            figures |= measured(folder, config, pack, [*SITE, *args.site])
+            figures |= measured(folder, config, pack, [*SITE, *args.site])[0]
     print(json.dumps(figures))
 
 

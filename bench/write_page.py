@@ -23,6 +23,9 @@ BENCHES = {
     "dry_run": (sys.executable, "planning, by `snakemake -n --forceall`"),
     "cheap_jobs": (sys.executable, "jobs without a model"),
     "driver_overhead": (sys.executable, "the client and its journal"),
+    "peers": (sys.executable, "the client beside other harnesses"),
+    "vllm_ceiling": (SERVE, "a served job beside vLLM alone"),
+    "report_scale": (sys.executable, "the report of a large run"),
     "reward_scoring": (SERVE, "scoring by a reward model"),
 }
 # What a figure may be at most.
@@ -30,8 +33,11 @@ BARS = {
     "100 models: CPU seconds": 8, "100 models: MB": 400,
     "generate-replies: CPU seconds": 0.3, "parse-replies: CPU seconds": 0.3, "score-replies: CPU seconds": 0.3,
     "check-report: CPU seconds": 0.3, "the same run again: CPU seconds": 3,
-    "2,000 requests of 50 ms, 256 in flight: seconds": 0.9, "2,000 requests: ms of CPU a request": 0.6,
-    "100,000 requests: MB": 300,
+    "2,000 requests of 50 ms, 256 in flight: seconds": 0.9,
+    "2,000 requests of 50 ms, 256 in flight: ms of CPU a request": 0.6,
+    "100,000 requests of 50 ms, 256 in flight: MB": 300,
+    "20 tutors: seconds": 60, "20 tutors: MB of memory": 1536, "20 tutors: MB of the page": 50,
+    "20 tutors: seconds to the first table": 3,
 }  # fmt: skip
 
 

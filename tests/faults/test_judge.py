@@ -125,3 +125,12 @@ def test_a_killed_judge_goes_on_where_it_was(tmp_path: Path, labels: Path) -> No
     assert start(cut, answering, labels).wait() == 0, "a third time, from the journal alone"
     assert "vLLM server" not in (cut / "log.jsonl").read_text(encoding="utf-8")
     assert (cut / "out.jsonl").read_bytes() == (tmp_path / "first.jsonl").read_bytes()
+
+
+def test_the_bench_of_vllm_runs_in_small(tmp_path: Path, smollm2: Path) -> None:
+    """Served and offline say the same: what is measured is the same work."""
+    line = [SERVE, "bench/vllm_ceiling.py", "--weights", smollm2, "--requests", "6"]
+    done = subprocess.run(line, env={**os.environ, "PYTHONPATH": "workflow"}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert figures["equal answers, share"] == 1.0 and all(value > 0 for value in figures.values())

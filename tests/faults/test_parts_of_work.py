@@ -17,7 +17,6 @@ from small import LOCK, NAME, alive, children, driver_pid, stub_of, until
 TASKS = ["mathtutorbench/problem_solving", "mathtutorbench/mistake_location", "mrbench", "kmpbench/ec"]
 BENCHMARKS = ("mathtutorbench", "mrbench", "kmpbench")
 FORMS: dict[str, dict[str, Any]] = {
-    "a job a benchmark": {},
     "three shards": {"shards": 3},
     "one job": {"pack": True},
 }
@@ -57,31 +56,35 @@ def usual(checkouts: Callable[[], Path]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("form", ["three shards", "one job"])
-def test_however_the_work_is_dealt_out_the_tables_are_the_same(
-    form: str, usual: Path, checkouts: Callable[[], Path]
-) -> None:
+@pytest.fixture(scope="module")
+def sharded(checkouts: Callable[[], Path]) -> Path:
+    """A run with three jobs a benchmark."""
     folder = checkouts()
-    config = configured(folder, **FORMS[form])
-    jobs = {job for job in planned(folder, config) if job.startswith(("generate_shard", "generate_all", "gather"))}
-    assert len(jobs) == (1 if form == "one job" else 3 * 3 + 3)
+    config = configured(folder, **FORMS["three shards"])
+    jobs = {job for job in planned(folder, config) if job.startswith(("generate_shard", "gather"))}
+    assert len(jobs) == 3 * 3 + 3
     done = run(folder, config)
     assert done.returncode == 0, done.stdout[-3000:]
-    assert tables(folder) == tables(usual)
-    assert set(asked(folder)) == set(asked(usual))
+    return folder
 
 
-def test_another_dealing_out_asks_nothing_again(usual: Path) -> None:
-    """From one job a benchmark to shards, to one job for all, and back: every answer is on file already."""
-    before, keys = tables(usual), asked(usual)
-    for form in ("three shards", "one job", "a job a benchmark"):
-        config = configured(usual, **FORMS[form])
-        told = run(usual, config, "-n").stdout
-        assert "new requests: none" in told or "generate" not in told, told[-2000:]
-        done = run(usual, config, "--forcerun", "generate_replies", "generate_all_replies", "generate_shard")
-        assert done.returncode == 0, done.stdout[-3000:]
-        assert "asked: nobody" in done.stdout
-        assert (tables(usual), sorted(asked(usual))) == (before, sorted(keys)), form
+def test_however_the_work_is_dealt_out_the_tables_are_the_same(usual: Path, sharded: Path) -> None:
+    assert tables(sharded) == tables(usual)
+    assert set(asked(sharded)) == set(asked(usual))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_another_dealing_out_asks_nothing_again(form: str, usual: Path, sharded: Path) -> None:
+    """From one job a benchmark to shards, from shards to one job for all: every answer is on file already."""
+    folder = usual if form == "three shards" else sharded
+    before, keys = tables(usual), asked(folder)
+    config = configured(folder, **FORMS[form])
+    told = run(folder, config, "-n").stdout
+    assert "generate" in told and "new requests: none" in told, told[-2000:]
+    done = run(folder, config)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "asked: nobody" in done.stdout
+    assert (tables(folder), sorted(asked(folder))) == (before, sorted(keys))
 
 
 def test_a_packed_job_that_is_killed_goes_on_where_it_was(usual: Path, checkouts: Callable[[], Path]) -> None:

@@ -89,18 +89,24 @@ def test_a_run_reaches_its_report(undisturbed: Path) -> None:
 
 def test_all_benchmarks_of_a_tutor_in_one_allocation(checkouts: Callable[[], Path]) -> None:
     """servers.pack: one submitted job and one server where there is one a benchmark, and the same tables."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    from slurm_packed import measured  # bench/slurm_packed.py, which measures the same
+
     tables: list[bytes] = []
     for pack, number in ((False, 3), (True, 1)):
         folder = checkouts()
-        tasks = ["mathtutorbench/problem_solving", "mrbench", "kmpbench/ec"]
-        keys = {"tutors": [NAME], "max_tokens": 48, "tasks": tasks}
+        keys = {
+            "tutors": [NAME],
+            "max_tokens": 48,
+            "tasks": ["mathtutorbench/problem_solving", "mrbench", "kmpbench/ec"],
+        }
         entry = stub_of(folder, needs={**NEEDS, "gpus": 0})
-        config = overlay(folder, {"models": {NAME: entry}, "servers": {"pack": pack}, "run": keys})
-        done = run(folder, config, *SITE, "--set-resources", "generate_all_replies:slurm_partition=gpu")
-        assert done.returncode == 0, done.stdout[-3000:]
-        jobs = set(SUBMITTED.findall(done.stdout))
+        config = {"edition": "demo", "report": {"resamples": 100}, "models": {NAME: entry}, "run": keys}
+        place = ["--set-resources", f"generate_{'all_' if pack else ''}replies:slurm_partition=gpu"]
+        figures, jobs = measured(folder, config, pack, [*SITE, "--slurm-keep-successful-logs", *place])
         logs = [path.read_text(encoding="utf-8") for path in (folder / "results/logs").glob("generate_*/**/*.log")]
         assert (len(jobs), sum(log.count("vLLM server ready") for log in logs)) == (number, number)
+        assert sorted(figures.values())[0] == number and min(figures.values()) > 0
         if pack:
             assert "TimeLimit=00:30:00" in slurm("scontrol", "show", "job", *jobs), "the time of a job a benchmark"
         tables.append((folder / "results/report/scores.csv").read_bytes())

@@ -1,4 +1,4 @@
-"""Each bench runs, in small: one that nobody runs rots. (Of reward scoring: tests/faults; of SLURM: make test-slurm.)"""
+"""Each bench runs, in small: one that nobody runs rots. (Of reward scoring and vLLM: tests/faults; of SLURM: make test-slurm.)"""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ SMALL = {
     "dry_run": ["--models", "2"],
     "driver_overhead": ["--requests", "60", "--many", "120"],
     "cheap_jobs": ["--tasks", "mathtutorbench/problem_solving"],
+    "peers": ["--requests", "20"],
+    "report_scale": ["--tutors", "2", "--items", "30", "--tasks", "mathtutorbench/problem_solving"],
 }
 
 

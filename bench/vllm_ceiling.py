@@ -1,0 +1,107 @@
+"""How near a served job comes to vLLM itself: the same prompts through this software's server and client, and offline.
+
+Run by the serving environment, after `make demo`, whose tutor it asks:
+    PYTHONPATH=workflow .venv/serve/bin/python bench/vllm_ceiling.py [--requests 96]
+
+Offline is vLLM's own `LLM.generate` with the same arguments, all prompts in one call and no server: the ceiling. Both
+are timed from the ready engine to the last answer. Prints a line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+from driver_overhead import work
+from maieutic.config.models import VllmModel
+from maieutic.core.journal import Entry, answers_on_file
+from maieutic.core.ledger import ledger_of, lines_of
+from maieutic.core.records import Prompt, read_records
+from maieutic.replies.generate import Limits, ask_tutor
+from maieutic.serving.backends import JobFiles
+
+DEMO_WEIGHTS = Path("results/weights/smollm2-135m")
+TOKENS, LENGTH = 48, 1024  # of an answer, of the context
+OFFLINE = """
+import json, sys, time
+import maieutic.serving.engine  # the CPU build answers for vLLM's own version
+from vllm import LLM, SamplingParams
+asked = json.loads(sys.stdin.read())
+engine = LLM(asked["model"], generation_config="vllm", **asked["arguments"])
+began = time.perf_counter()
+outputs = engine.generate(asked["prompts"], SamplingParams(temperature=0, max_tokens=asked["tokens"], stop=asked["stop"]))
+seconds = time.perf_counter() - began
+print(json.dumps({"seconds": seconds, "tokens": sum(len(output.outputs[0].token_ids) for output in outputs), "texts": [output.outputs[0].text for output in outputs]}))
+"""
+
+
+def served(entry: VllmModel, weights: Path, folder: Path, requests: int) -> tuple[float, int, dict[str, str]]:
+    """Seconds and tokens of a job, and what was answered to each prompt."""
+    files = [folder / name for name in ("journal.jsonl", "server.log", "out.jsonl", "prompts.jsonl")]
+    items = work(folder, requests)
+    ask_tutor(
+        weights.name, entry, items, Limits(TOKENS, 1), JobFiles(weights / "manifest.json", *files[:2]), *files[2:]
+    )
+    [spent] = lines_of(ledger_of(files[0]))
+    replies = [json.loads(line)["turns"][0] for line in files[2].read_text(encoding="utf-8").splitlines()]
+    prompts = {prompt.messages: prompt.content[0]["content"] for prompt in read_records(files[3], Prompt)}
+    assert len(answers_on_file(files[0], Entry)) == requests
+    return spent.seconds, spent.completion_tokens, {prompts[turn["messages"]]: turn["text"] for turn in replies}
+
+
+def offline(entry: VllmModel, weights: Path, prompts: list[str]) -> dict[str, Any]:
+    """The same of vLLM alone."""
+    [(loaded, _)] = work(Path(tempfile.mkdtemp()), 1)
+    asked = {
+        "model": str(weights),
+        "arguments": {"dtype": entry.dtype, "max_model_len": entry.max_model_len, "enforce_eager": True, "max_num_seqs": 64},
+        "prompts": prompts,
+        "tokens": TOKENS,
+        "stop": loaded.card.stop,
+    }  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", OFFLINE], input=json.dumps(asked), env={**os.environ, **entry.environment},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--weights", type=Path, default=DEMO_WEIGHTS, help="their folder (the demo's)")
+    parser.add_argument("--requests", type=int, default=96)
+    args = parser.parse_args()
+    if not (args.weights / "manifest.json").exists():
+        parser.error(f"{args.weights} is not there: run make demo first, or name a folder of weights with --weights")
+    models = yaml.safe_load(Path("config/models.yaml").read_text(encoding="utf-8"))["models"]
+    entry = VllmModel.model_validate({**models["smollm2-135m"], "max_model_len": LENGTH})
+    with tempfile.TemporaryDirectory() as folder:
+        seconds, tokens, answers = served(entry, args.weights, Path(folder), args.requests)
+    alone = offline(entry, args.weights, list(answers))
+    texts = [text.strip() for text in alone["texts"]]
+    equal = sum(text == answer.strip() for text, answer in zip(texts, answers.values(), strict=True))
+    print(
+        json.dumps(
+            {
+                f"{args.requests} requests, served: seconds": round(seconds, 1),
+                f"{args.requests} requests, offline: seconds": round(alone["seconds"], 1),
+                "served: tokens a second": round(tokens / seconds, 1),
+                "offline: tokens a second": round(alone["tokens"] / alone["seconds"], 1),
+                "share of the ceiling": round((tokens / seconds) / (alone["tokens"] / alone["seconds"]), 2),
+                "equal answers, share": round(equal / len(answers), 2),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
