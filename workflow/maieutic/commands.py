@@ -30,6 +30,7 @@ COMMANDS = {
     ),
     "Judges": (
         "judges.commands:judge_replies",
+        "judges.commands:judge_all_replies",
         "judges.commands:judge_labelled",
         "benchmarks.tutorbench.tagging:tag_items",
         "benchmarks.tutorbench.tagging:vote_tags",

@@ -2,6 +2,9 @@
 
 from maieutic.plan.patterns import judges_answered_by
 
+JUDGED = plan.judged_benchmarks()
+UNPACKED = [name for name in plan.run.judges if name not in plan.packed_judges]
+
 
 rule judge_replies:
     """A judge that we serve, on a batch of tutors. It goes on from its journal."""
@@ -14,7 +17,7 @@ rule judge_replies:
     benchmark:
         paths.timing_of("judge_replies", "judge", "benchmark", "batch")
     wildcard_constraints:
-        judge=one_of(judges_answered_by(plan, plan.run.judges, "vllm")),
+        judge=one_of(judges_answered_by(plan, UNPACKED, "vllm")),
     container:
         IMAGES.serve
     threads: plan.threads
@@ -55,6 +58,44 @@ use rule judge_replies as judge_replies_locally with:
     params:
         code=plan.code_of("judge_replies"),
         python=lines.DRIVER,
+
+
+rule judge_all_replies:
+    """A judge that we serve, on a batch of tutors and all benchmarks at once (servers.pack)."""
+    input:
+        unpack(plan.inputs_of("judge_all_replies")),
+    output:
+        [paths.VERDICTS.partly(benchmark=name) for name in JUDGED],
+    log:
+        paths.log_of("judge_all_replies", "judge", "batch"),
+    benchmark:
+        paths.timing_of("judge_all_replies", "judge", "batch")
+    wildcard_constraints:
+        judge=one_of(plan.packed_judges),
+    container:
+        IMAGES.serve
+    threads: plan.threads
+    resources:
+        **PACKED_JOB,
+    params:
+        code=plan.code_of("judge_all_replies"),
+        job=plan.job_of("judge_all_replies"),
+        item_folders=[paths.ITEM_FOLDER.partly(benchmark=name) for name in JUDGED],
+        pictures=paths.PICTURE_STORE,
+        journal=[paths.VERDICT_JOURNAL.partly(benchmark=name) for name in JUDGED],
+        server_log=paths.PACKED_JUDGE_LOG,
+    shell:
+        lines.command(
+            "judge-all-replies",
+            python=lines.SERVE,
+            items="{params.item_folders}",
+            replies="{input.replies}",
+            weights="{input.weights}",
+            pictures="{params.pictures}",
+            journal="{params.journal}",
+            server_log="{params.server_log}",
+            out="{output}",
+        )
 
 
 rule judge_labelled:

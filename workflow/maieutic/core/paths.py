@@ -93,6 +93,7 @@ CLASSIFIER_TRAINING = Pattern("results/rewards/criteria/{classifier}/training.js
 VERDICTS = Pattern("results/verdicts/{judge}/{benchmark}/{batch}.jsonl")
 VERDICT_JOURNAL = Pattern("results/journal/grades/{judge}/{benchmark}/{batch}.jsonl")
 JUDGE_SERVER_LOG = Pattern("results/logs/serve/judges/{judge}/{benchmark}/{batch}.log")
+PACKED_JUDGE_LOG = Pattern("results/logs/serve/judges/{judge}/{batch}.log")
 LABELLED_VERDICTS = Pattern("results/verdicts/{judge}/labelled.jsonl")
 LABELLED_JOURNAL = Pattern("results/journal/grades/{judge}/labelled.jsonl")
 LABELLED_SERVER_LOG = Pattern("results/logs/serve/judges/{judge}/labelled.log")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,9 @@ from pydantic import Field
 from maieutic.config.cards import Card, cards_of
 from maieutic.config.models import HostedModel, JudgeModel, VllmModel
 from maieutic.core.jobs import Job
+from maieutic.core.records import write_records
 from maieutic.judges.assignments import work_on_labels, work_on_pairs, work_on_replies
-from maieutic.judges.judging import STOP_ABOVE, Panel, Work, run_judge
+from maieutic.judges.judging import STOP_ABOVE, Panel, Work, run_judge, run_judges
 from maieutic.serving.backends import JobFiles
 
 
@@ -30,7 +32,11 @@ class AskJudge(Job):
 
     def ask(self, work: Work, files: JobFiles, out: Path) -> None:
         """Ask all of some work, and write a record for each question."""
-        run_judge(Panel(self.judge, self.entry, self.answering, self.seed, self.stop_above), work, files, out)
+        run_judge(self.panel(), work, files, out)
+
+    def panel(self) -> Panel:
+        """The judge as its questions need it."""
+        return Panel(self.judge, self.entry, self.answering, self.seed, self.stop_above)
 
 
 class JudgeReplies(AskJudge):
@@ -48,6 +54,17 @@ class JudgeLabelled(AskJudge):
     """A judge and how many labelled replies of each release, and pairs, it is asked about (None: all)."""
 
     limit: int | None = None
+
+
+class JudgeAllReplies(Job):
+    """A judge, and what it is asked of a batch of tutors' replies to each benchmark that some judge judges.
+
+    parts: None for a benchmark whose replies by these tutors it does not judge; tutors: how many of the batch answer.
+    """
+
+    judge: str
+    parts: list[JudgeReplies | None]
+    tutors: list[int]
 
 
 def judge_replies(
@@ -68,6 +85,32 @@ def judge_replies(
     """
     work = work_on_replies(job.entry, job.cards(), items, replies)
     job.ask(work, JobFiles(next(iter(weights), None), journal, server_log, pictures), out)
+
+
+def judge_all_replies(
+    *,
+    job: JudgeAllReplies,
+    items: list[Path],
+    replies: list[Path],
+    weights: list[Path],
+    pictures: Path,
+    journal: list[Path],
+    server_log: Path,
+    out: list[Path],
+) -> None:
+    """Ask a judge about every reply of some tutors to all benchmarks at once, as a job for each would.
+
+    items, journal, out: as of a benchmark's own job, one for each part of the job; replies: of all parts, in their
+    order; weights: the manifest of the judge; pictures: the store of the items' pictures.
+    """
+    files, parts = iter(replies), []
+    for part, number, folder, own_journal, own_out in zip(job.parts, job.tutors, items, journal, out, strict=True):
+        if part is None:
+            write_records(own_out, [])
+            continue
+        work = work_on_replies(part.entry, part.cards(), folder, list(islice(files, number)))
+        parts.append((part.panel(), work, own_journal, own_out))
+    run_judges(parts, JobFiles(weights[0], journal[0], server_log, pictures))
 
 
 def judge_labelled(

@@ -7,6 +7,7 @@ import hashlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from maieutic.core.records import Judgement, Verdict, write_records
 from maieutic.judges.answers import read_answer
 from maieutic.judges.questions import Case, Question, form_of, in_own_terms, merged, messages_of, questions_of
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
-from maieutic.replies.generate import UNDER_WAY, Asking, watched
+from maieutic.replies.generate import UNDER_WAY, Asking, together, watched
 from maieutic.serving.backends import JobFiles, backend_of
 from maieutic.serving.pictures import with_pictures
 
@@ -165,12 +166,12 @@ def judgement(loaded: LoadedRubric, case: Case, question: Question, entry: Entry
 
 
 async def judge_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
-    """Every question, then what follows from the verdicts, in the order of the work; ends the server."""
+    """Every question, then what follows from the verdicts, in the order of the work; puts down what was asked."""
     try:
         judgements = await ask_all(work, job, panel)
         return [*judgements, *(await ask_all(more, job, panel) if (more := follow_ups(work, judgements)) else [])]
     finally:
-        await job.end()
+        job.put_down()
 
 
 def follow_ups(work: Work, judgements: Sequence[Judgement]) -> Work:
@@ -240,10 +241,24 @@ def unreadable(judgements: Sequence[Judgement]) -> Counter[str]:
 
 def run_judge(panel: Panel, work: Work, files: JobFiles, out: Path) -> None:
     """Write a Judgement for each question."""
-    with Journal(files.journal, Entry) as journal:
+    run_judges([(panel, work, files.journal, out)], files)
+
+
+def run_judges(parts: Sequence[tuple[Panel, Work, Path, Path]], files: JobFiles) -> None:
+    """Write the judgements of several pieces of work, all of them at once against one server.
+
+    parts: the judge as a piece has it, its work, its journal, its output; files: the job's, but for the journal.
+    """
+    panel = parts[0][0]
+    with ExitStack() as stack:
         backend, identity = backend_of(panel.name, panel.model, files)
-        asking = Asking(panel.name, panel.model, identity, journal, backend, files.pictures)
-        judgements = asyncio.run(judge_all(work, asking, panel))
-    for why, number in unreadable(judgements).most_common(5):
-        log.warning("%s: %d verdict(s) without a value: %s", panel.name, number, why)
-    write_records(out, judgements)
+        works = []
+        for own_panel, work, path, _ in parts:
+            journal = stack.enter_context(Journal(path, Entry))
+            asking = Asking(panel.name, panel.model, identity, journal, backend, files.pictures)
+            works.append(judge_all(work, asking, own_panel))
+        outcomes = asyncio.run(together(works, backend))
+    for (_, _, _, out), judgements in zip(parts, outcomes, strict=True):
+        for why, number in unreadable(judgements).most_common(5):
+            log.warning("%s: %d verdict(s) without a value: %s", panel.name, number, why)
+        write_records(out, judgements)

@@ -305,6 +305,13 @@ def judge_replies(plan: Plan, judge: str, benchmark: str, batch: str) -> Files:
     }
 
 
+def judge_all_replies(plan: Plan, judge: str, batch: str) -> Files:
+    parts = [judge_replies(plan, judge, name, batch) for name in plan.benchmarks_of_batch(judge, batch)]
+    kinds = ("cases", "replies", "rubrics", "cards")
+    files = {kind: list(dict.fromkeys(file for part in parts for file in part[kind])) for kind in kinds}
+    return {**files, "weights": answering_weights(plan, judge)}
+
+
 def judge_labelled(plan: Plan, judge: str) -> Files:
     return {
         "labels": label_files(plan.told_releases(judge)),

@@ -17,7 +17,7 @@ from maieutic.datasets.fetch import FetchDataset
 from maieutic.datasets.items import MakeItems
 from maieutic.datasets.pictures import FetchPictures
 from maieutic.graders.parsing import ParseReplies
-from maieutic.judges.commands import JudgeLabelled, JudgeReplies
+from maieutic.judges.commands import JudgeAllReplies, JudgeLabelled, JudgeReplies
 from maieutic.judges.grading import GradeVerdicts
 from maieutic.judges.judging import STOP_ABOVE
 from maieutic.judges.labels import LABEL_SOURCES, MakeLabels
@@ -236,6 +236,16 @@ def asked(plan: Plan, judge: str, **rubrics: list[str]) -> dict[str, Any]:
 def judge_replies(plan: Plan, judge: str, benchmark: str, batch: str) -> JudgeReplies:
     fields = asked(plan, judge, rubrics=plan.reply_rubrics(judge, benchmark), pairs=[], tags=[])
     return JudgeReplies(**fields, benchmark=benchmark, tasks=tasks_of(plan.judge_cards(benchmark, judge)))
+
+
+def judge_all_replies(plan: Plan, judge: str, batch: str) -> JudgeAllReplies:
+    judged = plan.benchmarks_of_batch(judge, batch)
+    names = plan.judged_benchmarks()
+    return JudgeAllReplies(
+        judge=judge,
+        parts=[judge_replies(plan, judge, name, batch) if name in judged else None for name in names],
+        tutors=[len(plan.judge_batches(name)[batch]) if name in judged else 0 for name in names],
+    )
 
 
 def judge_labelled(plan: Plan, judge: str) -> JudgeLabelled:

@@ -178,6 +178,18 @@ class Plan(Selection):
         """Which tutors share one start of a judge's server, by the batch's name."""
         return self.batches_of(self.judge_cards(benchmark), self.run.tutors_per_judge_job)
 
+    @cached_property
+    def packed_judges(self) -> list[str]:
+        """The judges that are asked about all benchmarks in one job a batch of tutors."""
+        if not self.config.servers.pack or len(self.judged_benchmarks()) < 2:
+            return []
+        served = self.with_engine("vllm")
+        return [name for name in self.run.judges if self.answering(name) in served]
+
+    def benchmarks_of_batch(self, judge: str, batch: str) -> list[str]:
+        """The benchmarks to which a judge judges the replies of a batch of tutors."""
+        return [name for name in self.judged_benchmarks(judge) if batch in self.judge_batches(name)]
+
     def judge_batch(self, benchmark: str, tutor: str) -> str | None:
         """The batch that one tutor is in; None where no judge judges it."""
         if benchmark not in self.judged_benchmarks():

@@ -173,7 +173,7 @@ def share_of(whole: NewRequests, shard: Shard) -> NewRequests:
 def all_new_replies(plan: Plan, tutor: str, remade: Container[str] = ()) -> NewRequests:
     """What one tutor will be asked of all benchmarks in one job. remade: files that will be written anew."""
     parts = [part for name in plan.benchmarks if (part := new_replies(plan, name, tutor, remade)) is not None]
-    return supposed("tutors", tutor, tutor, parts)._replace(exact=all(part.exact for part in parts))
+    return summed("tutors", tutor, tutor, parts)
 
 
 async def turns_behind(work: Iterable[tuple[LoadedCard, Item]], on_file: OnFile, limits: Limits) -> int:
@@ -234,6 +234,12 @@ def new_verdicts(plan: Plan, judge: str, benchmark: str, batch: str, remade: Con
     work = work_on_replies(panel.judge, cards, folder, [Path(path) for path in listed(files["replies"])])
     journal = paths.VERDICT_JOURNAL.of(judge=judge, benchmark=benchmark, batch=batch)
     return asked_of(plan, panel, identity, work, Path(journal))
+
+
+def all_new_verdicts(plan: Plan, judge: str, batch: str, remade: Container[str] = ()) -> NewRequests:
+    """What one judge will be asked of a batch of tutors in one job for all benchmarks."""
+    parts = [new_verdicts(plan, judge, name, batch, remade) for name in plan.benchmarks_of_batch(judge, batch)]
+    return summed("judges", judge, plan.answering(judge), parts)
 
 
 def supposed_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> NewRequests | None:
@@ -343,11 +349,17 @@ def supposed(stage: str, asker: str, model: str, parts: Sequence[NewRequests]) -
     )
 
 
+def summed(stage: str, asker: str, model: str, parts: Sequence[NewRequests]) -> NewRequests:
+    """Several pieces of work of one job together; counted where all of them are."""
+    return supposed(stage, asker, model, parts)._replace(exact=all(part.exact for part in parts))
+
+
 COUNTS: dict[str, Callable[..., NewRequests | None]] = {
     "generate_replies": new_replies,
     "generate_shard": new_replies,
     "generate_all_replies": all_new_replies,
     "judge_replies": new_verdicts,
+    "judge_all_replies": all_new_verdicts,
     "judge_labelled": new_labelled,
 }
 

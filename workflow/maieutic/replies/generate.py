@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 from pydantic import Field
 
@@ -27,6 +27,7 @@ from maieutic.serving.backends import Backend, JobFiles, backend_of
 from maieutic.serving.pictures import as_sent, with_pictures
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 Work = Collection[tuple[LoadedCard, Item]]  # gone through twice, in one order
 # Conversations that are under way for each request that may be in flight: the others wait for an answer that is asked
 # already, for a further attempt, or for the disk.
@@ -110,7 +111,7 @@ class Asking:
         return {**request, "messages": as_sent(request["messages"], self.pictures)}
 
     async def end(self) -> None:
-        """Say what was asked, and end the server."""
+        """Put down what was asked, and end the server."""
         self.put_down()
         await self.backend.close()
 
@@ -387,13 +388,32 @@ def ask_tutor(
     with Journal(files.journal, Entry, files.journals) as journal:
         backend, identity = backend_of(name, model, files)
         kept = Conversed.beside(out)
-        asyncio.run(run_job(work, Asking(name, model, identity, journal, backend, files.pictures), limits, kept))
+        asking = Asking(name, model, identity, journal, backend, files.pictures)
+        asyncio.run(together([run_job(work, asking, limits, kept)], backend))
     kept.write(out, prompts)
 
 
 async def run_job(work: Work, job: Asking, limits: Limits, kept: Conversed) -> None:
-    """Converse, and end the server whatever happens."""
+    """Converse, and put down what was asked, whatever happens."""
     try:
         return await converse_all(work, job, limits, kept)
     finally:
-        await job.end()
+        job.put_down()
+
+
+async def together(parts: Iterable[Coroutine[Any, Any, T]], backend: Backend) -> list[T]:
+    """Pieces of work at once against one server, which is ended at last; gives what became of each.
+
+    A piece that fails ends no other one. Raises UserError with the faults of all of them, after that.
+    """
+    try:
+        outcomes = await asyncio.gather(*parts, return_exceptions=True)
+    finally:
+        await backend.close()
+    faults = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    for fault in faults:
+        if not isinstance(fault, UserError):
+            raise fault
+    if faults:
+        raise UserError.of([fault for fault in faults if isinstance(fault, UserError)])
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]

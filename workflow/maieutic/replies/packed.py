@@ -7,11 +7,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from maieutic.config.models import VllmModel
-from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.journal import Entry, Journal, journals_of
-from maieutic.replies.generate import Asking, Conversed, GenerateReplies, Limits, converse_all
-from maieutic.serving.backends import Backend, JobFiles, backend_of
+from maieutic.replies.generate import Asking, Conversed, GenerateReplies, Limits, run_job, together
+from maieutic.serving.backends import JobFiles, backend_of
 
 
 class GenerateAllReplies(Job):
@@ -51,25 +50,7 @@ def generate_all_replies(
             opened = stack.enter_context(Journal(own, Entry, others))
             asking.append(Asking(job.tutor, model, identity, opened, backend, pictures))
         limits = [Limits(part.max_tokens, part.seed) for part in job.parts]
-        parts = [converse_all(*part) for part in zip(works, asking, limits, kept, strict=True)]
-        asyncio.run(together(parts, asking, backend))
+        parts = [run_job(*part) for part in zip(works, asking, limits, kept, strict=True)]
+        asyncio.run(together(parts, backend))
     for conversed, *paths in zip(kept, out, prompts, strict=True):
         conversed.write(*paths)
-
-
-async def together(parts: list, asking: list[Asking], backend: Backend) -> None:
-    """Converse about all benchmarks at once, and end the server whatever happens.
-
-    Raises UserError with the faults of all of them, after each has asked what it could.
-    """
-    try:
-        outcomes = await asyncio.gather(*parts, return_exceptions=True)
-    finally:
-        for job in asking:
-            job.put_down()
-        await backend.close()
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException) and not isinstance(outcome, UserError):
-            raise outcome
-    if faults := [outcome for outcome in outcomes if isinstance(outcome, UserError)]:
-        raise UserError.of(faults)
