@@ -108,7 +108,7 @@ def test_all_benchmarks_of_a_tutor_in_one_allocation(checkouts: Callable[[], Pat
         assert (len(jobs), sum(log.count("vLLM server ready") for log in logs)) == (number, number)
         assert sorted(figures.values())[0] == number and min(figures.values()) > 0
         if pack:
-            assert "TimeLimit=00:30:00" in slurm("scontrol", "show", "job", *jobs), "the time of a job a benchmark"
+            assert "TimeLimit=00:10:00" in slurm("scontrol", "show", "job", *jobs), "the model's own needs"
         tables.append((folder / "results/report/scores.csv").read_bytes())
     assert tables[0] == tables[1]
 

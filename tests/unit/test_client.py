@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,10 +21,10 @@ from maieutic.core.errors import UserError
 from maieutic.core.journal import Entry, answers_on_file
 from maieutic.core.records import SCORINGS, Item, Prompt, Reply, read_records, write_records
 from maieutic.graders.parsing import readings_of
-from maieutic.replies.generate import CardItems, Limits, Shard, ask_tutor, request_of
+from maieutic.replies.generate import CardItems, Limits, Shard, ask_tutor, request_of, together
 from maieutic.replies.shards import gather_shards
 from maieutic.serving import client
-from maieutic.serving.backends import JobFiles, hosted_backend
+from maieutic.serving.backends import Backend, JobFiles, hosted_backend
 from maieutic.serving.client import Client, Server, Unanswered
 from maieutic.serving.server import identity
 
@@ -551,6 +552,59 @@ def test_memory_does_not_grow_with_the_items(key: None, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["j.jsonl", "j.ledger", "j.lock", "o.jsonl", "p.jsonl"]
 
 
+def test_a_server_that_did_not_start_is_not_started_again_by_other_work_of_the_job() -> None:
+    """Several benchmarks wait for one server: its start fails once, and each of them has the fault."""
+    starts: list[float] = []
+
+    async def start() -> Any:
+        starts.append(time.monotonic())
+        await asyncio.sleep(0.05)
+        raise UserError("server.log", "the vLLM server ended with 1", "read this log")
+
+    async def ask_for(backend: Backend) -> str:
+        await backend.client()
+        return "a client"
+
+    async def all_of() -> None:
+        backend = Backend(start)
+        await together([ask_for(backend) for _ in range(4)], backend)
+
+    with pytest.raises(UserError, match="ended with 1") as error:
+        asyncio.run(all_of())
+    assert len(starts) == 1 and error.value.lines.count("\n") == 0, "said once"
+
+
+def test_one_piece_of_work_that_fails_ends_no_other_and_each_fault_is_told() -> None:
+    done: list[str] = []
+
+    async def piece(name: str, fault: bool) -> str:
+        await asyncio.sleep(0.02 if fault else 0.1)
+        if fault:
+            raise UserError(name, "3 of 5 items stayed unanswered", "run again")
+        done.append(name)
+        return name
+
+    closed: list[bool] = []
+    backend = Backend(start=asyncio.sleep, stop=lambda: closed.append(True))
+    with pytest.raises(UserError) as error:
+        asyncio.run(together([piece("a", True), piece("b", False), piece("c", True)], backend))
+    assert [fault.place for fault in error.value.all] == ["a", "c"] and done == ["b"] and closed == [True]
+    assert asyncio.run(together([piece("a", False), piece("b", False)], backend)) == ["a", "b"]
+
+
+def test_retries_are_put_down_once_however_many_journals_share_a_client() -> None:
+    async def start() -> Any:
+        return SimpleNamespace(retries=met)
+
+    met: dict[str, int] = {"429": 2}
+    backend = Backend(start)
+    assert backend.new_retries() == {}
+    asyncio.run(backend.client())
+    assert backend.new_retries() == {"429": 2}
+    met |= {"429": 5, "TimeoutError": 1}
+    assert [backend.new_retries(), backend.new_retries()] == [{"429": 3, "TimeoutError": 1}, {}]
+
+
 @pytest.mark.parametrize(("count", "shards"), [(7, 1), (7, 3), (6, 3), (2, 5), (0, 2)])
 def test_shards_put_together_are_the_whole(count: int, shards: int, tmp_path: Path) -> None:
     """Each item is in one shard, their sizes differ by one at most, and the replies come out in the items' order."""
@@ -568,6 +622,22 @@ def test_shards_put_together_are_the_whole(count: int, shards: int, tmp_path: Pa
     gather_shards(*files, tmp_path / "out", tmp_path / "prompts")
     assert (tmp_path / "out").read_text().split() == [item.id for _, item in CardItems([loaded], tmp_path)]
     assert (tmp_path / "prompts").read_text().split() == sorted({"shared", *(item.id for _, item in work(count))})
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 4])
+def test_shards_go_on_from_one_task_to_the_next(shards: int, tmp_path: Path) -> None:
+    """Items are counted over all tasks, so that a shard's share is even whatever the tasks' sizes are."""
+    loaded, _ = work(1)[0]
+    cards = [loaded.model_copy(update={"card": loaded.card.model_copy(update={"task": task})}) for task in "abc"]
+    for card, count in zip(cards, (3, 1, 5), strict=True):
+        items = [item.model_copy(update={"task": card.card.task}) for _, item in work(count)]
+        write_records(tmp_path / f"{card.card.task}.jsonl", items)
+    whole = [(item.task, item.id) for _, item in CardItems(cards, tmp_path)]
+    for number in range(1, shards + 1):
+        part = CardItems(cards, tmp_path, Shard(number, shards))
+        assert [(item.task, item.id) for _, item in part] == whole[number - 1 :: shards] and len(part) == len(
+            list(part)
+        )
 
 
 def test_a_shard_that_lacks_replies_is_refused_by_name(tmp_path: Path) -> None:

@@ -40,7 +40,6 @@ except UserError as error:
 IMAGES = plan.config.containers
 start.say_after_dry_run(plan, workflow)
 MODEL_JOB = start.model_resources(plan, workflow)
-PACKED_JOB = start.packed_resources(plan, workflow)
 
 
 wildcard_constraints:

@@ -149,7 +149,7 @@ rule generate_all_replies:
         IMAGES.serve
     threads: plan.threads
     resources:
-        **PACKED_JOB,
+        **MODEL_JOB,
     params:
         code=plan.code_of("generate_all_replies"),
         job=plan.job_of("generate_all_replies"),

@@ -76,7 +76,7 @@ rule judge_all_replies:
         IMAGES.serve
     threads: plan.threads
     resources:
-        **PACKED_JOB,
+        **MODEL_JOB,
     params:
         code=plan.code_of("judge_all_replies"),
         job=plan.job_of("judge_all_replies"),

@@ -150,7 +150,7 @@ class ServedModel(Model):
     shards: int = Field(
         1,
         ge=1,
-        le=1000,
+        le=256,
         description="jobs that a benchmark's items are dealt out to, each with a server of its own where we serve it",
     )
     request_timeout: float = Field(600, gt=0, description="seconds until one try is given up")

@@ -184,8 +184,9 @@ class Servers(Entry):
     pack: bool = Field(
         False,
         description=(
-            "one job a tutor that we serve, with all benchmarks at once on one server, instead of one a benchmark: for "
-            "clusters, where servers are not shared between allocations"
+            "one job a tutor that we serve, with all benchmarks at once on one server, instead of one a benchmark, and "
+            "one a batch of tutors of a judge that we serve: for clusters, where servers are not shared between "
+            "allocations; such a job fails as a whole, and `needs.runtime` is its time"
         ),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -382,18 +383,21 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
             handle.write(record.model_dump_json() + "\n")
 
 
-def each_record(path: Path, kind: type[R]) -> Iterator[R]:
-    """The records of a results file, one at a time; a broken line is refused by file and line number."""
+def each_record(path: Path, kind: type[R], first: int = 0, step: int = 1) -> Iterator[R]:
+    """The records of a results file, one at a time; a broken line is refused by file and line number.
+
+    first, step: only every `step`-th record, from the one at place `first` on, from 0.
+    """
     with open(path, "rb") as handle:
-        for number, line in enumerate(handle, 1):
+        for number, line in islice(enumerate(handle, 1), first, None, step):
             try:
                 yield kind.model_validate_json(line)
             except ValidationError as error:
-                first = error.errors()[0]
-                field = ".".join(map(str, first["loc"])) or "the line"
+                fault = error.errors()[0]
+                field = ".".join(map(str, fault["loc"])) or "the line"
                 raise UserError(
                     f"{path}:{number}",
-                    f"expected a {kind.__name__} record, found {first['msg'].lower()} at {field}",
+                    f"expected a {kind.__name__} record, found {fault['msg'].lower()} at {field}",
                     "delete this file and run again: it is rebuilt",
                 ) from None
 

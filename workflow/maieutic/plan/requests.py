@@ -320,7 +320,9 @@ def tokens(chars: float) -> float:
 
 def mean_answer(on_file: OnFile, loadeds: Sequence[LoadedCard]) -> float:
     """Tokens of an answer: the mean of those on file, else what such answers were measured to take."""
-    known = [entry.completion_tokens for entry in on_file.journal.answers.values() if entry.completion_tokens]
+    journals = [on_file.journal.answers, *on_file.journal.answers.others]
+    entries = (entry for answers in journals for entry in answers.values())
+    known = [entry.completion_tokens for entry in entries if entry.completion_tokens]
     if known:
         return sum(known) / len(known)
     measured = [sizes().get((loaded.card.benchmark, loaded.card.task, "")) for loaded in loadeds]

@@ -67,12 +67,6 @@ def model_resources(plan: RulePlan, workflow: Workflow) -> dict[str, Any]:
     }
 
 
-def packed_resources(plan: RulePlan, workflow: Workflow) -> dict[str, Any]:
-    """The same of a job that asks a model all benchmarks: its time is that of a job for each."""
-    one = model_resources(plan, workflow)
-    return {**one, "runtime": lambda wildcards, attempt: one["runtime"](wildcards, attempt) * len(plan.benchmarks)}
-
-
 def asked_models(plan: RulePlan, jobs: Iterable[Job]) -> list[str]:
     """The models that some planned job will ask."""
     asking = [job for job in jobs if job.resources.get("server_gpus") is not None]

@@ -48,7 +48,10 @@ def planned_requests(plan: Plan, jobs: Sequence[Job]) -> list[NewRequests]:
     """What planned jobs will ask. What jobs before them write anew is not known yet."""
     asked = []
     remade = {str(file) for job in jobs for file in job.output}
-    for job in sorted(jobs, key=lambda job: str(job.rule.name)):  # tutors (generate_replies) before judges
+    # Tutors (generate_replies, generate_shard), what gathers their shards, then judges.
+    for job in sorted(jobs, key=lambda job: (not str(job.rule.name).startswith("generate"), str(job.rule.name))):
+        if job.rule.name == "gather_shards" and remade.isdisjoint(map(str, job.input)):
+            remade -= {str(file) for file in job.output}
         if job.resources.get("server_gpus") is None:
             continue
         names = dict(job.wildcards.items())

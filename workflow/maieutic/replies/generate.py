@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -51,10 +50,12 @@ class CardItems(Collection[tuple[LoadedCard, Item]]):
     """
 
     def __init__(self, cards: Iterable[LoadedCard], folder: Path, shard: Shard = WHOLE) -> None:
-        self.files = [(loaded, folder / f"{loaded.card.task}.jsonl") for loaded in cards]
         self.shard = shard
+        self.files: list[tuple[LoadedCard, Path, int]] = []  # with the place of the shard's first item in the file
         number = 0
-        for _, path in self.files:
+        for loaded in cards:
+            path = folder / f"{loaded.card.task}.jsonl"
+            self.files.append((loaded, path, (shard.number - 1 - number) % shard.of))
             with open(path, "rb") as handle:
                 number += sum(1 for _ in handle)
         self.number = len(range(shard.number - 1, number, shard.of))
@@ -63,8 +64,9 @@ class CardItems(Collection[tuple[LoadedCard, Item]]):
         return self.number
 
     def __iter__(self) -> Iterator[tuple[LoadedCard, Item]]:
-        pairs = ((loaded, item) for loaded, path in self.files for item in each_record(path, Item))
-        return islice(pairs, self.shard.number - 1, None, self.shard.of)
+        for loaded, path, first in self.files:
+            for item in each_record(path, Item, first, self.shard.of):
+                yield loaded, item
 
     def __contains__(self, pair: object) -> bool:
         return any(pair == each for each in self)
@@ -125,7 +127,12 @@ class Asking:
                 "completion_tokens": self.completion_tokens,
                 "cached_tokens": self.cached_tokens,
             }
-            spent = {"requests": self.asked, **counts, "seconds": round(seconds, 1), "retries": self.backend.retries}
+            spent = {
+                "requests": self.asked,
+                **counts,
+                "seconds": round(seconds, 1),
+                "retries": self.backend.new_retries(),
+            }
             put_down(self.journal.path, Spent(time=now(), asker=self.name, **spent))
 
     def cache_share(self) -> str:

@@ -1,4 +1,4 @@
-"""The report of a run: one self-contained page, and the same numbers as CSV and Parquet."""
+"""The report of a run: one page, with the items of a large run beside it, and the same numbers as CSV and Parquet."""
 
 from __future__ import annotations
 

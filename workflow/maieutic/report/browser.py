@@ -172,7 +172,7 @@ def write_items(tasks: Iterable[tuple[str, TaskItems]], folder: Path, most: floa
     nothing where the page has all.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     data: dict[str, dict[str, Any]] = {name: {} for name in NO_ITEMS}
     size = 0
     for task, chunk in tasks:

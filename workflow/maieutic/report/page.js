@@ -22,8 +22,8 @@ function loaded(task) {
   if (data.tasks[task]) return Promise.resolve();
   loading[task] ??= new Promise((done, failed) => {
     const script = make("script", { src: data.beside[task] });
-    script.addEventListener("load", done);
-    script.addEventListener("error", () => { delete loading[task]; failed(); });
+    script.addEventListener("load", () => (data.tasks[task] ? done() : failed()));
+    script.addEventListener("error", failed);
     document.head.append(script);
   });
   return loading[task];
@@ -113,7 +113,20 @@ function browse(place, task) {
   place.replaceChildren(make("p", { class: "hint", role: "status" }, "Loading " + data.titles[chosen] + " …"));
   loaded(chosen).then(
     () => browser(place, chosen),
-    () => place.replaceChildren(make("p", { class: "notice failed" }, `The items of this task are not here: they lie in ${data.beside[chosen]} beside the page. Copy that folder along with it.`)));
+    () => {
+      delete loading[chosen];
+      const choice = place.dataset.task ? [] : [make("div", { class: "filters" }, taskField(place, chosen))];
+      place.replaceChildren(...choice, make("p", { class: "notice failed" }, `The items of this task are not here: they lie in ${data.beside[chosen]} beside the page. Copy that folder along with it.`));
+    });
+}
+
+// The choice of a task on the page of all items.
+function taskField(place, task) {
+  const names = Object.keys(data.beside).length ? Object.keys(data.beside) : ["", ...Object.keys(data.tasks)];
+  const tasks = make("select", {}, ...names.map((name) => make("option", { value: name }, name ? data.titles[name] : "all tasks")));
+  tasks.value = task;
+  tasks.addEventListener("input", () => browse(place, tasks.value));
+  return make("label", {}, "Task ", tasks);
 }
 
 function browser(place, task) {
@@ -143,14 +156,7 @@ function browser(place, task) {
   };
   for (const control of [tutor, outcome, search]) control.addEventListener("input", () => { shown = PAGE; update(); });
   const field = (text, control) => make("label", {}, text + " ", control);
-  const fields = [];
-  if (!place.dataset.task) {
-    const names = Object.keys(data.beside).length ? Object.keys(data.beside) : ["", ...Object.keys(data.tasks)];
-    const tasks = make("select", {}, ...names.map((name) => option(name, name ? data.titles[name] : "all tasks")));
-    tasks.value = task;
-    tasks.addEventListener("input", () => browse(place, tasks.value));
-    fields.push(field("Task", tasks));
-  }
+  const fields = place.dataset.task ? [] : [taskField(place, task)];
   place.append(make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("Outcome", outcome), field("Search", search), count), list);
   update();
 }

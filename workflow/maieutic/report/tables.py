@@ -247,7 +247,7 @@ def runtime_table(plan: Plan, results: Path) -> pd.DataFrame:
     """Requests, tokens and summed request seconds of each tutor and benchmark."""
     rows = []
     for benchmark in plan.benchmarks:
-        for model in plan.tutors:
+        for model in plan.tutors_on(benchmark):
             path = paths.REPLIES.within(results, benchmark=benchmark, tutor=model)
             if not path.exists() or isinstance(plan.models[model], BaselineModel):
                 continue

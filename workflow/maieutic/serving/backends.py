@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,20 +47,29 @@ class Backend:
         self._start, self._stop, self.check = start, stop, check
         self._lock = asyncio.Lock()
         self._client: Any = None
+        self._fault: Exception | None = None
+        self._told: Counter[str] = Counter()
         self.busy_from = 0.0
 
     async def client(self) -> Any:
-        """The client, its server started if it was not."""
+        """The client, its server started if it was not. A start that has failed is not tried again by others."""
         async with self._lock:
+            if self._fault is not None:
+                raise self._fault
             if self._client is None:
-                self._client = await self._start()
+                try:
+                    self._client = await self._start()
+                except Exception as error:
+                    self._fault = error
+                    raise
                 self.busy_from = time.monotonic()
             return self._client
 
-    @property
-    def retries(self) -> dict[str, int]:
-        """How often each kind of failure was met."""
-        return dict(self._client.retries) if self._client is not None else {}
+    def new_retries(self) -> dict[str, int]:
+        """How often each kind of failure was met since the last call: several journals may share a backend."""
+        met = Counter(self._client.retries if self._client is not None else {})
+        new, self._told = met - self._told, met
+        return dict(new)
 
     async def close(self) -> None:
         """Close the connections and end the server."""
