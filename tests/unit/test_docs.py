@@ -65,6 +65,9 @@ def test_every_document_is_covered() -> None:
 def test_every_block_says_what_shows_it(name: str) -> None:
     """A new paragraph needs its tests, and one that is gone takes its entry along."""
     shown, text = CLAIMS[name], blocks(Path(name).read_text(encoding="utf-8"))
+    if "generated" in shown:  # as a whole, by a script that another test holds it against
+        assert len(shown) == 1 and "Written by `make" in text[0]
+        return
     alone = [block for block in text if not any(block.startswith(start) for start in shown)]
     assert not alone, f"{name}: no entry in tests/claims.yaml for {alone}"
     stale = [start for start in shown if sum(block.startswith(start) for block in text) != 1]
