@@ -26,7 +26,6 @@ rule generate_replies:
         item_folder=paths.ITEM_FOLDER,
         pictures=paths.PICTURE_STORE,
         journal=paths.REPLY_JOURNAL,
-        journals=paths.REPLY_JOURNALS,
         server_log=paths.TUTOR_SERVER_LOG,
     shell:
         lines.command(
@@ -36,7 +35,6 @@ rule generate_replies:
             weights="{input.weights}",
             pictures="{params.pictures}",
             journal="{params.journal}",
-            journals="{params.journals}",
             server_log="{params.server_log}",
             out="{output.replies}",
             prompts="{output.prompts}",
@@ -156,7 +154,6 @@ rule generate_all_replies:
         item_folders=[paths.ITEM_FOLDER.partly(benchmark=name) for name in plan.benchmarks],
         pictures=paths.PICTURE_STORE,
         journal=[paths.REPLY_JOURNAL.partly(benchmark=name) for name in plan.benchmarks],
-        journals=[paths.REPLY_JOURNALS.partly(benchmark=name) for name in plan.benchmarks],
         server_log=paths.PACKED_SERVER_LOG,
     shell:
         lines.command(
@@ -166,7 +163,6 @@ rule generate_all_replies:
             weights="{input.weights}",
             pictures="{params.pictures}",
             journal="{params.journal}",
-            journals="{params.journals}",
             server_log="{params.server_log}",
             out="{output.replies}",
             prompts="{output.prompts}",

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from maieutic.config.cards import Card, LoadedCard
 from maieutic.config.models import BaselineModel, HostedModel, VllmModel
 from maieutic.core import paths
-from maieutic.core.journal import Entry, answers_on_file, journals_of, request_key
+from maieutic.core.journal import Entry, answers_on_file, request_key
 from maieutic.core.records import Item, Prompt
 from maieutic.judges.assignments import rubric_for_labels, work_on_labels, work_on_pairs, work_on_replies
 from maieutic.judges.judging import Panel, Work, follow_ups, judge_case
@@ -154,8 +154,7 @@ def new_replies(
         return share_of(whole, job.shard)
     names = {"benchmark": benchmark, "tutor": tutor}
     journal = Path(paths.SHARD_JOURNAL.of(**names, shard=shard) if shard else paths.REPLY_JOURNAL.of(**names))
-    others = journals_of(Path(paths.REPLY_JOURNALS.of(benchmark=benchmark)), tutor)
-    on_file = OnFile(tutor, model, identity, journal, [path for path in others if path != journal])
+    on_file = OnFile(tutor, model, identity, journal, job.journals(journal))
     work = job.work(Path(paths.ITEM_FOLDER.of(benchmark=benchmark)))
     later = asyncio.run(turns_behind(work, on_file, Limits(job.max_tokens, job.seed)))
     return counted("tutors", tutor, tutor, on_file, later, mean_answer(on_file, loadeds))

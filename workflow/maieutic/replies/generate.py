@@ -355,6 +355,14 @@ class GenerateReplies(Job):
     seed: int
     shard: Shard = WHOLE
 
+    def journals(self, own: Path) -> list[Path]:
+        """The further journals of this tutor on this benchmark: of the whole, of shards of it.
+
+        own: the job's, in the folder of the benchmark's journals; that of a shard two folders below it.
+        """
+        folder = own.parent if self.shard == WHOLE else own.parents[2]
+        return [path for path in journals_of(folder, self.tutor) if path != own]
+
     def work(self, items: Path) -> CardItems:
         """The job's items with their cards. items: the folder of the benchmark's items."""
         return CardItems(cards_of(self.benchmark, self.tasks, self.protocol), items, self.shard)
@@ -367,7 +375,6 @@ def generate_replies(
     weights: list[Path],
     pictures: Path,
     journal: Path,
-    journals: Path,
     server_log: Path,
     out: Path,
     prompts: Path,
@@ -375,7 +382,7 @@ def generate_replies(
     """Write one Reply per item, and the prompts that were sent; nothing is asked that a journal of the tutor holds.
 
     items: the folder of the benchmark's items; weights: the manifest of a model that we serve; pictures: the store of
-    the items' pictures; journal: the job's own; journals: the folder of all journals of the benchmark.
+    the items' pictures; journal: the job's own.
     """
     work = job.work(items)
     if isinstance(job.entry, BaselineModel):
@@ -383,8 +390,7 @@ def generate_replies(
         write_records(out, (baseline_reply(name, tutor, item, len(loaded.templates)) for loaded, item in work))
         write_records(prompts, [])
         return
-    others = [path for path in journals_of(journals, job.tutor) if path != journal]
-    files = JobFiles(next(iter(weights), None), journal, server_log, pictures, others)
+    files = JobFiles(next(iter(weights), None), journal, server_log, pictures, job.journals(journal))
     ask_tutor(job.tutor, job.entry, work, Limits(job.max_tokens, job.seed), files, out, prompts)
 
 

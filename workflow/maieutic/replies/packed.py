@@ -8,7 +8,7 @@ from pathlib import Path
 
 from maieutic.config.models import VllmModel
 from maieutic.core.jobs import Job
-from maieutic.core.journal import Entry, Journal, journals_of
+from maieutic.core.journal import Entry, Journal
 from maieutic.replies.generate import Asking, Conversed, GenerateReplies, Limits, run_job, together
 from maieutic.serving.backends import JobFiles, backend_of
 
@@ -27,14 +27,13 @@ def generate_all_replies(
     weights: list[Path],
     pictures: Path,
     journal: list[Path],
-    journals: list[Path],
     server_log: Path,
     out: list[Path],
     prompts: list[Path],
 ) -> None:
     """Write one Reply per item of each benchmark, and the prompts that were sent, as a job for each would.
 
-    items, journal, journals, out and prompts: as of a benchmark's own job, one for each part of the job; weights: the
+    items, journal, out and prompts: as of a benchmark's own job, one for each part of the job; weights: the
     manifest of the model; pictures: the store of the items' pictures.
     """
     model = job.parts[0].entry
@@ -45,9 +44,8 @@ def generate_all_replies(
         files = JobFiles(weights[0], journal[0], server_log, pictures)
         backend, identity = backend_of(job.tutor, model, files)
         asking = []
-        for own, folder in zip(journal, journals, strict=True):
-            others = [path for path in journals_of(folder, job.tutor) if path != own]
-            opened = stack.enter_context(Journal(own, Entry, others))
+        for part, own in zip(job.parts, journal, strict=True):
+            opened = stack.enter_context(Journal(own, Entry, part.journals(own)))
             asking.append(Asking(job.tutor, model, identity, opened, backend, pictures))
         limits = [Limits(part.max_tokens, part.seed) for part in job.parts]
         parts = [run_job(*part) for part in zip(works, asking, limits, kept, strict=True)]
