@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from small import LOCK, NAME, alive, children, driver_pid, stub_of, until
 # One of several turns, one of two tasks, one of a single item more or less than the shards can share.
 TASKS = ["mathtutorbench/problem_solving", "mathtutorbench/mistake_location", "mrbench", "kmpbench/ec"]
 BENCHMARKS = ("mathtutorbench", "mrbench", "kmpbench")
+JUDGED, JUDGE = ("mrbench", "kmpbench"), "stub-judge"
 FORMS: dict[str, dict[str, Any]] = {
     "three shards": {"shards": 3},
     "one job": {"pack": True},
@@ -23,20 +25,21 @@ FORMS: dict[str, dict[str, Any]] = {
 
 
 def configured(folder: Path, shards: int = 1, pack: bool = False, pace: float = 0.002) -> Path:
-    """A run of one model, its work dealt out in some way."""
-    model = stub_of(folder, pace, shards=shards)
-    run_keys = {"tutors": [NAME], "tasks": TASKS, "max_tokens": 16}
-    return overlay(folder, {"models": {NAME: model}, "servers": {"pack": pack}, "run": run_keys})
+    """A run of one model, which judges too, its work dealt out in some way."""
+    judge = {"engine": "judge", "model": NAME, "rubrics": ["mrbench_taxonomy", "kmp_error_reason"], "label_limit": 2}
+    models = {NAME: stub_of(folder, pace, shards=shards), JUDGE: judge}
+    run_keys = {"tutors": [NAME], "tasks": TASKS, "max_tokens": 16, "judges": [JUDGE]}
+    return overlay(folder, {"models": models, "servers": {"pack": pack}, "run": run_keys})
 
 
 def asked(folder: Path) -> list[str]:
     """The keys of all requests that were answered, over all journals."""
-    journals = (folder / "results/journal/replies").rglob("*.jsonl")
+    journals = (folder / "results/journal").rglob("*.jsonl")
     return [json.loads(line)["key"] for path in journals for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def tables(folder: Path) -> dict[str, bytes]:
-    """What a run is for: its scores, its replies without their times, the prompts."""
+    """What a run is for: its scores, its replies and verdicts without their times, the prompts."""
     results = folder / "results"
     files = {"scores": (results / "report/scores.csv").read_bytes()}
     for benchmark in BENCHMARKS:
@@ -44,6 +47,12 @@ def tables(folder: Path) -> dict[str, bytes]:
         replies = (results / f"replies/{benchmark}/{NAME}.jsonl").read_text(encoding="utf-8").splitlines()
         kept = [{**json.loads(line), "turns": [turn["text"] for turn in json.loads(line)["turns"]]} for line in replies]
         files[f"{benchmark} replies"] = json.dumps(kept).encode()
+    for benchmark, batch in product(JUDGED, (NAME, "_baselines")):
+        lines = (results / f"verdicts/{JUDGE}/{benchmark}/{batch}.jsonl").read_text(encoding="utf-8").splitlines()
+        assert lines
+        files[f"{benchmark} verdicts on {batch}"] = json.dumps(
+            [{**json.loads(line), "seconds": 0} for line in lines]
+        ).encode()
     return files
 
 
@@ -81,6 +90,9 @@ def test_another_dealing_out_asks_nothing_again(form: str, usual: Path, sharded:
     config = configured(folder, **FORMS[form])
     told = run(folder, config, "-n").stdout
     assert "generate" in told and "new requests: none" in told, told[-2000:]
+    jobs = planned(folder, config)
+    packed = {f"judge_all_replies judge={JUDGE}, batch={batch}" for batch in (NAME, "_baselines")}
+    assert (packed <= jobs) == (form == "one job")
     done = run(folder, config)
     assert done.returncode == 0, done.stdout[-3000:]
     assert "asked: nobody" in done.stdout
@@ -100,5 +112,5 @@ def test_a_packed_job_that_is_killed_goes_on_where_it_was(usual: Path, checkouts
     kept = asked(folder)
     done = run(folder, configured(folder, pack=True))
     assert done.returncode == 0, done.stdout[-3000:]
-    assert len(asked(folder)) == len(set(asked(folder))) and set(kept) < set(asked(folder))
+    assert sorted(asked(folder)) == sorted(asked(usual)) and set(kept) < set(asked(folder))
     assert tables(folder) == tables(usual)

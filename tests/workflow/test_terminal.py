@@ -49,6 +49,9 @@ def test_a_terminal_shows_progress_by_stage(shown: Path) -> None:
     assert code == 0, told
     for stage in ("Total Progress", "generate replies locally", "score replies", "build report"):
         assert re.search(rf"{stage} .* 100%", told), stage
+    assert re.search(r"Total Progress .* \d+% \d:\d\d:\d\d \d+:\d\d left", told), (
+        "how long still, by the jobs that are done"
+    )
     left = [line for line in told.splitlines() if line.strip() and not line.startswith(("│", "╭", "╰"))]
     assert len(left) < 60 and not any("wildcards" in line for line in left)
     assert "report: results/report/index.html" in told

@@ -11,6 +11,7 @@ from typing import Any
 
 from maieutic.core import paths
 from maieutic.core.ledger import now
+from maieutic.core.progress import clock
 from maieutic.plan import cluster, images, preflight, telling
 from maieutic.plan.jobs import save_config as saved
 from maieutic.plan.rules import RulePlan, Wildcards
@@ -110,10 +111,32 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
         asked = [asked_of_slurm(plan, job) for job in jobs if not job.is_local]
         cluster.check_slurm(asked, workflow.executor_settings.status_command)
     preflight.check_run(plan.config, serve, models, telling.to_be_asked(plan, jobs))
+    show_time_left(workflow)
     job = saved(plan)
     if other := other_run(Path(plan.own(paths.CONFIG)), job.config["run"]):
         print(other, file=sys.stderr)
     save_config(job=job, out=Path(paths.RUN_CONFIG), provenance=Path(paths.RUN_PROVENANCE))
+
+
+def show_time_left(workflow: Workflow) -> None:
+    """Let a terminal's bars say how long each stage is likely to go on: the logger itself shows what has passed."""
+    handlers = workflow.logger_manager.get_log_handlers()
+    bars = [handler.progress for handler in handlers if hasattr(handler, "progress")]
+    if not bars:  # another logger, or none: rich need not be there
+        return
+    from rich.progress import ProgressColumn, Task
+    from rich.text import Text
+
+    class TimeLeft(ProgressColumn):
+        """By the mean of the jobs that are done: jobs of minutes leave no speed of the last seconds."""
+
+        def render(self, task: Task) -> Text:
+            if not task.completed or not task.total or task.finished or task.elapsed is None:
+                return Text("")
+            return Text(f"{clock(task.elapsed * (task.total / task.completed - 1))} left", style="dim")
+
+    for progress in bars:
+        progress.columns = (*progress.columns, TimeLeft())
 
 
 def other_run(saved_config: Path, run: dict[str, Any]) -> str | None:
