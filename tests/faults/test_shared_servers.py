@@ -40,6 +40,7 @@ async def main():
     answer = await client.ask({"endpoint": "completions", "messages": [{"content": "2+2?"}], "stop": []})
     print(json.dumps({"text": answer.text, "socket": client.server.socket}), flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    await asyncio.sleep(0.5)  # on a busy machine the end of a keeper and that of the input are read in one go
     backend.check()
     await backend.close()
 
