@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from maieutic.core.errors import UserError
-from maieutic.core.journal import Entry, Journal, digest, request_key, take_lock
+from maieutic.core.journal import Entry, Journal, answers_on_file, digest, journals_of, request_key, take_lock
 from maieutic.core.records import read_records
 from maieutic.core.spool import Spool
 from maieutic.serving.recover import held_by, recover
@@ -51,13 +51,58 @@ def test_answers_are_read_from_the_file_when_they_are_asked_for(tmp_path: Path) 
         assert texts == ["long \u00fc\u2028 \U0001f600", "text 0\nline \u2028 \x00", "4", "x" * 100_000]
         assert journal.answers.get("k8") is None and "k8" not in journal.answers
         assert journal.answers["k0"] is not journal.answers["k0"], "kept nowhere but in the file"
-        path.write_bytes(path.read_bytes()[:200])  # somebody truncates it meanwhile
-        with pytest.raises(UserError, match="a line that could be read before cannot any more"):
-            journal.answers["k7"]
+        journal.answers.close()
+        assert journal.answers["k0"].text.startswith("text 0"), "opened again"
+        place = path.read_bytes().index(b'{"key":"k7"')
+        for damage in (path.read_bytes()[:200], path.read_bytes()[:place] + b"\xff\xfe\n"):  # by somebody, meanwhile
+            path.write_bytes(damage)
+            with pytest.raises(UserError) as error:
+                journal.answers["k7"]
+            line = f"{path}, byte {place}: a line that could be read before cannot any more. Fix: run again"
+            assert error.value.line == line
+
+
+def test_answers_of_other_journals_count_and_are_left_as_they_are(tmp_path: Path) -> None:
+    """Of shards: what one of them has answered is not asked by another. The own answer goes first."""
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    for path, told in ((first, "first"), (second, "second")):
+        with Journal(path, Entry) as journal:
+            journal.append(entry("both", told), entry(told, told))
+    before = [path.read_bytes() for path in (first, second)]
+    own = tmp_path / "own.jsonl"
+    with Journal(own, Entry, [second, tmp_path / "none.jsonl", first]) as journal:
+        assert [journal.answers[key].text for key in ("both", "first", "second")] == ["second", "first", "second"]
+        assert "first" in journal.answers and "third" not in journal.answers and journal.answers.get("third") is None
+        journal.append(entry("first", "not again"), entry("mine", "mine"))
+        assert list(journal.answers) == ["mine"], "what an other journal has is not put down twice"
+        assert journal.answers["first"].text == "first"
+    assert [path.read_bytes() for path in (first, second)] == before and own.read_text().count("\n") == 1
+    with Journal(second, Entry, [first]) as journal:
+        assert journal.answers["both"].text == "second", "its own"
+    looked = answers_on_file(own, Entry, [first])
+    assert (len(looked), looked["both"].text, looked["mine"].text) == (1, "first", "mine")
+
+
+def test_the_journals_of_a_tutor_are_found_whichever_shards_there_were(tmp_path: Path) -> None:
+    names = [
+        "m.jsonl",
+        "shards/1-of-2/m.jsonl",
+        "shards/2-of-2/m.jsonl",
+        "shards/1-of-2/m2.jsonl",
+        "m.ledger",
+        "other.m.jsonl",
+    ]
+    for name in [*names, "a[b].jsonl", "ab.jsonl"]:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert journals_of(tmp_path, "m") == [tmp_path / name for name in names[:3]]
+    assert journals_of(tmp_path, "a[b]") == [tmp_path / "a[b].jsonl"], "a name is no pattern"
 
 
 def test_a_spool_gives_records_back_in_any_order_and_leaves_no_file(tmp_path: Path) -> None:
-    spool: Spool[int, Entry] = Spool(tmp_path / "new")
+    spool: Spool[int, Entry] = Spool(tmp_path / "new/folder")
+    assert Path(f"/proc/self/fd/{spool._file.fileno()}").readlink().is_relative_to(tmp_path / "new/folder")
+    Spool(tmp_path / "new/folder").close()
     for number in (2, 0, 1):
         spool.put(number, entry(f"k{number}", "\n\u2028" * number))
     assert [Entry.model_validate_json(line).key for line in spool.lines([0, 2])] == ["k0", "k2"]
@@ -68,7 +113,7 @@ def test_a_spool_gives_records_back_in_any_order_and_leaves_no_file(tmp_path: Pa
     assert (len(spool), 3 in spool, 4 in spool) == (4, True, False)
     with pytest.raises(KeyError):
         list(spool.lines([4]))
-    assert not list((tmp_path / "new").iterdir())
+    assert not list((tmp_path / "new/folder").iterdir())
     spool.close()
 
 
