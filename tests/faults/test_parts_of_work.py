@@ -97,7 +97,7 @@ def test_another_dealing_out_asks_nothing_again(form: str, usual: Path, sharded:
 
 
 def test_a_packed_job_that_is_killed_goes_on_where_it_was(usual: Path, checkouts: Callable[[], Path]) -> None:
-    """Its server and workers end with it, each benchmark's journal stays, and nothing is asked twice."""
+    """A killed job leaves no process: server and workers end with it. Each journal stays, and nothing is asked twice."""
     folder = checkouts()
     process = start(folder, configured(folder, pack=True, pace=0.05))
     until(lambda: (folder / LOCK).exists() and len(asked(folder)) > 10, "first answers")
