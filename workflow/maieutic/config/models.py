@@ -105,6 +105,10 @@ class Price(Entry):
     input: float = Field(ge=0, description="US dollars per million tokens of prompts")
     output: float = Field(ge=0, description="US dollars per million tokens of answers")
 
+    def usd(self, prompt_tokens: float, answer_tokens: float) -> float:
+        """What so many tokens cost, in US dollars."""
+        return (prompt_tokens * self.input + answer_tokens * self.output) / 1e6
+
 
 class Model(Entry):
     """What every entry may say."""

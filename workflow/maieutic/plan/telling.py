@@ -24,7 +24,7 @@ ERROR = " ERROR "
 def usd(plan: Plan, model: str, prompt_tokens: float, answer_tokens: float) -> float | None:
     """US dollars by the registry's price of a model, None where it has none."""
     price = getattr(plan.models[model], "price", None)
-    return None if price is None else (prompt_tokens * price.input + answer_tokens * price.output) / 1e6
+    return None if price is None else price.usd(prompt_tokens, answer_tokens)
 
 
 def money(plan: Plan, amounts: Iterable[tuple[str, float, float]]) -> str:

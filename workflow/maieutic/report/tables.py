@@ -282,4 +282,4 @@ def cost(model: Model, prompt_tokens: int, completion_tokens: int) -> float | No
     """US dollars by the registry's price, None where it has none."""
     if not isinstance(model, HostedModel) or model.price is None:
         return None
-    return round((prompt_tokens * model.price.input + completion_tokens * model.price.output) / 1e6, 4)
+    return round(model.price.usd(prompt_tokens, completion_tokens), 4)

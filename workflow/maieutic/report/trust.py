@@ -10,14 +10,14 @@ from typing import Any
 
 import pandas as pd
 
-from maieutic.config.models import CriteriaModel, HostedModel, JudgeModel, Model, RewardModel
+from maieutic.config.models import CriteriaModel, JudgeModel, Model, RewardModel
 from maieutic.core import paths
 from maieutic.core.records import Judgement, Quantity, Score, read_records
 from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import agreement_chart
-from maieutic.report.tables import label_of, score_file
+from maieutic.report.tables import cost, label_of, score_file
 from maieutic.report.traffic_light import (
     PAIRS,
     LightOf,
@@ -300,10 +300,7 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 def usd(plan: Plan, name: str, prompt_tokens: int, completion_tokens: int) -> float | None:
     """US dollars by the registry's price of the model that answers, None where it has none."""
-    model = plan.models[plan.judge_entry(name).model]
-    if not isinstance(model, HostedModel) or model.price is None:
-        return None
-    return round((prompt_tokens * model.price.input + completion_tokens * model.price.output) / 1e6, 4)
+    return cost(plan.models[plan.answering(name)], prompt_tokens, completion_tokens)
 
 
 def pair_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
