@@ -33,7 +33,9 @@ def overlay(folder: Path, config: dict[str, Any], name: str = "overlay.yaml") ->
     """Write a run file (JSON is YAML): MathTutorBench's demo without graders that are models, unless it names some."""
     path = folder / name
     run_keys = {"tutors": ["smollm2-135m"], "tasks": ["mathtutorbench"], **NO_GRADERS, **config.get("run", {})}
-    few = {"edition": "demo", "report": {"resamples": 100}}
+    few: dict[str, Any] = {"edition": "demo", "report": {"resamples": 100}}
+    if any("--pace" in entry.get("runtime_args", ()) for entry in config.get("models", {}).values()):
+        few["interpreters"] = {"serve": str(ROOT / "tests/stub/python")}  # a model of the drills' engine
     path.write_text(json.dumps({**few, **config, "run": run_keys}), encoding="utf-8")
     return path
 

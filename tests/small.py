@@ -50,9 +50,7 @@ def stub_of(folder: Path, pace: float = 0.02, **more: Any) -> dict[str, Any]:
     weights = folder / "stub"
     weights.mkdir(exist_ok=True)
     (weights / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
-    path = f"{ROOT / 'tests/stub'}:{ROOT / 'tests'}:{ROOT / 'workflow'}"
-    entry = {"runtime_args": ["--pace", str(pace)], "environment": {"PYTHONPATH": path}, **more}
-    return model_of(weights, **entry)
+    return model_of(weights, **{"runtime_args": ["--pace", str(pace)], "environment": {}, **more})
 
 
 def graders_of(weights: Path) -> dict[str, dict[str, Any]]:

@@ -199,11 +199,11 @@ def test_what_differs_is_another_server(jobs: Callable[..., Jobs], tmp_path: Pat
     run = jobs()
     tutor, judge = run.finish(run.job()), run.finish(run.job("judge"))
     assert tutor == judge, "a judge that is the tutor's own model asks the same server"
-    other = run.finish(run.job(environment={**stub_of(run.folder)["environment"], "A": "1"}))
+    other = run.finish(run.job(environment={"VLLM_A": "1"}))
     assert other["socket"] != tutor["socket"]
     base = {"engine": "vllm", "weights": {"path": "x"}}
     keys = {key_of(VllmModel.model_validate({**base, **change}), run.weights) for change in (
-        {}, {"dtype": "float32"}, {"engine_args": ["--a"]}, {"runtime_args": ["--a"]}, {"needs": {"gpus": 1}},
+        {}, {"dtype": "float32"}, {"engine_args": ["--enforce-eager"]}, {"runtime_args": ["--enforce-eager"]}, {"needs": {"gpus": 1}},
         {"max_model_len": 128},
     )}  # fmt: skip
     assert len(keys) == 6

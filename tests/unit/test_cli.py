@@ -72,9 +72,9 @@ def test_a_rule_gives_its_command_what_it_takes(rule: str) -> None:
 
 def test_a_line_is_quoted_and_ends_in_its_log() -> None:
     assert command("find-overlap", items="i", labels_out="{output.x}") == (
-        '"$DRIVER" -m maieutic find-overlap --job {params.job:q} --items i --labels-out {output.x} --log {log}'
+        '"$DRIVER" -m maieutic find-overlap --job {params.job:q} --items i --labels-out {output.x:q} --log {log:q}'
     )
-    assert command("check-report", job=False, python=SERVE) == '"$SERVE" -m maieutic check-report --log {log}'
+    assert command("check-report", job=False, python=SERVE) == '"$SERVE" -m maieutic check-report --log {log:q}'
 
 
 def test_score_replies_takes_little() -> None:

@@ -39,7 +39,7 @@ def configuration(tasks: list[str], models: dict[str, Any], edition: str = "publ
         served = {} if "engine" in entry else {"engine": "hosted", "model": "m", "base_url": "http://x/v1"}
         raw["models"][name] = {**served, **entry}
     tutors = [name for name, entry in models.items() if "engine" not in entry]
-    raw["run"] |= {"tutors": tutors, "tasks": tasks, **NO_GRADERS, **run}
+    raw["run"] |= {"tutors": tutors, "tasks": tasks, "limit": None, **NO_GRADERS, **run}
     return check_config({**raw, "edition": edition, "data_dir": "resources"})
 
 

@@ -95,7 +95,7 @@ rule write_flows:
             "write-flows",
             python=lines.CHOSEN,
             components="{input.components}",
-            people="{input.people:q}",
+            people="{input.people}",
             weights="{input.weights}",
             journal="{params.journal}",
             server_logs="{params.server_logs}",

@@ -189,7 +189,7 @@ rule read_replies:
     shell:
         lines.command(
             "read-replies",
-            file="{input.file:q}",
+            file="{input.file}",
             items="{input.cases}",
             out="{output.replies}",
             prompts="{output.prompts}",

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, ValidationError, model_validator
 
 from maieutic.config.faults import fault_of
-from maieutic.config.models import Entry, Needs, Training
+from maieutic.config.models import Entry, FilePath, Needs, Training
 from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
 from maieutic.core.paths import RESOURCES
@@ -71,7 +71,7 @@ class Curation(Entry):
         le=1,
         description="share of the seeds whose products are for evaluation; those of the others are for training",
     )
-    people: str | None = Field(
+    people: FilePath | None = Field(
         None,
         description=(
             "CSV with people's decisions on the flows (`results/curation/NAME/flows.csv`, with `decision` and `last` "
@@ -91,7 +91,7 @@ class Curation(Entry):
         le=1,
         description="Jaccard similarity of five-word shingles from which two problems are one (leakage, duplicates)",
     )
-    runtime: int = Field(720, ge=1, description="time limit of one attempt of a job, in minutes")
+    runtime: int = Field(720, ge=1, le=527_040, description="time limit of one attempt of a job, in minutes")
 
 
 class Lora(Entry):

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from maieutic.config.models import COMMIT, LOOK_UP, PIN, REVISION, SHA256, Entry, is_commit
+from maieutic.config.models import COMMIT, LOOK_UP, PIN, REVISION, SHA256, Entry, FilePath, is_commit
 from maieutic.core.errors import Unpinned, UserError
+from maieutic.core.secrets import FIELD
 
 Source = dict[str, Any]
 Edition = Literal["demo", "published"]
 Form = Literal["json", "jsonl", "csv", "parquet"]
+
+
+def without_secrets(address: str) -> str:
+    """The address. Raises ValueError for one with a user, a password or a key in it."""
+    parts = urlsplit(address)
+    if parts.username or parts.password or any(FIELD.search(name) for name, _ in parse_qsl(parts.query, True)):
+        raise ValueError("an address has no user, password or key in it: it is saved with the results")
+    if parts.scheme not in {"http", "https"}:
+        raise ValueError("an address begins with https:// or http://")
+    return address
 
 
 class Hub(Entry):
@@ -41,8 +53,12 @@ class Pictures(Entry):
 class Copy(Entry):
     """One file of a dataset: where it lies, and what must be true of it."""
 
-    path: str = Field(description="Path below data_dir (published) or resources/demo (demo); Parquet: or a pattern")
-    url: str | None = Field(None, description="Pinned address: a git commit or a hub revision is part of it")
+    path: FilePath = Field(
+        description="Path below data_dir (published) or resources/demo (demo); Parquet: or a pattern"
+    )
+    url: Annotated[str, AfterValidator(without_secrets)] | None = Field(
+        None, description="Pinned address: a git commit or a hub revision is part of it"
+    )
     hub: Hub | None = Field(None, description="Instead of url: Parquet files at a commit, which stands for a checksum")
     sha256: str | None = Field(None, pattern=SHA256, description="null: unknown, and the entry refuses to run")
     blob: str | None = Field(

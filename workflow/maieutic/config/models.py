@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from maieutic.config.served import check_arguments, check_variables
 from maieutic.core.errors import Unpinned
+from maieutic.core.secrets import FIELD
 
 Endpoint = Literal["chat", "completions"]
 COMMIT = r"^[0-9a-f]{40}$"
@@ -22,12 +26,27 @@ def is_commit(revision: str | None) -> bool:
 
 
 SHA256 = r"^[0-9a-f]{64}$"
+DAY = 86_400  # seconds
+MOST_TOKENS = 10_000_000  # of one answer
+
+
+def can_be_a_path(path: str) -> str:
+    """The path. Raises ValueError for one that a rule cannot name: Snakemake reads braces as wildcards."""
+    if wrong := sorted({letter for letter in path if letter in "{}" or not letter.isprintable()}):
+        shown = ", ".join(map(repr, wrong))
+        raise ValueError(f"a path here has no braces, line breaks or control characters, and this one has {shown}")
+    if path.startswith("-"):
+        raise ValueError(f"a path here does not begin with a hyphen: write ./{path}")
+    return path
+
+
+FilePath = Annotated[str, AfterValidator(can_be_a_path)]
 
 
 class Entry(BaseModel):
     """A closed mapping: a misspelt key is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
 
 
 class PackagedWeights(Entry):
@@ -49,7 +68,7 @@ class Weights(Entry):
     revision: str | None = Field(
         None, pattern=REVISION, description="Commit of the hub repository, or a branch or tag for `maieutic pin`"
     )
-    path: str | None = Field(None, description="Folder with safetensors, config and tokenizer")
+    path: FilePath | None = Field(None, description="Folder with safetensors, config and tokenizer")
 
     @model_validator(mode="after")
     def one_source(self) -> Weights:
@@ -93,10 +112,10 @@ TutorWeights = Annotated[
 class Needs(Entry):
     """What one job of this model asks of a machine. Never part of a request key."""
 
-    gpus: int = Field(0, ge=0, description="GPUs of one server (its tensor parallel size)")
-    cpus: int = Field(2, ge=1, description="CPU cores")
-    mem_mb: int = Field(8000, ge=100, description="Memory in MB")
-    runtime: int = Field(240, ge=1, description="Time limit of one attempt, in minutes")
+    gpus: int = Field(0, ge=0, le=1024, description="GPUs of one server (its tensor parallel size)")
+    cpus: int = Field(2, ge=1, le=4096, description="CPU cores")
+    mem_mb: int = Field(8000, ge=100, le=100_000_000, description="Memory in MB")
+    runtime: int = Field(240, ge=1, le=527_040, description="Time limit of one attempt, in minutes")
 
 
 class Price(Entry):
@@ -150,16 +169,34 @@ class ServedModel(Model):
             " that we serve"
         ),
     )
-    concurrency: int = Field(256, ge=1, description="requests in flight at once")
+    concurrency: int = Field(256, ge=1, le=4096, description="requests in flight at once")
     shards: int = Field(
         1,
         ge=1,
         le=256,
         description="jobs that a benchmark's items are dealt out to, each with a server of its own where we serve it",
     )
-    request_timeout: float = Field(600, gt=0, description="seconds until one try is given up")
-    attempts: int = Field(8, ge=1, description="tries before the job fails")
-    max_tokens: int | None = Field(None, ge=1, description="upper bound on the cards' `max_tokens` for this model")
+    request_timeout: float = Field(600, gt=0, le=DAY, description="seconds until one try is given up")
+    attempts: int = Field(8, ge=1, le=1000, description="tries before the job fails")
+    patience: float = Field(
+        3600,
+        ge=0,
+        le=7 * DAY,
+        description="seconds that a server may make everybody wait by one `Retry-After`; a longer one is cut to it",
+    )
+    answer_mb: float = Field(32, gt=0, le=1024, description="MB of one answer's body; a longer one is a failed try")
+    grace: float = Field(
+        20,
+        ge=0,
+        le=30,
+        description=(
+            "seconds that a job which is told to end (SIGTERM, Ctrl-C, `scancel`, `make recover`) still takes the "
+            "answers to what it has asked; SLURM kills after 30 (`KillWait`)"
+        ),
+    )
+    max_tokens: int | None = Field(
+        None, ge=1, le=MOST_TOKENS, description="upper bound on the cards' `max_tokens` for this model"
+    )
     extra_body: dict[str, object] = Field(
         {}, description="further fields of every request (no secrets: they are saved)"
     )
@@ -190,6 +227,24 @@ class ServedModel(Model):
         ),
     )
 
+    @model_validator(mode="after")
+    def holds_no_secret(self) -> ServedModel:
+        if fields := sorted(secret_fields(self.extra_body)):
+            raise ValueError(f"extra_body.{fields[0]} is a secret's place: name its variable as key_env, it is saved")
+        return self
+
+
+def secret_fields(content: object, before: str = "") -> Iterator[str]:
+    """The keys within a mapping whose names say that they hold a secret."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            if FIELD.search(str(key)):
+                yield f"{before}{key}"
+            yield from secret_fields(value, f"{before}{key}.")
+    elif isinstance(content, list):
+        for value in content:
+            yield from secret_fields(value, before)
+
 
 class Size(Entry):
     """Parameters of a model in billions, for estimates."""
@@ -213,13 +268,29 @@ class VllmModel(ServedModel):
     max_model_len: int | None = Field(None, ge=128, description="Context window in tokens; default: the model's own")
     engine_args: list[str] = Field([], description="further arguments of `vllm serve` that can change an answer")
     runtime_args: list[str] = Field([], description="further arguments of `vllm serve` that cannot")
-    environment: dict[str, str] = Field({}, description="Environment of the server, without secrets")
+    reviewed_args: list[str] = Field(
+        [],
+        description=(
+            "arguments of `vllm serve` that load code or open a way in (plugins, middleware, connectors), which "
+            "`engine_args` and `runtime_args` may not have: whoever writes this file vouches for them"
+        ),
+    )
+    environment: dict[str, str] = Field(
+        {}, description="settings of the engine and its libraries (`VLLM_...`, `OMP_...`), none that loads code"
+    )
     trust_remote_code: bool = Field(False, description="run the code of the pinned commit")
     size: Size | None = Field(
         None,
         description="billions of parameters (`total`, `active`), for `maieutic estimate`; `null`: as its name says",
     )
-    start_timeout: float = Field(1800, gt=0, description="Seconds until the server must be ready")
+    start_timeout: float = Field(1800, gt=0, le=DAY, description="Seconds until the server must be ready")
+
+    @model_validator(mode="after")
+    def loads_no_code(self) -> VllmModel:
+        check_arguments("engine_args", self.engine_args)
+        check_arguments("runtime_args", self.runtime_args)
+        check_variables(self.environment)
+        return self
 
     @model_validator(mode="after")
     def code_is_pinned(self) -> VllmModel:
@@ -228,18 +299,34 @@ class VllmModel(ServedModel):
         return self
 
 
+def can_be_an_endpoint(address: str) -> str:
+    """The address. Raises ValueError for one with a query, where keys stand, or without a host or a possible port."""
+    if "?" in address or "#" in address:
+        raise ValueError(
+            "an endpoint has no query or fragment: the path of a request comes behind it, a key in key_env"
+        )
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError as error:
+        raise ValueError(f"the address cannot be read: {error}") from None
+    if not parts.hostname or port == 0:
+        raise ValueError("an endpoint has a host, and a port from 1 to 65535 where it names one")
+    return address
+
+
 class HostedModel(ServedModel):
     """A model behind an OpenAI-compatible endpoint of somebody else's."""
 
     engine: Literal["hosted"]
     model: str = Field(description="The model's name at the endpoint; pin a dated snapshot where there is one")
-    base_url: str = Field(
-        pattern=r"^https?://[^@\s]+$", description="Endpoint, up to and including /v1; no user or password"
+    base_url: Annotated[str, AfterValidator(can_be_an_endpoint)] = Field(
+        pattern=r"^https?://[^@\s]+$", description="Endpoint, up to and including /v1; no user, password or query"
     )
     key_env: str | None = Field(
         None, pattern=r"^[A-Z_][A-Z0-9_]*$", description="the *name* of the environment variable that holds the key"
     )
-    concurrency: int = Field(16, ge=1, description="Requests in flight at once")
+    concurrency: int = Field(16, ge=1, le=4096, description="Requests in flight at once")
     price: Price | None = Field(None, description="for the cost of a run on the page")
     needs: Needs = Needs(cpus=1, mem_mb=2000)
 
@@ -259,7 +346,7 @@ class RecordedModel(Model):
     """A tutor whose replies exist already: a product, a person, a system that is no endpoint."""
 
     engine: Literal["recorded"]
-    file: str = Field(
+    file: FilePath = Field(
         pattern=r"^[^{}\n]*\.(jsonl|csv|json)$",  # braces are wildcards to Snakemake
         description=(
             "JSON lines or CSV with `reply` (of a task of several turns a list), and `id` of the item or `prompt`, its "
@@ -301,13 +388,13 @@ class Training(Entry):
     layers: int | None = Field(None, ge=1, description="keep the base's first layers only; `null`: all")
     freeze_embeddings: bool = Field(False, description="Leave the token embeddings as they are")
     learning_rate: float = Field(1e-5, gt=0, description="the paper's; AdamW")
-    epochs: float = Field(1, gt=0, description="passes over the examples")
+    epochs: float = Field(1, gt=0, le=10_000, description="passes over the examples")
     batch_size: int = Field(16, ge=1, description="Examples of one optimiser step")
     weight_decay: float = Field(0.0, ge=0, description="of AdamW")
     max_length: int | None = Field(None, ge=16, description="tokens of a conversation; `null`: the base's context")
-    seed: int = Field(42, description="of the order of the examples and of a new head")
+    seed: int = Field(42, ge=0, lt=2**32, description="of the order of the examples and of a new head")
     micro_batch: int = Field(4, ge=1, description="examples in memory at once; divides `batch_size`")
-    checkpoint_seconds: float = Field(600, gt=0, description="a killed training loses at most this much")
+    checkpoint_seconds: float = Field(600, gt=0, le=DAY, description="a killed training loses at most this much")
 
     @model_validator(mode="after")
     def whole_steps(self) -> Training:
@@ -445,7 +532,9 @@ class JudgeModel(Model):
     tags: list[str] = Field(
         [], description="cards by which it tags for `run.taggers`: `tutorbench_bloom`, `tutorbench_criterion`"
     )
-    max_tokens: int | None = Field(None, ge=1, description="of an answer, instead of the model's own bound")
+    max_tokens: int | None = Field(
+        None, ge=1, le=MOST_TOKENS, description="of an answer, instead of the model's own bound"
+    )
     reasons: bool = Field(True, description="`false`: a server that decodes by a schema is asked for bare verdicts")
     label_limit: int | None = Field(None, ge=1, description="instead of `run.label_limit`, for this judge")
     max_unreadable: float | None = Field(

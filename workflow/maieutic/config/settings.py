@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import Field, ValidationError
 
+from maieutic.config.budget import Budget
 from maieutic.config.curation import Curation, FineTuning
 from maieutic.config.datasets import Dataset, Edition
 from maieutic.config.faults import fault_of
-from maieutic.config.models import Entry, ModelEntry
+from maieutic.config.models import DAY, MOST_TOKENS, Entry, FilePath, ModelEntry
 from maieutic.core.errors import UserError
 from maieutic.core.names import check_names
 from maieutic.core.records import NegativeWeights
+from maieutic.core.secrets import INSTEAD, LOOKS_LIKE, redacted
 
 
 class Difficulty(Entry):
@@ -43,9 +47,9 @@ class Run(Entry):
         ge=1,
         description="items a task, a random sample; a larger limit contains a smaller one's items; `null`: all",
     )
-    seed: int = Field(20250226, description="seed of that sample and of the bootstrap")
+    seed: int = Field(20250226, ge=0, lt=2**32, description="seed of that sample and of the bootstrap")
     max_tokens: int | None = Field(
-        None, ge=1, description="upper bound on the cards' `max_tokens` (2,048 in MathTutorBench)"
+        None, ge=1, le=MOST_TOKENS, description="upper bound on the cards' `max_tokens` (2,048 in MathTutorBench)"
     )
     protocol: str = Field(
         "released",
@@ -120,7 +124,7 @@ class Run(Entry):
         Difficulty(),
         description="which items so many of some tutors fail (TutorBench's filter: three of five under 0.5)",
     )
-    human_labels: str | None = Field(
+    human_labels: FilePath | None = Field(
         None,
         description=(
             "CSV of labels that people gave to this run's own replies, with the columns `task`, `item`, "
@@ -128,6 +132,14 @@ class Run(Entry):
             "of TutorBench's `c01`, `c02`, ... pass, fail: `docs/study.md`) and, where several people "
             "labelled, `annotator`, `resolves`. They correct the judge's rates (with 20 labels or more of a "
             "tutor and dimension, drawn at random), and are compared with each other"
+        ),
+    )
+    budget: Budget = Field(
+        Budget(),
+        description=(
+            "what one call of Snakemake may spend: `usd`, `requests`, `tokens`, and `models: {NAME: {usd: ...}}`. Then "
+            "no job asks any further; what was asked is taken and kept, so that at most what was in flight goes beyond "
+            "it. Changing it recomputes nothing"
         ),
     )
     max_unreadable: float = Field(
@@ -155,18 +167,18 @@ class Run(Entry):
 class Interpreters(Entry):
     """The Python of each environment."""
 
-    driver: str | None = Field(None, description="Python of this environment; `null`: the one that runs Snakemake")
-    serve: str = Field(".venv/serve/bin/python", description="Python with vLLM, torch, transformers and TRL")
+    driver: FilePath | None = Field(None, description="Python of this environment; `null`: the one that runs Snakemake")
+    serve: FilePath = Field(".venv/serve/bin/python", description="Python with vLLM, torch, transformers and TRL")
 
 
 class Containers(Entry):
     """Images, a .sif path or docker://..., ignored without --sdm."""
 
-    driver: str = Field(
+    driver: FilePath = Field(
         "containers/driver.sif",
         description="image, a `.sif` (`containers/build` makes it) or `docker://TAG`; ignored without `--sdm`",
     )
-    serve: str = Field("containers/serve.sif", description="likewise, of the serving environment")
+    serve: FilePath = Field("containers/serve.sif", description="likewise, of the serving environment")
 
 
 class Servers(Entry):
@@ -175,7 +187,7 @@ class Servers(Entry):
     linger: float = Field(
         300,
         ge=0,
-        allow_inf_nan=False,
+        le=DAY,
         description=(
             "seconds that an idle server stays for the next job of this run with the same model; it ends at once "
             "where its devices or memory are wanted, and with the run. `0`: it ends with its job"
@@ -206,7 +218,7 @@ class Report(Entry):
         ge=0,
         description="MB of items that the page itself holds; more lie in files beside it, loaded when looked at",
     )
-    resamples: int = Field(2000, ge=100, description="bootstrap resamples of every interval")
+    resamples: int = Field(2000, ge=100, le=1_000_000, description="bootstrap resamples of every interval")
 
 
 class Config(Entry):
@@ -215,7 +227,7 @@ class Config(Entry):
     edition: Edition = Field(
         "published", description="`demo`: the small data in `resources/demo`; `published`: the benchmarks' own data"
     )
-    data_dir: str | None = Field(
+    data_dir: FilePath | None = Field(
         None, description="folder with the published files (their paths are in `datasets.yaml`); `null`: download them"
     )
     run: Run
@@ -229,8 +241,37 @@ class Config(Entry):
     datasets: dict[str, Dataset] = Field(description="Registry: every source file (config/datasets.yaml)")
 
 
+def texts_of(content: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """Every text in a configuration, keys among them, each with the key that it stands at."""
+    if isinstance(content, Mapping):
+        for key, value in content.items():
+            inner = f"{place}.{key}" if place else str(key)
+            yield inner, str(key)
+            yield from texts_of(value, inner)
+    elif isinstance(content, list | tuple):
+        for number, value in enumerate(content):
+            yield from texts_of(value, f"{place}[{number}]")
+    elif isinstance(content, str):
+        yield place, content
+
+
+def check_secrets(raw: Mapping[str, Any]) -> None:
+    """Raise UserError where a secret stands in the configuration, which is saved with the results. It is not shown."""
+    fix = "export it, and give the variable's name as models.NAME.key_env; then make a new key: this one was in a file"
+    models = raw.get("models")
+    entries = models.values() if isinstance(models, Mapping) else ()
+    for variable in (entry.get("key_env") for entry in entries if isinstance(entry, Mapping)):
+        if isinstance(variable, str):
+            redacted.add(os.environ.get(variable, "").strip())
+    places = [place for place, text in texts_of(raw) if redacted.finds(text) or LOOKS_LIKE.search(text)]
+    if places:
+        places = [redacted(LOOKS_LIKE.sub(INSTEAD, place)) for place in dict.fromkeys(places)]
+        raise UserError.of([UserError(place, "here stands what looks like a key", fix) for place in places])
+
+
 def read_config(raw: dict[str, Any]) -> Config:
     """A configuration in its schema. Raises UserError for its first fault."""
+    check_secrets(raw)
     for registry in ("models", "datasets", "curations", "tunings"):
         if isinstance(raw.get(registry), dict):
             check_names(registry, raw[registry])

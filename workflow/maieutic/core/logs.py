@@ -7,7 +7,16 @@ import os
 import sys
 from pathlib import Path
 
+from maieutic.core.secrets import redacted
+
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+
+class WithoutSecrets(logging.Formatter):
+    """Records and tracebacks in which no key of an endpoint stands."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted(super().format(record))
 
 
 def log_to(path: Path | None) -> None:
@@ -29,5 +38,5 @@ def log_to(path: Path | None) -> None:
         handlers.append(logging.StreamHandler(terminal))
     handlers.append(logging.StreamHandler(sys.stderr))
     for handler in handlers:
-        handler.setFormatter(logging.Formatter(FORMAT, "%H:%M:%S"))
+        handler.setFormatter(WithoutSecrets(FORMAT, "%H:%M:%S"))
         root.addHandler(handler)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 5.0
+MOST_REASONS = 3
 WINDOW = 200  # finished requests that the rate is taken from
 
 
@@ -26,6 +27,16 @@ class Progress:
         self.done = self.known = self.failed = self.tokens = 0
         self.began = self.said = time.monotonic()
         self.recent: deque[float] = deque(maxlen=WINDOW)
+        self.why: Counter[str] = Counter()
+
+    def fail(self, why: str) -> None:
+        """One more has failed."""
+        self.why[why] += 1
+        self.step(failed=True)
+
+    def reasons(self) -> str:
+        """Why pieces have failed, the most frequent reasons first."""
+        return ", ".join(f"{why}: {number}" for why, number in self.why.most_common(MOST_REASONS))
 
     def step(self, known: bool = False, failed: bool = False, tokens: int = 0) -> None:
         """One more is done; `known`: it was in the journal; `tokens`: generated for it."""

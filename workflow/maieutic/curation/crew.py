@@ -68,6 +68,17 @@ class Crew:
         """Requests that were sent."""
         return sum(asking.asked for asking in self.asking.values())
 
+    @property
+    def grace(self) -> float:
+        """Seconds that answers are waited for once the job is told to end."""
+        return max(asking.model.grace for asking in self.asking.values())
+
+    def check_spent(self) -> None:
+        """Raise UserError where the run's budget is spent."""
+        for asking in self.asking.values():
+            if asking.spent is not None:
+                raise asking.spent
+
     def check(self) -> None:
         """Raise UserError where a server has ended."""
         for asking in self.asking.values():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from pydantic import Field
 
 from maieutic.config.curation import LoadedStage, Roles, read_stage
 from maieutic.config.models import HostedModel, VllmModel
+from maieutic.core.ending import run_to_the_end
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.journal import Entry, Journal
@@ -75,7 +75,7 @@ def run(
         manifests = {path.parent.name: path for path in weights}
         cards: dict[str, LoadedStage] = {name: read_stage(name) for name in stages}
         crew = Crew(job.roles, job.models, manifests, cards, opened, server_logs, job.seed)
-        made = asyncio.run(run_all(job.curation, crew, len(seeds), work))
+        made = run_to_the_end(run_all(job.curation, crew, len(seeds), work), crew.grace)
     order = {name: place for place, name in enumerate(ORDER)}
     outcomes = [
         outcome
@@ -98,8 +98,8 @@ async def run_all(
         asked = crew.asked
         try:
             made[place] = await work(crew, place)
-        except Unanswered:
-            progress.step(failed=True)
+        except Unanswered as error:
+            progress.fail(str(error))
             return
         progress.step(known=crew.asked == asked)
 
@@ -108,10 +108,10 @@ async def run_all(
     finally:
         await crew.end()
     progress.say()
+    crew.check_spent()
     if progress.failed:
-        raise UserError(
-            name, f"{progress.failed} of {count} seeds stayed unfinished", "run again: only these are asked"
-        )
+        problem = f"{progress.failed} of {count} seeds stayed unfinished ({progress.reasons()})"
+        raise UserError(name, problem, "run again: only these are asked")
     return made
 
 

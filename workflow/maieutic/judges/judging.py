@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 from collections import Counter, defaultdict
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 
 from maieutic.config.models import HostedModel, JudgeModel, VllmModel
 from maieutic.config.prompts import Messages
+from maieutic.core.ending import run_to_the_end
 from maieutic.core.errors import UserError
 from maieutic.core.journal import Entry, Journal
 from maieutic.core.progress import Progress
@@ -215,8 +215,8 @@ async def ask_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
         asked = job.asked
         try:
             by_number[number] = await judge_case(loaded, case, question, job, panel)
-        except Unanswered:
-            progress.step(failed=True)
+        except Unanswered as error:
+            progress.fail(str(error))
             return
         fresh = job.asked > asked
         tokens = sum(part.completion_tokens or 0 for part in by_number[number])
@@ -226,10 +226,7 @@ async def ask_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
     coroutines = (one(number, *questions[number]) for number in order)
     await watched(coroutines, job.backend.check, UNDER_WAY * job.model.concurrency)
     progress.say()
-    if progress.failed:
-        raise UserError(
-            panel.name, f"{progress.failed} of {len(questions)} questions stayed unanswered", "run again: only these"
-        )
+    job.check_unanswered(progress, "questions")
     return [part for number in range(len(questions)) for part in by_number[number]]
 
 
@@ -257,7 +254,7 @@ def run_judges(parts: Sequence[tuple[Panel, Work, Path, Path]], files: JobFiles)
             journal = stack.enter_context(Journal(path, Entry))
             asking = Asking(panel.name, panel.model, identity, journal, backend, files.pictures)
             works.append(judge_all(work, asking, own_panel))
-        outcomes = asyncio.run(together(works, backend))
+        outcomes = run_to_the_end(together(works, backend), panel.model.grace)
     for (_, _, _, out), judgements in zip(parts, outcomes, strict=True):
         for why, number in unreadable(judgements).most_common(5):
             log.warning("%s: %d verdict(s) without a value: %s", panel.name, number, why)

@@ -77,7 +77,7 @@ def check_selection(plan: Plan) -> None:
             *(partial(check_grader, plan, name) for name in listed_graders(plan)),
             *(partial(check_judge, plan, name) for name in (*run.judges, *run.taggers)),
         ),
-        (partial(check, plan) for check in (check_coverage, check_taggers, check_labels)),
+        (partial(check, plan) for check in (check_coverage, check_taggers, check_labels, check_budget)),
     )
 
 
@@ -87,6 +87,23 @@ def check_data_folder(config: Config) -> None:
         raise UserError(
             "data_dir", f"{config.data_dir} is not a folder", "name the folder with the published files, or null"
         )
+
+
+def check_budget(plan: Plan) -> None:
+    """A budget of money is one of models that have a price, and names models of the registry."""
+    budget = plan.run.budget
+    for name in budget.models:
+        if name not in plan.models:
+            raise unknown(f"run.budget.models.{name}", name, list(plan.models), "config/models.yaml")
+    asked = {plan.answering(name) for name in (*plan.tutors, *plan.run.judges, *plan.run.taggers)}
+    counted = {name for name, limits in budget.models.items() if limits.usd is not None}
+    unpriced = sorted(
+        name
+        for name in (asked if budget.usd is not None else counted)
+        if isinstance(model := plan.models[name], HostedModel) and model.price is None
+    )
+    if unpriced:
+        raise UserError("run.budget.usd", f"{', '.join(unpriced)} has no price", f"set models.{unpriced[0]}.price")
 
 
 def check_name_of_tutor(plan: Plan, number: int, name: str) -> None:

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 DRIVER, SERVE, CHOSEN = '"$DRIVER"', '"$SERVE"', "{params.python}"  # CHOSEN: of a rule that others inherit
+PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_.]*)\}")
+
+
+def quoted(line: str) -> str:
+    """Every placeholder with Snakemake's `:q`: what a name or path holds reaches the shell as one word."""
+    return PLACEHOLDER.sub(r"{\1:q}", line)
 
 
 def command(name: str, python: str = DRIVER, job: bool = True, **files: str) -> str:
@@ -10,6 +18,6 @@ def command(name: str, python: str = DRIVER, job: bool = True, **files: str) -> 
 
     python: the interpreter; job: whether the command takes one; files: what stands behind each further flag.
     """
-    flags = {"job": "{params.job:q}"} if job else {}
+    flags = {"job": "{params.job}"} if job else {}
     flags |= {flag.replace("_", "-"): value for flag, value in files.items()} | {"log": "{log}"}
-    return " ".join([f"{python} -m maieutic {name}", *(f"--{flag} {value}" for flag, value in flags.items())])
+    return " ".join([f"{python} -m maieutic {name}", *(f"--{flag} {quoted(value)}" for flag, value in flags.items())])

@@ -23,9 +23,9 @@ from maieutic.core.files import sha256_of, whole_file
 from maieutic.datasets.downloads import READ_SECONDS, download
 from maieutic.datasets.hub import commit_of, fetch_parquet
 from maieutic.datasets.sources import read_source
+from maieutic.plan.texts import REGISTRIES
 
 log = logging.getLogger(__name__)
-REGISTRIES = (Path("config/models.yaml"), Path("config/datasets.yaml"))
 HEAD = "# Written by `maieutic pin`: what the registries' names stood for, and when. Review it, and keep it in git.\n"
 P = TypeVar("P", ModelPin, DatasetPin)
 

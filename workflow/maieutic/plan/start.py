@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import shlex
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.core import paths
 from maieutic.core.ledger import now
 from maieutic.core.progress import clock
@@ -16,6 +18,7 @@ from maieutic.plan import cluster, images, preflight, telling
 from maieutic.plan.jobs import save_config as saved
 from maieutic.plan.rules import RulePlan, Wildcards
 from maieutic.plan.saving import save_config
+from maieutic.serving.budget import VARIABLE, Allowance
 from maieutic.serving.handover import RUN, Run
 
 BEGAN, BEGAN_SECONDS = now(), time.time()
@@ -39,6 +42,18 @@ def shared_servers(plan: RulePlan, workflow: Workflow) -> str:
     """The variable by which jobs share their servers; empty in images, whose processes end with their job."""
     value = "" if in_containers(workflow) else Run.here(plan.config.servers.linger).variable()
     return f"{RUN}={value}"
+
+
+def budget(plan: RulePlan) -> str:
+    """The variable by which jobs keep to the run's budget; empty where it has none."""
+    if not plan.run.budget.limits():
+        return f"{VARIABLE}="
+    models = {name: plan.answering(name) for name, entry in plan.models.items() if isinstance(entry, JudgeModel)}
+    prices = {
+        name: entry.price for name, entry in plan.models.items() if isinstance(entry, HostedModel) and entry.price
+    }
+    allowance = Allowance(budget=plan.run.budget, purse=Path(paths.PURSE), models=models, prices=prices)
+    return f"{VARIABLE}={shlex.quote(allowance.to_json())}"
 
 
 def gpu_gres(workflow: Workflow) -> str | None:
@@ -112,6 +127,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
         cluster.check_slurm(asked, workflow.executor_settings.status_command)
     preflight.check_run(plan.config, serve, models, telling.to_be_asked(plan, jobs))
     show_time_left(workflow)
+    Path(paths.PURSE).unlink(missing_ok=True)
     job = saved(plan)
     if other := other_run(Path(plan.own(paths.CONFIG)), job.config["run"]):
         print(other, file=sys.stderr)

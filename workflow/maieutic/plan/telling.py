@@ -19,6 +19,7 @@ Job = Any  # of Snakemake
 MOST_FAILURES = 10
 LONGEST = 300  # characters of a failure's cause
 ERROR = " ERROR "
+BUDGET = "run.budget"
 
 
 def usd(plan: Plan, model: str, prompt_tokens: float, answer_tokens: float) -> float | None:
@@ -128,13 +129,18 @@ def cause_of(log: Path, since: float) -> str | None:
 
 def failures(jobs: Iterable[Job], since: float) -> list[str]:
     """A line for each job that failed: its name, and the last error in its log."""
-    lines = []
+    lines, unpaid = [], []
     for job in jobs:
         names: Mapping[str, str] = dict(job.wildcards.items())
         logs = [Path(str(path)) for path in job.log]
         cause = cause_of(logs[0], since) if logs else None
         what = " ".join([job.rule.name, *names.values()])
+        if (cause or "").startswith(BUDGET):
+            unpaid.append((what, cause))
+            continue
         lines.append(f"failed: {what}: {cause or 'it left no log'}" + (f" (log: {logs[0]})" if logs else ""))
+    if unpaid:
+        lines.append(f"stopped: {', '.join(what for what, _ in unpaid)}: {unpaid[-1][1]}")
     return lines
 
 

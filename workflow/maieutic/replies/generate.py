@@ -14,6 +14,7 @@ from pydantic import Field
 from maieutic.config.cards import LoadedCard, cards_of
 from maieutic.config.models import BaselineModel, HostedModel, ServedModel, VllmModel
 from maieutic.config.prompts import Messages, render
+from maieutic.core.ending import run_to_the_end
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.journal import Entry, Journal, digest, journals_of, request_key
@@ -105,6 +106,7 @@ class Asking:
         self.pictures = pictures
         self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
         self.asked = self.prompt_tokens = self.completion_tokens = self.cached_tokens = 0
+        self.spent: UserError | None = None  # the run's budget, once it is
         self.rounds = Rounds()
         self.waiting: dict[str, asyncio.Future[Entry]] = {}
 
@@ -135,6 +137,36 @@ class Asking:
             }
             put_down(self.journal.path, Spent(time=now(), asker=self.name, **spent))
 
+    async def within_budget(self, client: Any, request: dict[str, Any]) -> Any:
+        """The server's answer. Raises Interrupted where the run's budget is spent; what is asked already goes on."""
+        from maieutic.serving.client import Interrupted
+
+        purse = self.backend.purse
+        if purse is None:
+            return await client.ask(request, self.sent)
+        if self.spent is None:
+            try:
+                purse.reserve()
+            except UserError as error:
+                self.spent = error
+        if self.spent is not None:
+            raise Interrupted(self.spent.problem)
+        try:
+            answer = await client.ask(request, self.sent)
+        except BaseException:
+            purse.release()
+            raise
+        purse.settle(answer.prompt_tokens or 0, answer.completion_tokens or 0)
+        return answer
+
+    def check_unanswered(self, progress: Progress, what: str) -> None:
+        """At the end of work. Raises UserError where something stayed unanswered: what, and why."""
+        if self.spent is not None:
+            raise self.spent
+        if progress.failed:
+            problem = f"{progress.failed} of {progress.total} {what} stayed unanswered ({progress.reasons()})"
+            raise UserError(self.name, problem, "run again: only these are asked")
+
     def cache_share(self) -> str:
         """The share of the prompts' tokens that the server had in its cache; empty where it told none."""
         if not (self.cached_tokens and self.prompt_tokens):
@@ -151,7 +183,7 @@ class Asking:
         future = self.waiting[key] = asyncio.get_running_loop().create_future()
         try:
             client = await self.backend.client()
-            answer = await client.ask(request, self.sent)
+            answer = await self.within_budget(client, request)
             entry = Entry(key=key, **vars(answer))
             self.journal.append(entry)
             self.asked += 1
@@ -291,8 +323,8 @@ async def converse_all(work: Work, job: Asking, limits: Limits, kept: Conversed)
         asked = job.asked
         try:
             reply = await converse(loaded, item, job, limits, keep)
-        except Unanswered:
-            progress.step(failed=True)
+        except Unanswered as error:
+            progress.fail(str(error))
             return
         kept.replies.put(number, reply)
         tokens = sum(turn.completion_tokens or 0 for turn in reply.turns)
@@ -302,10 +334,7 @@ async def converse_all(work: Work, job: Asking, limits: Limits, kept: Conversed)
     conversations = (one(number, loaded, item) for number, (loaded, item) in enumerate(work))
     await watched(conversations, job.backend.check, UNDER_WAY * job.model.concurrency)
     progress.say()
-    if progress.failed:
-        raise UserError(
-            job.name, f"{progress.failed} of {len(work)} items stayed unanswered", "run again: only these are asked"
-        )
+    job.check_unanswered(progress, "items")
 
 
 async def watched(coroutines: Iterable[Coroutine[Any, Any, None]], watch: Callable[[], None], under_way: int) -> None:
@@ -402,7 +431,7 @@ def ask_tutor(
         backend, identity = backend_of(name, model, files)
         kept = Conversed.beside(out)
         asking = Asking(name, model, identity, journal, backend, files.pictures)
-        asyncio.run(together([run_job(work, asking, limits, kept)], backend))
+        run_to_the_end(together([run_job(work, asking, limits, kept)], backend), model.grace)
     kept.write(out, prompts)
 
 

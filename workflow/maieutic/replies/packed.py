@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import ExitStack
 from pathlib import Path
 
 from maieutic.config.models import VllmModel
+from maieutic.core.ending import run_to_the_end
 from maieutic.core.jobs import Job
 from maieutic.core.journal import Entry, Journal
 from maieutic.replies.generate import Asking, Conversed, GenerateReplies, Limits, run_job, together
@@ -49,6 +49,6 @@ def generate_all_replies(
             asking.append(Asking(job.tutor, model, identity, opened, backend, pictures))
         limits = [Limits(part.max_tokens, part.seed) for part in job.parts]
         parts = [run_job(*part) for part in zip(works, asking, limits, kept, strict=True)]
-        asyncio.run(together(parts, backend))
+        run_to_the_end(together(parts, backend), model.grace)
     for conversed, *paths in zip(kept, out, prompts, strict=True):
         conversed.write(*paths)

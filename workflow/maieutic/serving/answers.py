@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from maieutic.core.secrets import redacted
 from maieutic.core.thinking import cut_at_stop, split_thinking
 
 LARGEST_COUNT = 2**53  # of tokens: what any JSON reader holds exactly
@@ -41,8 +42,8 @@ class MalformedAnswer(Exception):
 
 
 def clean(text: str) -> str:
-    """Lone surrogates cannot be stored as UTF-8; they become replacement characters."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+    """Lone surrogates cannot be stored as UTF-8; they become replacement characters. A key that is echoed is marked."""
+    return redacted(text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def json_of(body: bytes) -> Any:

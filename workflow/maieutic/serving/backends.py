@@ -13,11 +13,14 @@ from typing import Any, NamedTuple
 
 from maieutic.config.models import HostedModel, ServedModel, VllmModel
 from maieutic.core.errors import UserError
+from maieutic.core.secrets import redacted
+from maieutic.serving.budget import Purse, purse_of
 from maieutic.serving.handover import Run
 from maieutic.serving.lent import LentServer, pool_folder
 from maieutic.serving.server import VllmServer, identity, served_name
 
 log = logging.getLogger(__name__)
+MB = 1 << 20
 
 
 class JobFiles(NamedTuple):
@@ -45,6 +48,7 @@ class Backend:
     ) -> None:
         """start: gives a client; stop: ends the server; check: raises UserError where the server has died."""
         self._start, self._stop, self.check = start, stop, check
+        self.purse: Purse | None = None
         self._lock = asyncio.Lock()
         self._client: Any = None
         self._fault: Exception | None = None
@@ -82,10 +86,13 @@ class Backend:
 def backend_of(name: str, model: VllmModel | HostedModel, files: JobFiles) -> tuple[Backend, dict[str, Any]]:
     """What answers for an entry, and its part of every request key. Raises UserError for lack of weights."""
     if isinstance(model, HostedModel):
-        return hosted_backend(name, model)
-    if files.weights is None:
+        backend, own = hosted_backend(name, model)
+    elif files.weights is None:
         raise UserError(name, "a model that we serve needs --weights", "name the manifest of its weights")
-    return vllm_backend(name, model, files.weights.parent, files.server_log)
+    else:
+        backend, own = vllm_backend(name, model, files.weights.parent, files.server_log)
+    backend.purse = purse_of(os.environ, name)
+    return backend, own
 
 
 def client_of(model: ServedModel, base_url: str, name: str, **where: str) -> Any:
@@ -100,6 +107,8 @@ def client_of(model: ServedModel, base_url: str, name: str, **where: str) -> Any
         concurrency=model.concurrency,
         omit=tuple(model.omit),
         extra_body=model.extra_body,
+        patience=model.patience,
+        longest=int(model.answer_mb * MB),
         **where,
     )
     return Client(server)
@@ -137,6 +146,13 @@ def hosted_key(name: str, model: HostedModel) -> str | None:
             f"the environment variable {model.key_env} is not set",
             f"export {model.key_env}=...",
         )
+    if not key.isascii() or not key.isprintable():
+        raise UserError(
+            f"models.{name}.key_env",
+            f"the value of {model.key_env} has line breaks or characters that no header can carry",
+            f"export {model.key_env} with the key alone",
+        )
+    redacted.add(key)
     return key
 
 

@@ -14,7 +14,9 @@ from typing import Any
 
 import aiohttp
 
+from maieutic.core.ending import ENDING
 from maieutic.core.errors import UserError
+from maieutic.core.secrets import redacted
 from maieutic.serving.answers import Answer, MalformedAnswer, json_of, read_answer, refusal_of
 from maieutic.serving.connections import Response, TooLong, post, session_of
 from maieutic.serving.responses import as_chat_answer, as_response_request
@@ -23,8 +25,10 @@ log = logging.getLogger(__name__)
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
 LONGEST_MESSAGE = 300
-LONGEST_RETRY_AFTER = 3600.0
-LONGEST_ANSWER = 32 << 20  # bytes of a body: some megabytes of text, escaped
+LONGEST_DATE = 64  # characters
+LOOK_SECONDS = 0.5  # within which who waits notices that the job is to end
+TOLD = "the job was told to end"
+SAID_WAIT = 5.0  # seconds: a longer wait that the server asks for is said
 PASSING = frozenset({408, 409, 425, 429})  # asking again may help
 # Refusals of this one request, for good, in the words of the servers that we know: it is too long, or its content is
 # filtered. They are recorded as its answer. Any other refusal would meet every request, and ends the job.
@@ -59,10 +63,16 @@ class Server:
     concurrency: int = 256
     omit: tuple[str, ...] = ()
     extra_body: dict[str, object] = field(default_factory=dict)
+    patience: float = 3600.0  # seconds that one Retry-After may make everybody wait
+    longest: int = 32 << 20  # bytes of an answer's body
 
 
 class Unanswered(Exception):
     """Every attempt failed for a passing reason; a later run may ask again."""
+
+
+class Interrupted(Unanswered):
+    """The job has been told to end: what is asked already is waited for, nothing else is asked."""
 
 
 class Failed(Exception):
@@ -87,12 +97,26 @@ class Gate:
     def __init__(self) -> None:
         self.opens = 0.0
 
-    def close_for(self, seconds: float) -> None:
-        self.opens = max(self.opens, time.monotonic() + seconds)
+    def close_for(self, seconds: float) -> bool:
+        """Hold back for so many seconds from now. Whether that is longer than before, by what is worth saying."""
+        before, until = self.opens, time.monotonic() + seconds
+        self.opens = max(before, until)
+        return until - max(before, time.monotonic()) > SAID_WAIT
 
     async def passed(self) -> None:
         while (wait := self.opens - time.monotonic()) > 0:
-            await asyncio.sleep(wait + random.uniform(0, 0.05))
+            await pause(wait + random.uniform(0, 0.05))
+
+
+async def pause(seconds: float) -> None:
+    """Wait, and no longer than until the job is told to end. Raises Interrupted then."""
+    until = time.monotonic() + seconds
+    while not ENDING.is_set:
+        left = until - time.monotonic()
+        if left <= 0:
+            return
+        await asyncio.sleep(min(left, LOOK_SECONDS))
+    raise Interrupted(TOLD)
 
 
 class Client:
@@ -103,6 +127,7 @@ class Client:
         self.slots = asyncio.Semaphore(server.concurrency)
         self.gate = Gate()
         self.retries: dict[str, int] = {}
+        self.last = ""  # kind of the last failure
         self.session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -118,6 +143,8 @@ class Client:
         for attempt in range(1, self.server.attempts + 1):
             async with self.slots:
                 await self.gate.passed()
+                if ENDING.is_set:
+                    raise Interrupted(TOLD)
                 try:
                     return await self._once(prepare(request), attempt)
                 except Exception as error:
@@ -125,8 +152,8 @@ class Client:
                         return refused
                     wait = self._note(error, attempt)
             if attempt < self.server.attempts:
-                await asyncio.sleep(wait)
-        raise Unanswered(f"no answer after {self.server.attempts} attempts")
+                await pause(wait)
+        raise Unanswered(f"{self.last} at try {attempt}")
 
     async def _once(self, request: dict[str, Any], attempt: int) -> Answer:
         """One attempt. Raises Failed for a status that is no answer."""
@@ -135,7 +162,7 @@ class Client:
             self.session = session_of(server.concurrency, server.socket, server.timeout, server.api_key)
         began = time.monotonic()
         url = f"{server.base_url.rstrip('/')}/{ADDRESSES[endpoint]}"
-        response = await post(self.session, url, self._body(request), LONGEST_ANSWER)
+        response = await post(self.session, url, self._body(request), server.longest)
         if not 200 <= response.status < 300:
             raise Failed(response)
         said = json_of(response.body)
@@ -161,7 +188,7 @@ class Client:
         status = error.response.status
         if status in PASSING:
             return None
-        message = self._without_key(refusal_of(error.response.body, f"HTTP {status}"))[:LONGEST_MESSAGE]
+        message = redacted(refusal_of(error.response.body, f"HTTP {status}"))[:LONGEST_MESSAGE]
         if status not in ANSWERS or not is_refusal_of_one(message):
             fix = "check base_url, the model's name and the key variable"
             if endpoint == "completions" and status in NOT_THERE:
@@ -169,27 +196,26 @@ class Client:
             raise UserError(self.server.base_url, f"the server answers {status} ({message})", fix) from None
         return Answer("", None, "error", None, None, 0.0, attempt, error=f"{status}: {message}")
 
-    def _without_key(self, text: str) -> str:
-        """Some servers repeat the key that they refuse."""
-        return text.replace(self.server.api_key, "[key]") if self.server.api_key else text
-
     def _note(self, error: Exception, attempt: int) -> float:
         """Count a passing failure; return the seconds before the next attempt. Raises what is not passing."""
         asked = None
         if isinstance(error, Failed):
             kind = str(error.response.status)
-            asked = retry_after(error.response.headers)
+            asked = retry_after(error.response.headers, self.server.patience)
         elif isinstance(error, MalformedAnswer | TooLong):
             kind = f"{type(error).__name__} ({error})"
         elif isinstance(error, aiohttp.ClientError | TimeoutError | ConnectionError):
             kind = type(error).__name__
         else:
             raise error
+        kind = self.last = redacted(kind)
         self.retries[kind] = self.retries.get(kind, 0) + 1
         if self.retries[kind] in {1, 10, 100, 1000}:
             log.warning("%s: %s, try %d (%d so far)", self.server.base_url, kind, attempt, self.retries[kind])
-        if asked is not None:  # the server's word, for everybody; our own wait only where it is longer
-            self.gate.close_for(asked)
+        # The server's word, for everybody; our own wait only where it is longer.
+        if asked is not None and self.gate.close_for(asked):
+            until = time.strftime("%H:%M:%S", time.localtime(time.time() + asked))
+            log.warning("%s asks to wait: nothing is asked until %s (patience)", self.server.base_url, until)
         wait = float(min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.5, 1.0))
         return wait if asked is None or asked < wait else 0.0
 
@@ -199,16 +225,19 @@ def is_refusal_of_one(message: str) -> bool:
     return bool(REFUSED.search(message)) and not SWEEPING.search(message)
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asks to wait, given as a number or as a date."""
+def retry_after(headers: Mapping[str, str], patience: float) -> float | None:
+    """Seconds that the server asks to wait, as a number or a date, from 0 to `patience`; None where it asks nothing."""
     value = headers.get("Retry-After")
     if value is None:
         return None
     try:
         seconds = float(value)
     except ValueError:
-        when = email.utils.parsedate_tz(value)
+        when = email.utils.parsedate_tz(value[:LONGEST_DATE])
         if when is None:
             return None
-        seconds = email.utils.mktime_tz(when) - time.time()
-    return min(max(seconds, 0.0), LONGEST_RETRY_AFTER) if seconds == seconds else None
+        try:
+            seconds = email.utils.mktime_tz(when) - time.time()
+        except (ValueError, OverflowError):  # a year that no clock reaches
+            seconds = patience
+    return min(max(seconds, 0.0), patience) if seconds == seconds else None

@@ -19,6 +19,7 @@ from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.parent import PARENT
 from maieutic.serving.devices import Grant, gpu_names, take_gpus
+from maieutic.serving.inherited import inherited
 from maieutic.serving.room import make_room
 from maieutic.serving.weights import MANIFEST
 
@@ -44,6 +45,7 @@ def identity(model: VllmModel, weights: Path) -> dict[str, Any]:
         "generation_config": GENERATION_CONFIG,
         "extra_body": model.extra_body,
         "omit": sorted(model.omit),
+        **({"reviewed_args": model.reviewed_args} if model.reviewed_args else {}),
     }
 
 
@@ -92,12 +94,13 @@ class VllmServer:
             str(self.weights),
             *options,
             *model.engine_args,
+            *model.reviewed_args,
             *model.runtime_args,
         ]
 
     async def start(self) -> None:
         """Start the process on devices of its own; `ready` waits for it."""
-        environment = {**os.environ, **QUIET, **self.model.environment}
+        environment = {**inherited(os.environ), **QUIET, **self.model.environment}
         self.grant = await take_gpus(self.name, self.model.needs.gpus, environment)
         await make_room(self.name, self.model.needs.mem_mb)
         self.spawn({**environment, **self.grant.environment, PARENT: str(os.getpid())})

@@ -1,0 +1,79 @@
+"""Keys of endpoints stay in the environment: what a key looks like, and texts in which no key is left."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import quote, quote_plus
+
+SHORTEST = 8  # characters: a shorter value is a word, and would be found everywhere
+INSTEAD = "[key]"
+# Environment variables that hold a secret, by their names.
+NAMED = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|JWT|PAT)(?:$|_)", re.IGNORECASE)
+NOT_NAMED = re.compile(r"_(?:ID|PATH|FILE|URL|DIR)$", re.IGNORECASE)
+# Keys of the services that we know, wherever they stand.
+LOOKS_LIKE = re.compile(
+    r"\b(?:sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{16,}|gsk_[A-Za-z0-9]{16,}|xai-[A-Za-z0-9]{16,}|AIza[A-Za-z0-9_-]{30,}"
+    r"|AKIA[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}"
+    r"|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+)|\bBearer\s+[A-Za-z0-9._~+/-]{16,}"
+)
+# Fields of a request, or of an address, that hold one.
+FIELD = re.compile(
+    r"(?:^|[._-])(?:api[_-]?key|key|sig|signature|authori[sz]ation|secret|password|passwd|credentials?|cookie"
+    r"|(?:access|auth|bearer|id|refresh|session)[_-]?token|token|(?:extra|default)[_-]?headers|headers)$",
+    re.IGNORECASE,
+)
+
+
+def is_named_as_secret(variable: str) -> bool:
+    """Whether the name of an environment variable says that it holds a secret."""
+    return bool(NAMED.search(variable)) and not NOT_NAMED.search(variable)
+
+
+def forms_of(secret: str) -> set[str]:
+    """The ways in which a text may hold a secret: as it is, in an address, in JSON, in Base64 at any place."""
+    data = secret.encode("utf-8", "surrogatepass")
+    forms = {secret, quote(secret, safe=""), quote(secret), quote_plus(secret), json.dumps(secret)[1:-1]}
+    for before in range(3):
+        encoded = base64.b64encode(b"\0" * before + data).decode()
+        # The first and last characters hold bits of what stands beside the secret.
+        whole = encoded[(4 * before + 2) // 3 + (before > 0) : len(encoded) - 4 + (-(before + len(data)) % 3 == 0) * 4]
+        forms |= {whole, whole.translate(str.maketrans("+/", "-_"))}
+    return {form for form in forms if len(form) >= SHORTEST}
+
+
+class Redactor:
+    """Texts without the secrets that it knows."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self.secrets: set[str] = set()
+        self.pattern: re.Pattern[str] | None = None
+        for secret in secrets:
+            self.add(secret)
+
+    def add(self, secret: str) -> None:
+        """One secret more; what is too short to be one is none."""
+        if len(secret) < SHORTEST or secret in self.secrets:
+            return
+        self.secrets.add(secret)
+        forms = sorted({form for each in self.secrets for form in forms_of(each)}, key=len, reverse=True)
+        self.pattern = re.compile("|".join(map(re.escape, forms)))
+
+    def __call__(self, text: str) -> str:
+        """The text with a mark in the place of each secret."""
+        return text if self.pattern is None else self.pattern.sub(INSTEAD, text)
+
+    def finds(self, text: str) -> bool:
+        """Whether a text holds a secret."""
+        return self.pattern is not None and self.pattern.search(text) is not None
+
+
+def secrets_in(environment: Mapping[str, str]) -> Iterator[str]:
+    """The values of the variables whose names say that they hold a secret."""
+    return (value.strip() for name, value in environment.items() if is_named_as_secret(name))
+
+
+redacted = Redactor(secrets_in(os.environ))  # of this process: its log, and what servers send it

@@ -1,0 +1,28 @@
+"""What a model's process inherits of our environment: what it needs to run, and no key of anybody's endpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from maieutic.core.secrets import is_named_as_secret
+
+# What finds programs and libraries, says where this user's files and the machine's devices are, and sets the engine.
+KEPT = re.compile(
+    r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|TMPDIR|TEMP|TMP|HOSTNAME|PWD|VIRTUAL_ENV"
+    r"|LD_[A-Z_]+|PYTHON[A-Z]+|XDG_[A-Z_]+|SSL_CERT_[A-Z]+|SLURM[A-Z]*_[A-Z0-9_]+|PMI[X]?_[A-Z0-9_]+|GPU_[A-Z_]+"
+    r"|HF_HOME|HF_HUB_[A-Z_]+|HF_MODULES_CACHE|MAIEUTIC_[A-Z]+|CC|CXX|COVERAGE_[A-Z_]+"
+    r"|(?:VLLM|OMP|KMP|GOMP|MKL|OPENBLAS|BLIS|NUMEXPR|MALLOC|TCMALLOC|CUDA|CUBLAS|CUDNN|NVIDIA|NVTE|NCCL|RCCL|UCX|FI|GLOO"
+    r"|HIP|HSA|ROCR|ROCM|AMD|MIOPEN|TORCH|TORCHINDUCTOR|PYTORCH|TRITON|FLASHINFER|XLA|TPU|RAY|TOKENIZERS)_[A-Z0-9_]+"
+)
+# Of rules, for jobs whose threads would cost more than their work; a server's linear algebra may have its own.
+FOR_JOBS = {"OPENBLAS_NUM_THREADS"}
+
+
+def inherited(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables of our environment that the process of a model gets."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if KEPT.fullmatch(name) and name not in FOR_JOBS and not is_named_as_secret(name)
+    }

@@ -1,0 +1,33 @@
+"""The package of these rules, found before anything else is read, and the texts of the configuration."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+
+def package_folder(rules):
+    """The folder of the package, beside these rules; of rules that Snakemake reads from a repository it is unpacked."""
+    if not hasattr(rules, "ref"):
+        return Path(str(rules.get_path_or_uri(secret_free=True))).parent
+    repository = rules.repo_path if hasattr(rules, "repo_path") else rules.hosted_repo.repo_clone
+    git = ["git", "-C", str(repository)]
+    commit = subprocess.check_output([*git, "rev-parse", f"{rules.ref}^{{commit}}"], text=True)
+    home = Path(".snakemake/maieutic", commit.strip()).absolute()
+    if not (home / ".complete").exists():
+        home.mkdir(parents=True, exist_ok=True)
+        packed = subprocess.check_output([*git, "archive", commit.strip()])
+        subprocess.run(["tar", "-x", "-C", str(home)], input=packed, check=True)
+        (home / ".complete").touch()
+    return home / "workflow"
+
+
+PACKAGE = package_folder(workflow.current_basedir)
+sys.path.insert(0, str(PACKAGE))
+
+from maieutic.core.errors import UserError
+from maieutic.plan.texts import check_texts
+
+try:
+    check_texts(workflow)
+except UserError as error:
+    raise WorkflowError(error.lines) from None
