@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+ROOT = Path(__file__).parents[1]
 SNAKEMAKE = Path(sys.executable).parent / "snakemake"
 JOB = re.compile(r"^(?:local)?rule (\w+):$|^    wildcards: (.*)$", re.MULTILINE)
 

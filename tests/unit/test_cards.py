@@ -140,7 +140,7 @@ def test_answers_exist_from_the_second_turn_on(tmp_path: Path) -> None:
 def test_yaml_that_would_run_code_is_refused(tmp_path: Path) -> None:
     path = broken(tmp_path)
     path.write_text("task: !!python/object/apply:os.system [id]\n", encoding="utf-8")
-    with pytest.raises(UserError, match="the tag !!python/object/apply:os.system is not read"):
+    with pytest.raises(UserError, match=r"the tag !!python/object/apply:os\.system is not read"):
         read_card(path)
 
 

@@ -384,7 +384,13 @@ def test_identities_hold_all_that_can_change_an_answer(tmp_path: Path, key: None
     found = [identity(VllmModel.model_validate({**base, **{name: value}}), tmp_path) for name, value in changes.items()]
     found.append(identity(VllmModel.model_validate(base), tmp_path))
     assert len({json.dumps(one, sort_keys=True) for one in found}) == len(changes) + 1
-    same = {"runtime_args": ["--max-num-seqs", "2"], "environment": {"VLLM_A": "1"}, "needs": {"gpus": 2}, "concurrency": 3, "label": "L"}
+    same = {
+        "runtime_args": ["--max-num-seqs", "2"],
+        "environment": {"VLLM_A": "1"},
+        "needs": {"gpus": 2},
+        "concurrency": 3,
+        "label": "L",
+    }
     for name, value in same.items():
         assert identity(VllmModel.model_validate({**base, name: value}), tmp_path) == found[-1], name
     (tmp_path / "manifest.json").write_text('{"files": {"model.safetensors": "ab"}}', encoding="utf-8")
@@ -472,7 +478,10 @@ def test_a_failing_job_keeps_what_was_answered(key: None, tmp_path: Path) -> Non
 
     handler = scripted(script)
     with serving(handler) as address:
-        with pytest.raises(UserError, match=r"1 of 10 items stayed unanswered \(500 at try 2: 1\). Fix: run again: only these are asked"):
+        with pytest.raises(
+            UserError,
+            match=r"1 of 10 items stayed unanswered \(500 at try 2: 1\). Fix: run again: only these are asked",
+        ):
             drive(address, tmp_path, 10)
         assert not (tmp_path / "out.jsonl").exists()
         asked, broken = len(handler.requests), False

@@ -77,7 +77,7 @@ def test_replies_are_matched_by_id_and_what_is_missing_is_counted(tmp_path: Path
     assert replies["problem_solving-0"].text == "Final answer: 0" and not replies["problem_solving-0"].trivial
     assert [reply.absent for reply in replies.values()] == [False, True, True]
     parse_replies(
-        job=ParseReplies(benchmark="mathtutorbench", tasks=["problem_solving"]),
+        job=ParseReplies(tutor="mine", benchmark="mathtutorbench", tasks=["problem_solving"]),
         items=tmp_path / "items/mathtutorbench", replies=tmp_path / "out.jsonl", out=tmp_path / "grades.jsonl",
     )  # fmt: skip
     graded = {json.loads(line)["id"] for line in (tmp_path / "grades.jsonl").read_text().splitlines()}

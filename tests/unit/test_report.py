@@ -74,7 +74,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         prompt = Prompt(messages="sha256:p", content=[{"role": "user", "content": HOSTILE}])
         write_records(folder / "replies" / benchmark / "prompts" / f"{name}.jsonl", [prompt])
         grades = folder / "grades" / benchmark / "_parsers" / f"{name}.jsonl"
-        parse_replies(job=ParseReplies(benchmark=benchmark, tasks=TASKS), items=items_dir, replies=replies, out=grades)
+        parse_replies(
+            job=ParseReplies(tutor=name, benchmark=benchmark, tasks=TASKS), items=items_dir, replies=replies, out=grades
+        )
         job = ScoreReplies(
             benchmark=benchmark, tutor=name, tasks=TASKS, absent=["reward", "judge"], resamples=100, seed=1
         )
@@ -219,11 +221,19 @@ def embedded_data(page: Path) -> str:
     return re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)[1]
 
 
+def probe(folder: Path, script: str) -> str:
+    """A script beside a page, and the element that loads it: the page's policy runs none that stands in it."""
+    (folder / "probe.js").write_text(re.sub(r"</?script>", "", script), encoding="utf-8")
+    return '<script src="probe.js"></script>'
+
+
 def in_browser(report: Path, address: str, tmp_path: Path) -> dict[str, Any]:
     """What Chromium shows of a page of the report, from disk."""
     page = (report / "index.html").read_text(encoding="utf-8")
     probed = report / "probed.html"
-    probed.write_text(page.replace("</body>", LATER.replace("HASH", address) + "</body>"), encoding="utf-8")
+    probed.write_text(
+        page.replace("</body>", probe(report, LATER.replace("HASH", address)) + "</body>"), encoding="utf-8"
+    )
     command = [str(CHROMIUM), *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=5000"]
     done = subprocess.run(
         [*command, "--dump-dom", probed.as_uri()], capture_output=True, text=True, check=True, timeout=120
@@ -256,8 +266,9 @@ PROBE = """<script>addEventListener("load", () => { setTimeout(() => {
     const item = page.querySelector("details.item"); item.open = true;
     setTimeout(() => { document.body.innerHTML = ""; document.body.append(JSON.stringify({
       first: shown.map((s) => s.dataset.page), then: page.dataset.page, title: document.title,
-      boards: boards, status: page.querySelector("[role=status]").textContent, item: item.textContent,
+      boards: boards, colour: colour, status: page.querySelector("[role=status]").textContent, item: item.textContent,
       wide: document.documentElement.scrollWidth <= innerWidth })); }, 100);
+    const colour = getComputedStyle(document.getElementById("styled")).color;
     const boards = [...document.querySelectorAll("table.board")].map((t) => [t.dataset.scoring, t.hidden]);
   }, 100); }, 50); });</script>"""
 
@@ -267,7 +278,8 @@ def test_the_page_works_in_a_browser_on_a_phone(results: Path, tmp_path: Path) -
         absent("Chromium", "install chromium to run this test")
     page = (results / "report/index.html").read_text(encoding="utf-8")
     copied = tmp_path / "index.html"
-    copied.write_text(page.replace("</body>", PROBE + "</body>"), encoding="utf-8")
+    inline = "<script>document.title = 'ran'</script><p onclick='1' style='color: red' id=styled>x</p>"
+    copied.write_text(page.replace("</body>", inline + probe(tmp_path, PROBE) + "</body>"), encoding="utf-8")
     command = [str(CHROMIUM), *OPTIONS, f"--user-data-dir={tmp_path / 'profile'}", "--window-size=500,900"]
     done = subprocess.run(
         [*command, "--virtual-time-budget=5000", "--dump-dom", copied.as_uri()],
@@ -276,7 +288,9 @@ def test_the_page_works_in_a_browser_on_a_phone(results: Path, tmp_path: Path) -
     body = re.search(r"<body>(.*?)</body>", done.stdout, re.DOTALL)[1]
     seen = json.loads(body.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").replace("&nbsp;", "\u00a0"))
     assert seen["first"] == ["#/"] and seen["then"] == "#/task/mathtutorbench/problem_solving"
-    assert seen["title"] == "Maieutic report", "no script of a reply ran"
+    assert seen["title"] == "Maieutic report", "no script of a reply ran, nor one that was put into the page"
+    assert seen["colour"] != "rgb(255, 0, 0)", "nor does the page take styles that are not its own"
+    assert "unsafe-inline" not in page
     assert seen["boards"] == [["paper_compat", False], ["robust", True]]
     assert seen["status"] == "12 of 48 replies", "the search finds the hostile tutor's replies alone"
     assert HOSTILE[:20] in seen["item"] and "What was read" in seen["item"]

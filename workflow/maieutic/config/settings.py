@@ -12,6 +12,7 @@ from maieutic.config.budget import Budget
 from maieutic.config.curation import Curation, FineTuning
 from maieutic.config.datasets import Dataset, Edition
 from maieutic.config.faults import fault_of
+from maieutic.config.limits import Limits
 from maieutic.config.models import DAY, MOST_TOKENS, Entry, FilePath, ModelEntry
 from maieutic.core.errors import UserError
 from maieutic.core.names import check_names
@@ -234,6 +235,7 @@ class Config(Entry):
     curations: dict[str, Curation] = Field({}, description="Data that this run makes, by name: see docs/curation.md")
     tunings: dict[str, FineTuning] = Field({}, description="Tutors that this run fine-tunes, by name: `weights.tuned`")
     report: Report = Report()
+    limits: Limits = Field(Limits(), description="How large what comes from outside may be")
     servers: Servers = Field(Servers(), description="The vLLM servers that a run starts")
     interpreters: Interpreters = Interpreters()
     containers: Containers = Containers()

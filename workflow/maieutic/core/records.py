@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from types import EllipsisType
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,13 +19,22 @@ SCORINGS: tuple[Scoring, ...] = ("paper_compat", "robust")
 
 
 NO_REPLY = "no recorded reply"  # instead of a refusal: the tutor has said nothing of the item
+REBUILD = "delete this file and run again: it is rebuilt"
 NOBODY_ASKED = "none"  # instead of a request's key
 
 
 class Record(BaseModel):
-    """A line of a results file. Unknown fields are refused."""
+    """A line of a results file. Unknown fields are refused.
+
+    IDENTITY: the fields that tell it from every other line of its file; none: a file may hold it twice.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    IDENTITY: ClassVar[tuple[str, ...]] = ()
+
+    def identity(self) -> tuple[Any, ...]:
+        """What no other line of a file has."""
+        return tuple(getattr(self, field) for field in self.IDENTITY)
 
 
 class Item(Record):
@@ -33,6 +43,8 @@ class Item(Record):
     history: chat messages (`role`, `content`) that stand before the card's first turn; speaker: whose words that turn
     renders, where something stands before it; images: files of the picture store, which the user's first message holds.
     """
+
+    IDENTITY = ("task", "id")
 
     id: str
     task: str
@@ -90,6 +102,8 @@ class Turn(Record):
 
 class Reply(Record):
     """What one tutor said to one item. `error` holds a permanent refusal (context too long), then `turns` may lack."""
+
+    IDENTITY = ("tutor", "task", "id")
 
     id: str
     task: str
@@ -157,6 +171,8 @@ class Reward(Record):
     released: the same for the text as the released scorer takes it (unstripped, reasoning included), where it differs;
     refused: the tutor's server refused the request, so that there is no reply.
     """
+
+    IDENTITY = ("tutor", "task", "id")
 
     id: str
     task: str
@@ -240,6 +256,8 @@ class Judgement(Record):
     `tutor`: whose reply is judged, None for a pair; `order` says which reply stood first.
     """
 
+    IDENTITY = ("tutor", "task", "id", "rubric", "order")
+
     id: str
     task: str
     tutor: str | None
@@ -252,6 +270,10 @@ class Judgement(Record):
     completion_tokens: int | None = None
     seconds: float | None = None
 
+    def identity(self) -> tuple[Any, ...]:
+        """A rubric may ask about each criterion apart, and again about those that an answer left out."""
+        return *super().identity(), *(verdict.criterion for verdict in self.verdicts)
+
 
 class Grade(Record):
     """One value of one tutor's reply by one grader under one scoring: all that scoring reads.
@@ -260,6 +282,8 @@ class Grade(Record):
     nothing could be read, and `why_none` says why; correct: whether it is right, where there is a right and a wrong;
     gold: what it was held against; raw: the passage that was read; reason: a judge's.
     """
+
+    IDENTITY = ("task", "id", "kind", "by", "scoring", "criterion")
 
     id: str
     task: str
@@ -384,27 +408,70 @@ def write_records(path: Path, records: Iterable[Record]) -> None:
 
 
 def each_record(path: Path, kind: type[R], first: int = 0, step: int = 1) -> Iterator[R]:
-    """The records of a results file, one at a time; a broken line is refused by file and line number.
+    """The records of a results file, one at a time.
 
+    A line that is broken, or is there twice, is refused by file and line number.
     first, step: only every `step`-th record, from the one at place `first` on, from 0.
     """
+    seen: dict[tuple[Any, ...], tuple[int, int]] = {}  # by identity, the line's number and the hash of its text
     with open(path, "rb") as handle:
         for number, line in islice(enumerate(handle, 1), first, None, step):
             try:
-                yield kind.model_validate_json(line)
+                record = kind.model_validate_json(line)
             except ValidationError as error:
                 fault = error.errors()[0]
                 field = ".".join(map(str, fault["loc"])) or "the line"
-                raise UserError(
-                    f"{path}:{number}",
-                    f"expected a {kind.__name__} record, found {fault['msg'].lower()} at {field}",
-                    "delete this file and run again: it is rebuilt",
-                ) from None
+                problem = f"expected a {kind.__name__} record, found {fault['msg'].lower()} at {field}"
+                raise UserError(f"{path}:{number}", problem, REBUILD) from None
+            if kind.IDENTITY:
+                content = hash(line.strip())
+                before = seen.setdefault(record.identity(), (number, content))
+                if before[0] != number:
+                    does = "repeats" if before[1] == content else "contradicts"
+                    raise UserError(f"{path}:{number}", f"{does} line {before[0]}, {shown(record)}", REBUILD)
+            yield record
+
+
+def shown(record: Record) -> str:
+    """What a line is of, as words of a message."""
+    fields = {field: getattr(record, field) for field in record.IDENTITY}
+    about = [f"{field} {value!r}" for field, value in fields.items() if value is not None]
+    return f"a {type(record).__name__} of {', '.join(about)}"
 
 
 def read_records(path: Path, kind: type[R]) -> list[R]:
     """The records of a results file."""
     return list(each_record(path, kind))
+
+
+def records_about(
+    path: Path, kind: type[R], known: Collection[tuple[str, str]], **owner: str | EllipsisType | None
+) -> list[R]:
+    """The records of a results file, each about an item that is known wherever one of its task is, all of one owner."""
+    return checked(path, read_records(path, kind), known, **owner)
+
+
+def checked(
+    path: Path, records: list[R], known: Collection[tuple[str, str]], **owner: str | EllipsisType | None
+) -> list[R]:
+    """The records of a file. Raises UserError for one about an unknown item of a known task, or of another owner.
+
+    known: items by task and id; owner: a field with the value that it has in every line of the file, `...` for that of
+    the first line.
+    """
+    tasks = {task for task, _ in known}
+    for number, record in enumerate(records, 1):
+        place = f"{path}:{number}"
+        task, item = getattr(record, "task"), getattr(record, "id")  # noqa: B009 (of those kinds that have them)
+        if task in tasks and (task, item) not in known:
+            raise UserError(place, f"{shown(record)}, and {task} has no such item", REBUILD)
+        for field, value in owner.items():
+            found = getattr(record, field)
+            if value is ...:
+                value = owner[field] = found
+            if found != value:
+                raise UserError(place, f"expected {field} {value!r}, found {found!r} ({shown(record)})", REBUILD)
+    return records
 
 
 def read_items(folder: Path, tasks: Iterable[str]) -> list[Item]:

@@ -49,7 +49,7 @@ def fetch_dataset(*, job: FetchDataset, demo_dir: Path, out: Path, read_seconds:
         download(copy.url, part, read_seconds)
         shown = copy.url
     try:
-        check_source(part, dataset, copy, shown, dataset.form_of(edition))
+        check_source(part, dataset, copy, shown, dataset.form_of(edition), job.limits)
     except UserError:
         part.unlink()  # whole but wrong: a later try must not continue it
         raise

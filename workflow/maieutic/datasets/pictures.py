@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from maieutic.config.datasets import Copy, Edition, Pictures, Source
+from maieutic.config.limits import MB, USUAL, Limits
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of, whole_file
 from maieutic.core.journal import Journal, Line
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 # What model servers take; others become PNG. A phone's MPO is a JPEG with a second picture behind it.
 KEPT = {"PNG": "png", "JPEG": "jpg", "MPO": "jpg", "WEBP": "webp", "GIF": "gif"}
-MOST_BYTES = 32 << 20
+# What is read at all: a decoder more is a way in more, and one of Pillow's starts another program.
+READ = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
 TRIES = 4
 TIMEOUT = (20.0, 60.0)  # seconds to connect, and between two blocks
 FETCHED = ".fetched.{}.jsonl"  # the addresses of a dataset that are known already, one line each
@@ -94,7 +96,7 @@ def fetch_pictures(*, job: FetchPictures, source: Path, demo_dir: Path, store: P
             if known and intact(store / known.file):
                 picture = known.picture(place)
             else:
-                picture = one_picture(place, folder, store)
+                picture = one_picture(place, folder, store, job.limits)
                 if is_address(place) and picture.file:  # what is missing may be there another time
                     journal.append(Fetched(key=place.address, **picture.model_dump(include=KNOWN)))
             progress.step(known=known is not None)
@@ -157,14 +159,16 @@ def embedded_places(source: Path, pictures: Pictures, column: str) -> Iterator[P
             number += 1
 
 
-def one_picture(place: Place, folder: Path | None, store: Path) -> Picture:
+def one_picture(place: Place, folder: Path | None, store: Path, limits: Limits = USUAL) -> Picture:
     """Bring one picture into the store. Raises UserError for a passing failure."""
     common = {"record": place.record, "address": place.address, "origin": origin_of(place)}
     try:
         if not place.embedded and not place.address:
             raise Missing("the record names no picture")
-        data = place.embedded or (download(place.address) if is_address(place) else beside(place.address, folder))
-        data, suffix, width, height = looked_at(data)
+        data = place.embedded or (
+            download(place.address, limits) if is_address(place) else beside(place.address, folder)
+        )
+        data, suffix, width, height = looked_at(data, limits)
     except Missing as missing:
         return Picture(**common, file=None, why_none=str(missing))
     file = f"{hashlib.sha256(data).hexdigest()}.{suffix}"
@@ -182,18 +186,26 @@ def beside(path: str, folder: Path | None) -> bytes:
     """The bytes of a file beside the source file, and nowhere else."""
     if folder is None:
         raise Missing("a path, and there is no folder to look in")
-    file = (folder / path).resolve()
-    if not file.is_relative_to(folder.resolve()) or not file.is_file():
+    try:
+        file = (folder / path).resolve()
+        there = file.is_file()
+    except (OSError, ValueError):  # too long for a path, or with a NUL in it
+        raise Missing("no path") from None
+    if not there or not file.is_relative_to(folder.resolve()):
         raise UserError(str(folder / path), "the picture is not there", "mend data_dir")
     return file.read_bytes()
 
 
-def looked_at(data: bytes) -> tuple[bytes, str, int, int]:
-    """The bytes, their suffix, width and height in pixels. Raises Missing for what is no picture."""
+def looked_at(data: bytes, limits: Limits = USUAL) -> tuple[bytes, str, int, int]:
+    """The bytes, their suffix, width and height in pixels. Raises Missing for what is none, or is too large."""
     from PIL import Image, ImageOps
 
+    if len(data) > limits.picture_mb * MB:
+        raise Missing(f"more than {limits.picture_mb:g} MB")
     try:
-        with Image.open(io.BytesIO(data)) as picture:
+        with Image.open(io.BytesIO(data), formats=READ) as picture:
+            if picture.width * picture.height > limits.picture_megapixels * 1e6:
+                raise Missing(f"more than {limits.picture_megapixels:g} million pixels")
             picture.load()
             size, kind = picture.size, str(picture.format)
             if kind not in KEPT:
@@ -216,7 +228,7 @@ def on_white(picture: Image) -> Image:
     return ground.convert("RGB")
 
 
-def download(url: str) -> bytes:
+def download(url: str, limits: Limits = USUAL) -> bytes:
     """The bytes at an address. Raises Missing where the server says that there is nothing, UserError otherwise."""
     import requests  # each job that makes items loads this module
 
@@ -225,7 +237,7 @@ def download(url: str) -> bytes:
         if attempt:
             time.sleep(0.5 * 2**attempt)
         try:
-            return transfer(url)
+            return transfer(url, limits)
         except requests.HTTPError as error:
             status = error.response.status_code
             if status < 500 and status not in {408, 425, 429}:
@@ -236,7 +248,7 @@ def download(url: str) -> bytes:
     raise UserError(url, f"no picture in {TRIES} tries ({problem})", "run again where there is a network")
 
 
-def transfer(url: str) -> bytes:
+def transfer(url: str, limits: Limits) -> bytes:
     """One try at an address; a body that is too long, or ends early, is none."""
     import requests
 
@@ -245,8 +257,8 @@ def transfer(url: str) -> bytes:
         data = bytearray()
         for block in answer.iter_content(1 << 16):
             data += block
-            if len(data) > MOST_BYTES:
-                raise Missing(f"more than {MOST_BYTES >> 20} MB")
+            if len(data) > limits.picture_mb * MB:
+                raise Missing(f"more than {limits.picture_mb:g} MB")
         length = answer.headers.get("Content-Length")
         if length and "Content-Encoding" not in answer.headers and len(data) != int(length):
             raise requests.ConnectionError("the body ended early")

@@ -5,16 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
 from maieutic.config.cards import CARDS
 from maieutic.config.datasets import Copy, Dataset, Edition, Form, Source
+from maieutic.config.limits import MB, USUAL, Limits
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of
 from maieutic.core.jobs import Job
 
 LONGEST_CELL = 1 << 24  # characters of a cell of a CSV
+LONGEST_NUMBER = 40  # characters of one that is shown
+SURROGATE = re.compile(r"\\u[dD][89abAB]")
+NESTED = re.compile(r"[\[{](?:[^\[\]{}]*[\[{]){16}")  # by brackets: worth a look
 
 
 class FetchJob(Job):
@@ -24,12 +30,16 @@ class FetchJob(Job):
     dataset: Dataset
     edition: Edition
     data_dir: Path | None = None
+    limits: Limits = USUAL
 
 
-def read_source(path: Path, form: str, shown: str | None = None) -> list[Source]:
+def read_source(path: Path, form: str, shown: str | None = None, limits: Limits = USUAL) -> list[Source]:
     """Read a source file. Raises UserError with the line or offset of the first thing that is not a record."""
     shown = shown or str(path)
     mend = "fetch the file anew: it is truncated or damaged"
+    if (size := path.stat().st_size) > limits.source_mb * MB:
+        problem = f"{size / MB:,.0f} MB, more than limits.source_mb, {limits.source_mb:g}"
+        raise UserError(shown, problem, "raise it, if this is the file that you mean")
     if form == "parquet":
         return read_parquet(path, shown, mend)
     try:
@@ -40,12 +50,12 @@ def read_source(path: Path, form: str, shown: str | None = None) -> list[Source]
         return read_csv(text, shown, mend)
     if form == "jsonl":
         return [
-            record_of(line, f"{shown}:{number}", mend)
+            record_of(line, f"{shown}:{number}", mend, limits.source_depth)
             for number, line in enumerate(text.split("\n"), 1)
             if line.strip()
         ]
     try:
-        records = json.loads(text)
+        records = parsed(text, limits.source_depth + 1)
     except ValueError as error:
         raise UserError(shown, f"expected a JSON list, found {error}", mend) from None
     if not isinstance(records, list):
@@ -91,19 +101,54 @@ def is_binary(kind: Any) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def record_of(line: str, place: str, mend: str) -> Source:
+def finite(text: str) -> float:
+    """A number of JSON. Raises ValueError for one that no float holds."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:LONGEST_NUMBER]}, which is beyond any float")
+    return number
+
+
+def parsed(text: str, depth: int) -> Any:
+    """What a text of JSON says; lone surrogates, which no file can hold, are replacement characters.
+
+    Raises ValueError for what is no JSON, is nested more than `depth` deep, or holds a number that no float holds.
+    """
+    try:
+        content = json.loads(text, parse_float=finite, parse_constant=finite)
+    except RecursionError:
+        raise ValueError(f"what is nested more than {depth} deep (limits.source_depth)") from None
+    return sound(content, depth) if SURROGATE.search(text) or NESTED.search(text) else content
+
+
+def sound(content: Any, depth: int) -> Any:
+    """The content with replacement characters for lone surrogates. Raises ValueError where it is nested too deeply."""
+    if isinstance(content, str):
+        return content.encode("utf-8", "replace").decode("utf-8")
+    if not isinstance(content, dict | list):
+        return content
+    if depth == 0:
+        raise ValueError("what is nested too deeply (limits.source_depth)")
+    if isinstance(content, list):
+        return [sound(value, depth - 1) for value in content]
+    return {sound(key, 1): sound(value, depth - 1) for key, value in content.items()}
+
+
+def record_of(line: str, place: str, mend: str, depth: int) -> Source:
     """One line's record."""
     try:
-        return json.loads(line)
+        return parsed(line, depth)
     except ValueError as error:
         raise UserError(place, f"expected a JSON record, found {error}", mend) from None
 
 
-def check_source(path: Path, dataset: Dataset, copy: Copy, shown: str, form: Form | None = None) -> list[Source]:
+def check_source(
+    path: Path, dataset: Dataset, copy: Copy, shown: str, form: Form | None = None, limits: Limits = USUAL
+) -> list[Source]:
     """Check a file against its registry entry: SHA-256, number of records, fields of every record."""
     digest = sha256_of(path)
     # A damaged file says more about itself than its checksum does: read it first.
-    records = read_source(path, form or dataset.format, shown)
+    records = read_source(path, form or dataset.format, shown, limits)
     if len(records) != copy.records:
         raise UserError(shown, f"expected {copy.records} records, found {len(records)}", "fetch the file anew")
     for number, record in enumerate(records):

@@ -7,7 +7,7 @@ from pathlib import Path
 from maieutic.config.cards import cards_of
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
-from maieutic.core.records import SCORINGS, Grade, Item, Reply, Scoring, read_items, read_records, write_records
+from maieutic.core.records import SCORINGS, Grade, Item, Reply, Scoring, read_items, records_about, write_records
 from maieutic.graders.reading import Reading
 from maieutic.graders.registry import GRADERS
 
@@ -15,16 +15,18 @@ from maieutic.graders.registry import GRADERS
 class ParseReplies(Job):
     """The tasks of one benchmark that a tutor was asked."""
 
+    tutor: str
     benchmark: str
     tasks: list[str]
 
 
 def parse_replies(*, job: ParseReplies, items: Path, replies: Path, out: Path) -> None:
     """Read every reply of one tutor by its cards' graders, under both scorings. items: the benchmark's folder."""
-    by_item = {(reply.task, reply.id): reply for reply in read_records(replies, Reply)}
+    cases = {(item.task, item.id): item for item in read_items(items, job.tasks)}
+    by_item = {(reply.task, reply.id): reply for reply in records_about(replies, Reply, cases, tutor=job.tutor)}
     grades: list[Grade] = []
     for loaded in cards_of(job.benchmark, job.tasks, "released"):
-        for item in read_items(items, [loaded.card.task]):
+        for item in (item for (task, _), item in cases.items() if task == loaded.card.task):
             reply = by_item.get((item.task, item.id))
             if reply is None:
                 raise UserError(str(replies), f"no reply to {item.task}/{item.id}", "delete this file and run again")

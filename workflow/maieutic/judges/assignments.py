@@ -10,7 +10,7 @@ from maieutic.config.cards import Card
 from maieutic.config.models import JudgeModel
 from maieutic.core.errors import UserError
 from maieutic.core.plugins import merged
-from maieutic.core.records import Item, Pair, Reply, read_items, read_records
+from maieutic.core.records import Item, Pair, Reply, read_items, read_records, records_about
 from maieutic.datasets.sampling import ranked
 from maieutic.judges.judging import Work
 from maieutic.judges.labels import LABEL_SOURCES, read_labels, sampled
@@ -101,10 +101,11 @@ def reply_cases(
 
 def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, replies: Sequence[Path]) -> Work:
     """Every reply of some tutors to the tasks of some cards. Of baseline tutors, those that the card names."""
-    all_replies = [reply for path in replies for reply in read_records(path, Reply)]
+    cases = {(item.task, item.id): item for item in read_items(items_dir, [card.task for card in cards])}
+    all_replies = [reply for path in replies for reply in records_about(path, Reply, cases, tutor=...)]
     work: Work = []
     for card in cards:
-        items = {(item.task, item.id): item for item in read_items(items_dir, [card.task])}
+        items = {(task, name): item for (task, name), item in cases.items() if task == card.task}
         subset = [reply for reply in all_replies if reply.task == card.task]
         for tutor, number in Counter(reply.tutor for reply in subset).items():  # one that takes no pictures has none
             if number != len(items):

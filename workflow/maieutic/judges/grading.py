@@ -16,6 +16,7 @@ from maieutic.core.records import (
     Judgement,
     NegativeWeights,
     Scoring,
+    checked,
     read_items,
     read_records,
     write_records,
@@ -61,11 +62,14 @@ def grade_verdicts(*, job: GradeVerdicts, verdicts: Path, items: Path, out: Path
     verdicts: what the judge said of a batch of tutors, the tutor among them; items: the folder of the benchmark's
     items.
     """
+    judgements = read_records(verdicts, Judgement)
+    tasks = sorted({judgement.task for judgement in judgements})
+    cases = read_items(items, [task for task in tasks if (items / f"{task}.jsonl").is_file()])
+    checked(verdicts, judgements, {(item.task, item.id) for item in cases})
     weighing = None
     if job.negative_weights:
-        of_tasks = read_items(items, job.weighted)
-        weighing = Weighing.of(of_tasks, job.negative_weights)
-    write_records(out, grades_by_judge(job.judge, read_records(verdicts, Judgement), job.tutor, weighing))
+        weighing = Weighing.of((item for item in cases if item.task in job.weighted), job.negative_weights)
+    write_records(out, grades_by_judge(job.judge, judgements, job.tutor, weighing))
 
 
 def grades_by_judge(

@@ -349,7 +349,7 @@ def check_people(plan: Plan) -> None:
             "run.human_labels", "no selected task is judged", "add mrbench to run.tasks, or drop the labels"
         )
     judged = {loaded.card.task for loaded in plan.cards.values() if JUDGE in loaded.card.graders}
-    for label in read_people(Path(plan.run.human_labels)):
+    for label in read_people(Path(plan.run.human_labels), plan.config.limits):
         if label.task not in judged:
             raise UserError(
                 plan.run.human_labels,

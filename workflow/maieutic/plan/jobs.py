@@ -62,7 +62,13 @@ def edition_of(plan: Plan, dataset: str) -> dict[str, Any]:
     """Which edition of a dataset is fetched, and from where."""
     config = plan.config
     folder = Path(config.data_dir) if config.data_dir else None
-    return {"name": dataset, "dataset": config.datasets[dataset], "edition": config.edition, "data_dir": folder}
+    return {
+        "name": dataset,
+        "dataset": config.datasets[dataset],
+        "edition": config.edition,
+        "data_dir": folder,
+        "limits": config.limits,
+    }
 
 
 def fetch_dataset(plan: Plan, dataset: str) -> FetchDataset:
@@ -148,7 +154,7 @@ def write_questions(plan: Plan, benchmark: str, task: str) -> WriteQuestions:
 
 
 def parse_replies(plan: Plan, benchmark: str, tutor: str) -> ParseReplies:
-    return ParseReplies(benchmark=benchmark, tasks=plan.tasks_for(benchmark, tutor))
+    return ParseReplies(tutor=tutor, benchmark=benchmark, tasks=plan.tasks_for(benchmark, tutor))
 
 
 # reward models and classifiers ----------------------------------------------------------------------------------------

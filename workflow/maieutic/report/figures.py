@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,11 +13,14 @@ import numpy.typing as npt
 import pandas as pd
 import vl_convert
 
+from maieutic.core.visible import visible
+
 # Okabe and Ito's colours, told apart by colour-blind readers; every mark differs in shape or label too.
 BLUE, ORANGE, GREY, GREEN, INK = "#0072B2", "#E69F00", "#8a8a8a", "#009E73", "#1b1f24"
 OUTCOME_COLOURS = {"right": BLUE, "wrong": ORANGE, "no answer": GREY}
 SERIES = [BLUE, ORANGE, GREEN, GREY, "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"]
 MANY = alt.Scale(scheme="tableau20")
+STYLE = re.compile(r' style="[^"]*"')  # what the page's policy would not apply; page.css has what is needed
 WIDTH = 340
 ROW = 26
 BINS, STEPS = 40, 200
@@ -34,8 +39,19 @@ def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
         .configure_axis(labelFontSize=12, titleFontSize=12, labelLimit=360)
     )
     # Nor is each part checked against Vega-Lite's schema, a third of the time: the renderer refuses what it cannot do.
-    svg = vl_convert.vegalite_to_svg(themed.to_json(validate=False))
-    return svg.replace("<svg ", '<svg role="img" style="width:100%;height:auto;max-width:720px" ', 1)
+    # A control character in a label would end the process.
+    drawn = json.dumps(cleaned(themed.to_dict(validate=False)))
+    svg = STYLE.sub("", vl_convert.vegalite_to_svg(drawn))
+    return svg.replace("<svg ", '<svg role="img" ', 1)
+
+
+def cleaned(content: Any) -> Any:
+    """A chart's description with every text made visible, keys among them."""
+    if isinstance(content, dict):
+        return {visible(str(key)): cleaned(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [cleaned(value) for value in content]
+    return visible(content) if isinstance(content, str) else content
 
 
 def interval_chart(table: pd.DataFrame, title: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
@@ -17,6 +19,7 @@ from maieutic.config.models import BaselineModel
 from maieutic.core.plugins import parts as plugged_in
 from maieutic.core.plugins import places
 from maieutic.core.records import SCORINGS, ReportedScore
+from maieutic.core.visible import visible
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths, differences, told
 from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, embedded, pass_grades, write_items
@@ -340,7 +343,12 @@ def environment_of(run: Run, light: LightOf) -> Environment:
     """The templates, with what all of them may call."""
     plan = run.plan
     folders = [HERE, *(HERE.parent / place for place in places())]
-    environment = Environment(loader=FileSystemLoader(folders), autoescape=True, undefined=StrictUndefined)
+    environment = Environment(
+        loader=FileSystemLoader(folders),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: visible(value) if isinstance(value, str) else value,
+    )
     filters: dict[str, Callable[..., str]] = {"number": number, "metric": shown_metric, "plain": plain_number}
     filters |= {name: shown for section in sections() for name, shown in section.filters.items()}
     environment.filters |= {**filters, "share": share}
@@ -439,6 +447,13 @@ def about_section(run: Run) -> dict[str, Any]:
     }
 
 
+def policy(style: str, script: str) -> str:
+    """The page's content security policy: its own style and script by their hashes, and files beside it."""
+    hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script))
+    own_style, own_script = (f"'sha256-{value}'" for value in hashes)
+    return f"default-src 'none'; style-src {own_style}; script-src {own_script} 'self' file:; img-src data:"
+
+
 def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
     """The whole page as one HTML document. items: the folder beside it for the items that are too many to be in it."""
     plan = run.plan
@@ -477,15 +492,17 @@ def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
         "labels": {name: label_of(plan, name) for name in tutors_in_order(plan)},
         "titles": {address.removeprefix("#/task/"): title for address, title in tasks.items()},
     }
+    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     html = environment.get_template("page.html.jinja").render(
         **shared,
+        policy=policy(style, script),
         models=models,
         absent=[label_of(plan, name) for name in models if name not in tutors],
         pages=pages,
         tasks=tasks,
         problems=parts.problems,
-        style=(HERE / "page.css").read_text(encoding="utf-8"),
-        script=(HERE / "page.js").read_text(encoding="utf-8"),
+        style=style,
+        script=script,
         data=embedded(data),
     )
     return Made(html, parts.problems, tables)

@@ -27,6 +27,7 @@ from maieutic.core.records import (
     Scalar,
     read_items,
     read_records,
+    records_about,
     write_records,
 )
 from maieutic.rewards.adapters import ADAPTERS, end_token
@@ -171,7 +172,12 @@ def score_rewards(
     """
     cases = read_items(items, job.tasks)
     wanted = {(item.task, item.id): item for item in cases}
-    all_replies = [reply for path in replies for reply in read_records(path, Reply) if (reply.task, reply.id) in wanted]
+    all_replies = [
+        reply
+        for path in replies
+        for reply in records_about(path, Reply, wanted, tutor=...)
+        if (reply.task, reply.id) in wanted
+    ]
     if len(all_replies) != len(cases) * len(replies):
         raise UserError(
             ", ".join(map(str, replies)),

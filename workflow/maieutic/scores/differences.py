@@ -17,7 +17,7 @@ import numpy as np
 
 from maieutic.config.cards import Card
 from maieutic.core.files import whole_file
-from maieutic.core.records import Difference, Grade, Scoring, read_items, read_records
+from maieutic.core.records import Difference, Grade, Scoring, read_items, records_about
 from maieutic.core.stats import Array, Sampling, clustered_draws, percentiles
 from maieutic.scores.metrics.common import Graded
 from maieutic.scores.score import Measured, ScoringJob, function_of, index_of, measured_on
@@ -51,12 +51,13 @@ def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: 
     """
     cards = {task: job.card(task) for task in job.tasks}
     cases = {task: read_items(items, [task]) for task in cards}
+    known = {(item.task, item.id) for of_task in cases.values() for item in of_task}
     files: dict[str, list[Path]] = defaultdict(list)
     for tutor, path in zip(job.tutors, grades, strict=True):
         files[tutor].append(path)
     measured: dict[Compared, dict[str, Measured]] = defaultdict(dict)
     for tutor, paths in files.items():
-        index = index_of(grade for path in paths for grade in read_records(path, Grade))
+        index = index_of(grade for path in paths for grade in records_about(path, Grade, known, by=...))
         for task, card in cards.items():
             for measurement in measured_on(card, cases[task], index, job.judging.get(task)):
                 if measurement.metric.headline:

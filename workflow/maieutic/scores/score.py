@@ -10,7 +10,7 @@ from typing import NamedTuple, TypedDict, Unpack
 from maieutic.config.cards import JUDGE, MODEL_GRADERS, Card, Metric, card_path, read_card, without
 from maieutic.core.files import whole_file
 from maieutic.core.jobs import Sampled
-from maieutic.core.records import SCORINGS, Grade, Item, Score, Scoring, read_items, read_records
+from maieutic.core.records import SCORINGS, Grade, Item, Score, Scoring, read_items, records_about
 from maieutic.core.stats import Estimate, Sampling, estimate
 from maieutic.graders.registry import OBJECTIVE
 from maieutic.scores.metrics.common import RELEASED, Graded
@@ -308,12 +308,12 @@ def score_replies(*, job: ScoreReplies, items: Path, grades: list[Path], out: Pa
 
     items: the folder of the benchmark's items; grades: one file a grader, in the order of the run.
     """
-    index = index_of(grade for path in grades for grade in read_records(path, Grade))
+    cases = {(item.task, item.id): item for item in read_items(items, job.tasks)}
+    index = index_of(grade for path in grades for grade in records_about(path, Grade, cases, by=...))
     scores, sampling = [], Sampling(job.resamples, job.seed)
     for task in job.tasks:
-        scores += score_task(
-            job.card(task), job.tutor, read_items(items, [task]), index, sampling, job.judging.get(task)
-        )
+        of_task = [item for (name, _), item in cases.items() if name == task]
+        scores += score_task(job.card(task), job.tutor, of_task, index, sampling, job.judging.get(task))
     write_scores(scores, out)
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maieutic.config.limits import MB, USUAL, Limits
 from maieutic.core.errors import UserError
 from maieutic.core.records import Label, Score
 from maieutic.core.stats import LEVEL, MEAN, Estimate, Interval, Sampling, estimate
@@ -143,7 +144,7 @@ def half_of(labels: Labels, verdicts: Said, seed: int) -> Known:
     return {(label.id, label.tutor, label.criterion): label.label for label in labels.labels if label.id in kept}
 
 
-def read_people(path: Path) -> list[Label]:
+def read_people(path: Path, limits: Limits = USUAL) -> list[Label]:
     """Labels that people gave to this run's replies: a CSV of task, item, tutor, criterion, label, annotator, resolves.
 
     Raises UserError naming the line. `annotator` may be left out where there is one only; `resolves` says yes in the
@@ -153,6 +154,10 @@ def read_people(path: Path) -> list[Label]:
     labels: list[Label] = []
     keys: set[tuple[str | None, ...]] = set()
     try:
+        if path.stat().st_size > limits.labels_mb * MB:
+            raise UserError(
+                str(path), f"more than limits.labels_mb, {limits.labels_mb:g} MB", "raise it, or split the file"
+            )
         with open(path, encoding="utf-8-sig", newline="") as handle:
             reader = csv.DictReader(handle)
             for row in reader:
@@ -163,7 +168,7 @@ def read_people(path: Path) -> list[Label]:
                     raise UserError(place, "this reply has such a label already", "name its annotators in a column")
                 keys.add(key)
                 labels.append(label)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, ValueError, csv.Error) as error:  # ValueError: not UTF-8
         raise UserError(str(path), f"cannot be read: {error}", mend) from None
     return labels
 

@@ -1,0 +1,19 @@
+"""Texts of models and people as a page shows them: a control character is a sign, and no instruction to a reader."""
+
+from __future__ import annotations
+
+PICTURES, DELETE, LOST, LINE = 0x2400, 0x2421, 0xFFFD, 0x21B5
+# Neither XML nor a page may hold them; Unicode's own line ends are line ends to some readers and not to others.
+SIGNS = {
+    **{code: PICTURES + code for code in range(0x20) if chr(code) not in "\t\n\r"},
+    0x7F: DELETE,
+    **dict.fromkeys(range(0x80, 0xA0), LOST),
+    **dict.fromkeys((0x2028, 0x2029), LINE),
+    **dict.fromkeys(range(0xD800, 0xE000), LOST),
+    **dict.fromkeys((0xFFFE, 0xFFFF), LOST),
+}
+
+
+def visible(text: str) -> str:
+    """The text with a sign in the place of each character that cannot be shown. The type stays: markup is markup."""
+    return text if text.isprintable() else type(text)(str(text).translate(SIGNS))
