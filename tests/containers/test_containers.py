@@ -166,6 +166,9 @@ def docker() -> Iterator[str]:
 
 def test_a_run_in_docker_equals_the_one_outside(docker: str, bare: Path, checkouts: Callable[[], Path]) -> None:
     """Per-rule images on a machine that has Docker and no Apptainer."""
+    user = ["docker", "image", "inspect", "--format", "{{.Config.User}}", "maieutic-test-driver"]
+    told = subprocess.run(user, check=True, capture_output=True, text=True).stdout.strip()
+    assert told == "10001:10001", "an image runs as an ordinary user where nobody says as whom"
     path = os.pathsep.join([str(bare / "containers/docker"), os.environ["PATH"]])
     inside = run(bare, configure(bare, {"driver": docker}), "--sdm", "apptainer", PATH=path)
     assert inside.returncode == 0, inside.stdout

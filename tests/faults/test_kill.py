@@ -158,7 +158,7 @@ def test_sigterm_ends_the_driver_and_its_server(ctrl_c: Any, undisturbed: Path, 
     folder = checkouts()
     before = signal.signal(signal.SIGINT, ctrl_c)
     try:
-        process = start(folder, configure(folder, stub_of(folder)))
+        process = start(folder, configure(folder, stub_of(folder, pace=0.2, concurrency=4)))
     finally:
         signal.signal(signal.SIGINT, before)
     until(lambda: len(journal_keys(folder)) >= 3, "three answers")
@@ -173,3 +173,5 @@ def test_sigterm_ends_the_driver_and_its_server(ctrl_c: Any, undisturbed: Path, 
     until(lambda: not folders[0].exists(), "the sockets' folder is gone")
     log = (folder / f"results/logs/generate_replies/mathtutorbench/{NAME}.log").read_text(encoding="utf-8")
     assert "was interrupted; what was finished is kept" in log
+    assert "told to end: takes the answers that come within 20 s" in log
+    assert len(journal_keys(folder)) == answered(folder) < 108, "what was asked is kept, and nothing else was asked"

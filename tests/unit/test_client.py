@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import itertools
 import json
+import os
 import random
+import re
+import signal
+import subprocess
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +22,9 @@ from typing import Any
 import pytest
 import yaml
 from httpserver import chat, completion, scripted, serving
+from maieutic.config.budget import Budget
 from maieutic.config.cards import CARDS, read_card
-from maieutic.config.models import HostedModel, VllmModel
+from maieutic.config.models import HostedModel, Price, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.journal import Entry, answers_on_file
 from maieutic.core.records import SCORINGS, Item, Prompt, Reply, read_records, write_records
@@ -25,6 +33,7 @@ from maieutic.replies.generate import CardItems, Limits, Shard, ask_tutor, reque
 from maieutic.replies.shards import gather_shards
 from maieutic.serving import client
 from maieutic.serving.backends import Backend, JobFiles, hosted_backend
+from maieutic.serving.budget import VARIABLE, Allowance, Purse
 from maieutic.serving.client import Client, Server, Unanswered
 from maieutic.serving.server import identity
 
@@ -301,6 +310,32 @@ def test_retry_after_holds_every_request_back(form: str) -> None:
     assert second - first >= (1.2 if form == "number" else 0.9)
 
 
+WAITS = {
+    "1e9": 7.0, "inf": 7.0, "-inf": 0.0, "-5": 0.0, "nan": None, "3": 3.0, "": None, "soon": None,
+    "Fri, 01 Jan 2099 00:00:00 GMT": 7.0, "Fri, 01 Jan 99999999999 00:00:00 GMT": 7.0,
+    "Thu, 01 Jan 1970 00:00:00 GMT": 0.0, "9" * 5000: 7.0, "1" + "0" * 400: 7.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", WAITS, ids=lambda value: value[:30] or "empty")
+def test_a_wait_is_bounded_by_the_patience(value: str) -> None:
+    assert client.retry_after({"Retry-After": value}, 7.0) == WAITS[value]
+
+
+def test_a_long_wait_is_said_with_its_end_and_cut_to_the_patience(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(client, "SAID_WAIT", 0.2)
+    bad: tuple[int, Any, dict[str, str]] = (429, b"{}", {"Retry-After": "1e9"})
+    handler = scripted(lambda n, body: bad if n == 0 else (200, completion("x"), {}))
+    with serving(handler) as address:
+        answers = ask(address, *(request(str(n)) for n in range(3)), concurrency=1, patience=0.6)
+    assert [answer.text for answer in answers] == ["x"] * 3
+    assert 0.6 <= handler.requests[1][0] - handler.requests[0][0] < 30
+    [said] = [record.getMessage() for record in caplog.records if "asks to wait" in record.getMessage()]
+    assert re.search(r"nothing is asked until \d\d:\d\d:\d\d", said)
+
+
 def test_retry_after_of_zero_does_not_switch_the_back_off_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "FIRST_WAIT", 0.2)
     handler = scripted(lambda n, body: (429, b"{}", {"Retry-After": "0"}) if n < 3 else (200, completion("x"), {}))
@@ -415,6 +450,149 @@ def test_a_model_that_only_chats_is_told_from_a_wrong_name() -> None:
     with serving(scripted(lambda n, _: (404, {"error": {"message": words}}, {}))) as address:
         answers = ask(address, request(), request(endpoint="chat"))
     assert ["set endpoint: chat" in str(answer) for answer in answers] == [True, False]
+
+
+def test_a_key_that_a_server_echoes_is_on_no_disk(key: None, tmp_path: Path) -> None:
+    """In a good answer, its reasoning, its finish reason, and a refusal of one request; also in other spellings."""
+    forms = [KEY, base64.b64encode(f"Bearer {KEY}".encode()).decode(), KEY.replace("-", "\\u002d")]
+    said = json.dumps(chat({"content": f"you sent {forms[0]} {forms[1]}", "reasoning_content": forms[0]}))
+    bodies = [said, said.replace(KEY, forms[2]), json.dumps({"error": {"message": f"prompt is too long {KEY}"}})]
+
+    def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        return (400 if number == 2 else 200), bodies[number].encode(), {}
+
+    with serving(scripted(script)) as address:
+        replies = drive(address, tmp_path, 3, endpoint="chat", concurrency=1)
+    assert sorted(reply.error or "" for reply in replies)[-1] == "400: prompt is too long [key]"
+    assert any("you sent [key] " in reply.text for reply in replies)
+    for path in tmp_path.iterdir():
+        content = path.read_bytes()
+        assert not [form for form in (KEY, base64.b64encode(KEY.encode()).decode()[:-4]) if form.encode() in content]
+
+
+@pytest.mark.parametrize("value", ["sk-canary-\n5f0c1d", "sk-canary\x1b5f0c1d", "sk-canary-\u00e9f0c1d"])
+def test_a_key_that_no_header_can_carry_is_one_line(
+    value: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TEST_KEY", value)
+    with pytest.raises(UserError, match=r"models\.m\.key_env: the value of TEST_KEY has line breaks or") as error:
+        drive("http://127.0.0.1:9", tmp_path, 1)
+    assert value not in str(error.value)
+
+
+ENDED = """
+import sys
+from pathlib import Path
+sys.path[:0] = ["tests", "tests/unit"]
+from maieutic.cli import end_of
+from maieutic.core.logs import log_to
+import signal
+from maieutic.cli import interrupt
+from test_client import drive
+log_to(Path(sys.argv[2]) / "log")
+signal.signal(signal.SIGTERM, interrupt)
+try:
+    drive(sys.argv[1], Path(sys.argv[2]), 12, concurrency=4, grace=float(sys.argv[3]))
+except BaseException as error:
+    sys.exit(end_of(error, "generate-replies"))
+"""
+
+
+@pytest.mark.parametrize("grace", [5, 0], ids=["with grace", "without"])
+def test_a_job_that_is_told_to_end_takes_what_it_has_asked(grace: int, key: None, tmp_path: Path) -> None:
+    """SIGTERM while four paid requests are in flight: they are kept, and no other one is sent."""
+    asked, go_on = threading.Semaphore(0), threading.Event()
+
+    def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
+        asked.release()
+        go_on.wait(10)
+        return 200, completion("4"), {}
+
+    handler = scripted(script)
+    with serving(handler) as address:
+        env = {**os.environ, "PYTHONPATH": "workflow", "TEST_KEY": KEY}
+        line = [sys.executable, "-c", ENDED, address, str(tmp_path), str(grace)]
+        job = subprocess.Popen(line, env=env)
+        for _ in range(4):
+            assert asked.acquire(timeout=30)
+        job.send_signal(signal.SIGTERM)
+        log = tmp_path / "log"
+        while "told to end" not in log.read_text():
+            time.sleep(0.02)
+        if not grace:
+            job.wait(10)
+        go_on.set()
+        assert job.wait(10) == 130, "interrupted"
+        kept = len(answers_on_file(tmp_path / "journal.jsonl", Entry))
+        assert (len(handler.requests), kept) == (4, 4 if grace else 0)
+        assert "was interrupted; what was finished is kept" in log.read_text() and "Traceback" not in log.read_text()
+        assert len(drive(address, tmp_path, 12, concurrency=4)) == 12
+        assert len(handler.requests) == 12 + 4 - kept
+
+
+def with_budget(monkeypatch: pytest.MonkeyPatch, folder: Path, **budget: Any) -> None:
+    """A run whose jobs may spend so much."""
+    prices = {"m": Price(input=1000.0, output=0.0)}
+    allowance = Allowance(budget=Budget.model_validate(budget), purse=folder / "purse.jsonl", prices=prices)
+    monkeypatch.setenv(VARIABLE, allowance.to_json())
+
+
+# A request has a prompt of one token and an answer of one, and costs 0.001 USD.
+BUDGETS = {
+    "requests": ({"requests": 5}, r"run\.budget: requests 5 is spent \(5 requests, 10 tokens, 0\.01 USD\)"),
+    "tokens": ({"tokens": 10}, r"run\.budget: tokens 10 is spent \(5 requests, 10 tokens"),
+    "money": ({"usd": 0.005}, r"run\.budget: usd 0\.005 is spent"),
+    "of one model": ({"models": {"m": {"requests": 5}}}, r"run\.budget\.models\.m: requests 5 is spent"),
+}
+
+
+@pytest.mark.parametrize("name", BUDGETS)
+def test_a_budget_ends_a_job_in_one_line_and_keeps_everything(
+    name: str, key: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget, problem = BUDGETS[name]
+    with_budget(monkeypatch, tmp_path, **budget)
+    handler = scripted(lambda n, body: (200, completion("4"), {}))
+    with serving(handler) as address:
+        with pytest.raises(UserError, match=problem) as error:
+            drive(address, tmp_path, 12, concurrency=1)
+        assert "\n" not in error.value.lines and "what was answered is kept. Fix: raise it" in error.value.line
+        assert len(handler.requests) == len(answers_on_file(tmp_path / "journal.jsonl", Entry)) == 5
+        [ledger] = [json.loads(line) for line in (tmp_path / "journal.ledger").read_text().splitlines()]
+        assert (ledger["requests"], ledger["prompt_tokens"]) == (5, 5)
+        (tmp_path / "purse.jsonl").unlink()  # as the start of another run does
+        with pytest.raises(UserError, match="is spent"):
+            drive(address, tmp_path, 12, concurrency=1)
+        monkeypatch.delenv(VARIABLE)
+        assert len(drive(address, tmp_path, 12)) == 12 and len(handler.requests) == 12
+
+
+def test_jobs_at_once_have_one_purse_and_what_is_not_answered_is_not_counted(
+    key: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_budget(monkeypatch, tmp_path, requests=20)
+    handler = scripted(lambda n, body: (500, b"", {}) if "7+1?" in body["prompt"] else (200, completion("4"), {}))
+    failures: list[str] = []
+
+    def job(number: int, address: str) -> None:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        try:
+            drive(address, folder, 9)
+        except UserError as error:
+            failures.append(error.line)
+
+    with serving(handler) as address:
+        jobs = [threading.Thread(target=job, args=(number, address)) for number in range(3)]
+        for thread in jobs:
+            thread.start()
+        for thread in jobs:
+            thread.join()
+    answered = sum(len(answers_on_file(tmp_path / f"{number}/journal.jsonl", Entry)) for number in range(3))
+    assert 17 <= answered <= 20 and len(failures) == 3, "a request that failed gives back what it had reserved"
+    purse = Purse(Allowance(budget=Budget(), purse=tmp_path / "purse.jsonl"), "m")
+    with purse.opened():
+        assert purse.spent["m"].requests == answered
 
 
 def test_lone_surrogates_become_storable() -> None:

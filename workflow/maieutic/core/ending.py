@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import threading
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
@@ -42,9 +43,10 @@ def run_to_the_end(work: Coroutine[Any, Any, T], grace: float) -> T:
             ENDING.is_set = True
             loop.call_later(grace, task.cancel)
 
-        # What a script starts with `&` ignores Ctrl-C.
+        # What a script starts with `&` ignores Ctrl-C; a thread hears no signal.
         before = {number: signal.getsignal(number) for number in SIGNALS}
-        heard = [number for number in SIGNALS if before[number] is not signal.SIG_IGN]
+        alone = threading.current_thread() is threading.main_thread()
+        heard = [number for number in SIGNALS if alone and before[number] is not signal.SIG_IGN]
         for number in heard:
             loop.add_signal_handler(number, end)
         try:

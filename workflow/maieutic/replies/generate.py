@@ -144,17 +144,26 @@ class Asking:
         purse = self.backend.purse
         if purse is None:
             return await client.ask(request, self.sent)
-        if self.spent is None:
-            try:
-                purse.reserve()
-            except UserError as error:
-                self.spent = error
         if self.spent is not None:
             raise Interrupted(self.spent.problem)
+        reserved = False
+
+        def sent(request: dict[str, Any]) -> dict[str, Any]:
+            """Reserve when the request has its turn: what waits for one is not asked yet."""
+            nonlocal reserved
+            if not reserved:
+                purse.reserve()
+                reserved = True
+            return self.sent(request)
+
         try:
-            answer = await client.ask(request, self.sent)
-        except BaseException:
-            purse.release()
+            answer = await client.ask(request, sent)
+        except BaseException as error:
+            if reserved:
+                purse.release()
+            elif isinstance(error, UserError):
+                self.spent = error
+                raise Interrupted(error.problem) from None
             raise
         purse.settle(answer.prompt_tokens or 0, answer.completion_tokens or 0)
         return answer

@@ -1,0 +1,145 @@
+"""YAML that a configuration has no use for, and what is quoted, shown and kept apart of hostile texts."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import logging
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from urllib.parse import quote
+
+import pytest
+from maieutic.core.documents import content_of, read_yaml
+from maieutic.core.errors import UserError
+from maieutic.core.files import safe_cell
+from maieutic.core.logs import WithoutSecrets
+from maieutic.core.secrets import INSTEAD, Redactor, is_named_as_secret, redacted
+from maieutic.core.visible import visible
+from maieutic.plan.texts import check_texts
+from maieutic.serving.inherited import inherited
+
+BOMB = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 8)
+)
+REFUSED = {
+    "name of Python": ("x: !!python/name:os.system", "line 1: the tag !!python/name:os.system is not read"),
+    "object of Python": ("x: !!python/object/apply:os.system [id]", "the tag !!python/object/apply:os.system is not"),
+    "own tag": ("a: 1\nx: !mine 2", "line 2: the tag !mine is not read"),
+    "aliases": (BOMB, "line 6: more than 500,000 values, with those that aliases repeat"),
+    "alias of itself": ("x: &x [*x]", "an alias repeats what it stands in"),
+    "key that stands twice": ("run:\n  seed: 1\n  seed: 2", "line 3: 'seed' stands on line 2 already"),
+    "nested": ("[" * 100 + "]" * 100, "nested more than 64 deep"),
+    "nested so that a parser would end": ("[ " * 100_000, "nested more than 64 deep"),
+    "nested blocks": ("\n".join(" " * n + "a:" for n in range(80)), "nested more than 64 deep"),
+    "expressions": ("__use_yte__: true\nx: ?1 + 1", "line 1: __use_yte__ would run what the file says"),
+    "NUL": ("a: b\0c", "not YAML that can be read safely: unacceptable character"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_yaml_that_no_configuration_needs_is_refused_by_its_line(name: str, tmp_path: Path) -> None:
+    text, problem = REFUSED[name]
+    path = tmp_path / "run.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        read_yaml(path)
+    assert problem in error.value.line and "\n" not in error.value.line
+
+
+def test_what_a_configuration_needs_is_read() -> None:
+    text = "a: &a {x: 1, y: null}\nb: {<<: *a, x: 2}\nc: [1.5, yes, 2024-01-01, '\\u2028']\n"
+    assert content_of(text)["b"] == {"x": 2, "y": None} and content_of("") is None
+
+
+def test_a_file_that_is_too_long_or_cannot_be_one_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "long.yaml").open("w") as handle:
+        handle.truncate(9 << 20)
+    with pytest.raises(UserError, match="more than 8 MB"):
+        read_yaml(tmp_path / "long.yaml")
+    with pytest.raises(UserError, match=r"cannot be read: .*null byte"):
+        read_yaml(Path("a\0b"))
+
+
+def test_all_run_files_are_looked_at_before_they_are_used(tmp_path: Path) -> None:
+    files = [tmp_path / f"{name}.yaml" for name in ("good", "tag", "twice")]
+    for file, text in zip(files, ("a: 1", "a: !!python/name:os.system", "a: 1\na: 2"), strict=True):
+        file.write_text(text)
+    with pytest.raises(UserError) as error:
+        check_texts(SimpleNamespace(config_settings=SimpleNamespace(configfiles=files)))
+    assert [fault.place for fault in error.value.all] == [str(file) for file in files[1:]]
+    check_texts(SimpleNamespace(config_settings=SimpleNamespace(configfiles=None)))
+
+
+KEY = "sk-canary/5f0c1d+x"
+
+
+def test_no_form_of_a_key_is_left_in_a_text() -> None:
+    redactor = Redactor([KEY])
+    around = ("", "a", "ab", "abc", "Bearer ", "user:")
+    texts = [
+        base64.b64encode(f"{before}{KEY}{after}".encode()).decode()
+        for before, after in itertools.product(around, repeat=2)
+    ]
+    texts += [text.translate(str.maketrans("+/", "-_")) for text in texts]
+    texts += [KEY, quote(KEY), quote(KEY, safe=""), f"x{KEY}y", KEY.replace("/", "\\u002f") + KEY]
+    for text in texts:
+        assert INSTEAD in redactor(text) and redactor.finds(text), text
+        assert len(redactor(text).replace(INSTEAD, "")) < 30, "what is left are letters beside it"
+    assert redactor("nothing here") == "nothing here" and not Redactor(["short"]).finds("short")
+
+
+def test_a_log_has_no_key_not_even_in_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redacted, "secrets", set())
+    monkeypatch.setattr(redacted, "pattern", None)
+    redacted.add(KEY)
+    try:
+        raise ValueError(f"bad header {KEY}")
+    except ValueError as error:
+        record = logging.LogRecord(
+            "x", logging.ERROR, "x", 1, "said %s", (KEY,), (type(error), error, error.__traceback__)
+        )
+    told = WithoutSecrets("%(message)s").format(record)
+    assert KEY not in told and told.count(INSTEAD) == 2 and "Traceback" in told
+
+
+NAMES = {
+    "OPENAI_API_KEY": True, "HF_TOKEN": True, "AWS_SECRET_ACCESS_KEY": True, "DB_PASSWORD": True, "SLURM_JWT": True,
+    "GH_PAT": True, "VLLM_API_KEY": True, "PATH": False, "KEYBOARD": False, "TOKENIZERS_PARALLELISM": False,
+    "SSH_KEY_PATH": False, "MONKEY": False,
+}  # fmt: skip
+
+
+def test_a_served_model_inherits_no_key() -> None:
+    assert {name: is_named_as_secret(name) for name in NAMES} == NAMES
+    ours = {
+        **dict.fromkeys(NAMES, "x"),
+        "MY_SERVICE": "y",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "LD_LIBRARY_PATH": "/l",
+        "HOME": "/h",
+    }
+    kept = inherited(
+        {**ours, "OPENBLAS_NUM_THREADS": "1", "OPENBLAS_CORETYPE": "H", "SLURM_JOB_ID": "3", "http_proxy": "p"}
+    )
+    assert set(kept) == {
+        "PATH", "TOKENIZERS_PARALLELISM", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "HOME", "OPENBLAS_CORETYPE",
+        "SLURM_JOB_ID",
+    }  # fmt: skip
+    assert {"PATH", "HOME"} <= inherited(os.environ).keys()
+
+
+def test_a_control_character_is_a_sign_and_markup_stays_markup() -> None:
+    from markupsafe import Markup
+
+    assert visible("a\x1b[31m\x00b\u2028c\x85\ud800\ufffe") == "a\u241b[31m\u2400b\u21b5c\ufffd\ufffd\ufffd"
+    assert visible("a\n\tb \u05d0") == "a\n\tb \u05d0"
+    assert type(visible(Markup("<b>\x1b</b>"))) is Markup
+
+
+@pytest.mark.parametrize("before", ["", " ", "\t", "\u00a0 ", "\u3000", "\ufeff", "\u200b", "\n "])
+@pytest.mark.parametrize("start", ["=1+1", "+1", "-x", "@SUM(A1)", "\uff1d1"])
+def test_no_cell_is_a_formula_whatever_stands_before_it(before: str, start: str) -> None:
+    assert safe_cell(before + start) == f"'{before}{start}"
+    assert safe_cell(f"a{before}{start}") == f"a{before}{start}" and safe_cell(-1.5) == -1.5
