@@ -33,13 +33,14 @@ from running import NO_GRADERS
 from shipped import shipped
 
 HOSTILE = '</script><script>document.title="broken"</script><img src=x onerror=alert(1)> \u202eabc 1,000 {{ 7*7 }}'
+CONTROLS = "\x1b[J\u2028\u2029\x00\x07\x85"  # of which some ended a report after everything was paid
 TASKS = ["mistake_location", "pedagogy_following", "problem_solving", "socratic_questioning", "solution_correctness"]
 
 
 def configuration(**run: object) -> settings.Config:
     merged = shipped()
     merged["models"]["hostile"] = {
-        "engine": "hosted", "model": "m", "base_url": "http://x/v1", "label": "=<b>hostile</b>", "paper": {"mathtutorbench": "GPT-4o"},
+        "engine": "hosted", "model": "m", "base_url": "http://x/v1", "label": "=<b>hostile</b>\x1b\u2028", "notice": CONTROLS, "group": f"g{CONTROLS}", "paper": {"mathtutorbench": "GPT-4o"},
     }  # fmt: skip
     merged["run"] |= {"tutors": ["hostile"], "tasks": [f"mathtutorbench/{task}" for task in TASKS], **NO_GRADERS, **run}
     merged["report"] = {"resamples": 100}
@@ -50,7 +51,9 @@ def said(config: settings.Config, name: str, item: Item) -> Reply:
     model = config.models[name]
     if name != "hostile":
         return baseline_reply(name, model.tutor, item, 1)
-    turn = Turn(messages="sha256:p", text=HOSTILE, finish="stop", prompt_tokens=3, completion_tokens=4, seconds=0.5)
+    turn = Turn(
+        messages="sha256:p", text=HOSTILE + CONTROLS, finish="stop", prompt_tokens=3, completion_tokens=4, seconds=0.5
+    )
     return Reply(id=item.id, task=item.task, tutor=name, key="k", turns=[turn])
 
 
@@ -66,7 +69,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         dataset = config.datasets[card.dataset]
         source = Path("resources/demo") / dataset.demo.path
         items_job = MakeItems(benchmark=benchmark, task=card.task, form=dataset.format, seed=1)
-        make_items(job=items_job, source=source, pictures=[], out=items_dir / f"{card.task}.jsonl")
+        out = items_dir / f"{card.task}.jsonl"
+        make_items(job=items_job, source=source, pictures=[], out=out)
+        tagged = [
+            item.model_copy(update={"tags": {**item.tags, "topic": f"t{CONTROLS}"}}) for item in read_records(out, Item)
+        ]
+        write_records(out, tagged)
     items = [item for task in TASKS for item in read_records(items_dir / f"{task}.jsonl", Item)]
     for name in Plan(config).tutors:
         replies = folder / "replies" / benchmark / f"{name}.jsonl"
@@ -107,7 +115,7 @@ def test_scores_carry_floor_ceiling_and_the_papers_value(results: Path) -> None:
 
 
 def test_text_cells_cannot_run_in_a_spreadsheet(results: Path) -> None:
-    assert "'=<b>hostile</b>" in set(pd.read_csv(results / "report/scores.csv").label)
+    assert "'=<b>hostile</b>\u241b\u21b5" in set(pd.read_csv(results / "report/scores.csv").label)
     assert [safe_cell(text) for text in ("=1+1", "+1", "-1", "@x", "plain", -1.5)] == [
         "'=1+1", "'+1", "'-1", "'@x", "plain", -1.5,
     ]  # fmt: skip
@@ -147,7 +155,7 @@ def test_no_reply_becomes_markup(results: Path) -> None:
     assert "onerror=alert" in page, "the reply is there, as data"
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
     replies = [reply for items in data["tasks"].values() for item in items for reply in item["replies"]]
-    assert HOSTILE in {reply["text"] for reply in replies}
+    assert HOSTILE + CONTROLS in {reply["text"] for reply in replies}
     assert json.loads(embedded(HOSTILE)) == HOSTILE
 
 

@@ -1,7 +1,5 @@
 """The plan of the checked configuration, and how a rule says what it needs."""
 
-import shlex
-
 from maieutic.core import paths
 from maieutic.plan import lines, start
 from maieutic.plan.inputs import PAIRS, downloads, last_checks
@@ -24,10 +22,14 @@ wildcard_constraints:
 
 # In the prefix and not in params: where an interpreter lies must re-run nothing. Threads that numpy's linear algebra
 # starts when it is imported cost a job of one core more than the job itself.
-shell.prefix(
-    "set -euo pipefail; "
-    f"export PYTHONPATH={shlex.quote(str(PACKAGE))} PYTHONUNBUFFERED=1 OPENBLAS_NUM_THREADS=1"
-    f" DRIVER={shlex.quote(start.interpreter(plan, workflow, 'driver'))}"
-    f" SERVE={shlex.quote(start.interpreter(plan, workflow, 'serve'))}"
-    f" {start.shared_servers(plan, workflow)} {start.budget(plan)}; "
+VARIABLES = lines.variables(
+    PYTHONPATH=str(PACKAGE),
+    PYTHONUNBUFFERED="1",
+    OPENBLAS_NUM_THREADS="1",
+    PYDANTIC_DISABLE_PLUGINS="1",
+    DRIVER=start.interpreter(plan, workflow, "driver"),
+    SERVE=start.interpreter(plan, workflow, "serve"),
+    **start.shared_servers(plan, workflow),
+    **start.budget(plan),
 )
+shell.prefix(f"set -euo pipefail; export {VARIABLES}; ")

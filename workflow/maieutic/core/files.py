@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from maieutic.core.visible import visible
+
 BLOCK = 1 << 20
 # What a spreadsheet takes for a formula, also behind blanks and marks without a width, and in the wide forms.
 FORMULA = re.compile(r"[\s\x00-\x20\u00ad\u200b-\u200f\u2060\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
@@ -64,5 +66,7 @@ def sha256_of(path: Path) -> str:
 
 
 def safe_cell(value: object) -> object:
-    """A text that a spreadsheet would run as a formula is quoted."""
-    return f"'{value}" if isinstance(value, str) and FORMULA.match(value) else value
+    """A text as a cell of a table: quoted where a spreadsheet would run it, without what steers a terminal."""
+    if not isinstance(value, str):
+        return value
+    return f"'{visible(value)}" if FORMULA.match(value) else visible(value)

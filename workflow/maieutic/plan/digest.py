@@ -39,6 +39,7 @@ NEUTRAL = {
     "serving.inherited": "which variables of ours a server gets",
     "core.ending": "takes the answers under way when a job is told to end",
     "core.errors": "words of errors",
+    "core.visible": "signs in the place of control characters",
     "core.secrets": "takes keys of endpoints out of texts",
     "config.served": "refuses arguments and variables of servers",
     "config.faults": "words of errors",

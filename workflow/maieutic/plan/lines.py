@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 DRIVER, SERVE, CHOSEN = '"$DRIVER"', '"$SERVE"', "{params.python}"  # CHOSEN: of a rule that others inherit
 PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_.]*)\}")
@@ -11,6 +12,12 @@ PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_.]*)\}")
 def quoted(line: str) -> str:
     """Every placeholder with Snakemake's `:q`: what a name or path holds reaches the shell as one word."""
     return PLACEHOLDER.sub(r"{\1:q}", line)
+
+
+def variables(**values: str) -> str:
+    """Settings of environment variables before a command, for Snakemake to fill in: what they hold is literal."""
+    settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in values.items())
+    return settings.replace("{", "{{").replace("}", "}}")
 
 
 def command(name: str, python: str = DRIVER, job: bool = True, **files: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import shlex
 import sys
 import time
 from collections.abc import Iterable
@@ -38,22 +37,22 @@ def interpreter(plan: RulePlan, workflow: Workflow, stack: str) -> str:
     return getattr(plan.config.interpreters, stack) or sys.executable
 
 
-def shared_servers(plan: RulePlan, workflow: Workflow) -> str:
+def shared_servers(plan: RulePlan, workflow: Workflow) -> dict[str, str]:
     """The variable by which jobs share their servers; empty in images, whose processes end with their job."""
     value = "" if in_containers(workflow) else Run.here(plan.config.servers.linger).variable()
-    return f"{RUN}={value}"
+    return {RUN: value}
 
 
-def budget(plan: RulePlan) -> str:
+def budget(plan: RulePlan) -> dict[str, str]:
     """The variable by which jobs keep to the run's budget; empty where it has none."""
     if not plan.run.budget.limits():
-        return f"{VARIABLE}="
+        return {VARIABLE: ""}
     models = {name: plan.answering(name) for name, entry in plan.models.items() if isinstance(entry, JudgeModel)}
     prices = {
         name: entry.price for name, entry in plan.models.items() if isinstance(entry, HostedModel) and entry.price
     }
     allowance = Allowance(budget=plan.run.budget, purse=Path(paths.PURSE), models=models, prices=prices)
-    return f"{VARIABLE}={shlex.quote(allowance.to_json())}"
+    return {VARIABLE: allowance.to_json()}
 
 
 def gpu_gres(workflow: Workflow) -> str | None:

@@ -1,0 +1,251 @@
+"""Results and sources that are damaged, doubled, foreign, too large or too odd: refused by name, never guessed."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+from maieutic.config.limits import Limits
+from maieutic.core.errors import UserError
+from maieutic.core.records import Grade, Item, Judgement, Reply, Turn, Verdict, write_records
+from maieutic.datasets import pictures
+from maieutic.datasets.sources import read_source
+from maieutic.graders.parsing import ParseReplies, parse_replies
+from maieutic.judges.assignments import work_on_replies
+from maieutic.judges.grading import GradeVerdicts, grade_verdicts
+from maieutic.scores.score import ScoreReplies, score_replies
+from maieutic.validation.people import read_people
+
+TASK = "problem_solving"
+Lines = list[dict[str, Any]]
+
+
+def items_in(folder: Path, task: str = TASK) -> Path:
+    """Three items of a task."""
+    items = [
+        Item(id=f"i{n}", task=task, cluster=f"c{n}", vars={"question": "?"}, reference={"answer": "4"})
+        for n in range(3)
+    ]
+    write_records(folder / f"items/{task}.jsonl", items)
+    return folder / "items"
+
+
+def reply(number: int, tutor: str = "t", text: str = "4") -> dict[str, Any]:
+    turns = [Turn(messages="m", text=text)]
+    return Reply(id=f"i{number}", task=TASK, tutor=tutor, key="k", turns=turns).model_dump(mode="json")
+
+
+def verdict(number: int, tutor: str = "t", value: str = "Yes") -> dict[str, Any]:
+    verdicts = [Verdict(criterion="Mistake_Identification", value=value)]
+    said = Judgement(
+        id=f"i{number}", task=TASK, tutor=tutor, rubric="mrbench_taxonomy", key="k", verdicts=verdicts, raw=""
+    )
+    return said.model_dump(mode="json")
+
+
+def grade(number: int, by: str | None = None, correct: bool = True) -> dict[str, Any]:
+    kind = "answer" if by is None else "judge"
+    said = Grade(id=f"i{number}", task=TASK, kind=kind, by=by, scoring="robust", value=4, correct=correct, raw="")
+    return said.model_dump(mode="json")
+
+
+def parse(folder: Path, file: Path) -> None:
+    job = ParseReplies(tutor="t", benchmark="mathtutorbench", tasks=[TASK])
+    parse_replies(job=job, items=folder / "items", replies=file, out=folder / "out.jsonl")
+
+
+def judge(folder: Path, file: Path) -> None:
+    from maieutic.config.cards import CARDS, read_card
+    from maieutic.config.models import JudgeModel
+
+    entry = JudgeModel.model_validate({"engine": "judge", "model": "m", "rubrics": ["mrbench_taxonomy"]})
+    work_on_replies(entry, [read_card(CARDS / f"mathtutorbench/{TASK}.yaml").card], folder / "items", [file])
+
+
+def grades(folder: Path, file: Path) -> None:
+    grade_verdicts(
+        job=GradeVerdicts(judge="j", tutor="t"), verdicts=file, items=folder / "items", out=folder / "out.jsonl"
+    )
+
+
+def score(folder: Path, file: Path) -> None:
+    job = ScoreReplies(benchmark="mathtutorbench", tutor="t", tasks=[TASK], resamples=100, seed=1)
+    score_replies(job=job, items=folder / "items", grades=[file], out=folder / "out.json")
+
+
+READERS: dict[
+    str, tuple[Callable[[Path, Path], None], Callable[..., dict[str, Any]], dict[str, Any], dict[str, Any]]
+] = {
+    # who reads, a line, what makes a line contradict it, what makes it somebody else's
+    "replies, by parsers": (parse, reply, {"text": "5"}, {"tutor": "u"}),
+    "replies, by judges": (judge, reply, {"text": "5"}, {"tutor": "u"}),
+    "verdicts": (grades, verdict, {"value": "No"}, {}),
+    "grades": (score, grade, {"correct": False}, {"by": "another"}),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_damaged_lines_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    read, line, other, foreign = READERS[name]
+    items_in(tmp_path)
+    file = tmp_path / "lines.jsonl"
+
+    def refusal(lines: Lines) -> str:
+        file.write_text("".join(json.dumps(each) + "\n" for each in lines), encoding="utf-8")
+        with pytest.raises(UserError) as error:
+            read(tmp_path, file)
+        assert "delete this file and run again" in error.value.line and "\n" not in error.value.lines
+        return error.value.line
+
+    whole = [line(0), line(1), line(2)]
+    assert f"{file}:4: repeats line 2, a {type_of(line)} of" in refusal([*whole, line(1)])
+    assert f"{file}:3: contradicts line 2" in refusal([line(0), line(1), line(1, **other)])
+    assert re.search(rf"{file}:4: a \w+ of .*'i9'.*, and {TASK} has no such item", refusal([*whole, line(9)]))
+    assert f"{file}:2: expected a {type_of(line)} record" in refusal([line(0), {"id": 1}])
+    if foreign:
+        assert f"{file}:3: expected " in refusal([line(0), line(1), line(2, **foreign)])
+
+
+def type_of(line: Callable[..., dict[str, Any]]) -> str:
+    return {reply: "Reply", verdict: "Judgement", grade: "Grade"}[line]
+
+
+def test_whole_files_pass(tmp_path: Path) -> None:
+    items_in(tmp_path)
+    for number, (read, line, *_) in enumerate(READERS.values()):
+        if read is judge:  # no rubric of a judge is for this task; its replies are read before that is asked
+            continue
+        file = tmp_path / f"{number}.jsonl"
+        file.write_text("".join(json.dumps(line(n)) + "\n" for n in range(3)), encoding="utf-8")
+        read(tmp_path, file)
+
+
+ODD = {
+    "number beyond a float": ('{"a": 1e400}', "the number 1e400, which is beyond any float"),
+    "negative one": ('{"a": [-1e999]}', "the number -1e999, which"),
+    "not a number": ('{"a": NaN}', "the number NaN"),
+    "infinity": ('{"a": -Infinity}', "the number -Infinity"),
+    "integer of 5,000 digits": ('{"a": ' + "9" * 5000 + "}", "expected a JSON record, found"),
+    "nested": ('{"a": ' + "[" * 70 + "]" * 70 + "}", "nested too deeply (limits.source_depth)"),
+    "nested beyond a parser": ('{"a": ' + "[" * 200_000 + "]" * 200_000 + "}", "(limits.source_depth)"),
+    "NUL": ('{"a": "\0"}', "expected a JSON record, found"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("form", ["jsonl", "json"])
+def test_an_odd_source_is_one_line(name: str, form: str, tmp_path: Path) -> None:
+    text, problem = ODD[name]
+    path = tmp_path / f"x.{form}"
+    path.write_text(f"[{text}]" if form == "json" else f'{{"a": 1}}\n{text}\n', encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        read_source(path, form)
+    told = error.value.line
+    assert problem.replace("JSON record", "JSON list" if form == "json" else "JSON record") in told and len(told) < 500
+    assert str(path) in told and (form == "json" or ":2: " in told)
+
+
+def test_lone_surrogates_of_a_source_become_storable_and_the_rest_stays(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a\\ud800": ["\\ud83d\\ude00 \\udc00", {"b": 1.5}]}\n{"c": "\\u2028"}\n', encoding="utf-8")
+    assert read_source(path, "jsonl") == [{"a?": ["\U0001f600 ?", {"b": 1.5}]}, {"c": "\u2028"}]
+
+
+def test_what_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    with path.open("wb") as handle:
+        handle.truncate(5 << 30)
+    with pytest.raises(UserError, match=r"5,120 MB, more than limits\.source_mb, 4096\. Fix: raise it"):
+        read_source(path, "csv")
+    with pytest.raises(UserError, match=r"more than limits\.labels_mb, 64 MB"):
+        read_people(path)
+    small = tmp_path / "y.jsonl"
+    small.write_text('{"a": 1}\n' * 200_000)
+    with pytest.raises(UserError, match=r"2 MB, more than limits\.source_mb, 1"):
+        read_source(small, "jsonl", limits=Limits(source_mb=1))
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"task,item\n\0,\0\n", "task\u2028,item".encode()])
+def test_labels_that_are_none_are_one_line(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "labels.csv"
+    path.write_bytes(content + b"\n1,2\n")
+    with pytest.raises(UserError) as error:
+        read_people(path)
+    assert str(path) in error.value.line and "\n" not in error.value.line
+
+
+def picture(kind: str, size: tuple[int, int] = (4, 4)) -> bytes:
+    from PIL import Image
+
+    held = io.BytesIO()
+    Image.new("RGB", size, "red").save(held, kind)
+    return held.getvalue()
+
+
+def bomb(width: int, height: int) -> bytes:
+    """The head of a PNG of so many pixels, with nothing behind it."""
+    import zlib
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+        + chunk(b"IEND", b"")
+    )
+
+
+def test_the_formats_of_pictures_are_a_closed_list_and_none_starts_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An EPS once started Ghostscript."""
+    started: list[Any] = []
+    monkeypatch.setattr(subprocess, "Popen", lambda *args, **more: started.append(args))
+    for kind in ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF"):
+        assert pictures.looked_at(picture(kind))[2:] == (4, 4)
+    for kind in ("EPS", "PDF", "PPM", "TGA", "ICO", "PCX", "SGI"):
+        with pytest.raises(pictures.Missing, match="no picture"):
+            pictures.looked_at(picture(kind))
+    assert not started
+
+
+def test_a_picture_has_so_many_bytes_and_pixels_at_most() -> None:
+    with pytest.raises(pictures.Missing, match="no picture"):
+        pictures.looked_at(bomb(60_000, 60_000))
+    with (
+        pytest.warns(Warning, match="decompression bomb"),
+        pytest.raises(pictures.Missing, match="more than 90 million"),
+    ):
+        pictures.looked_at(bomb(12_000, 8_000))
+    with pytest.raises(pictures.Missing, match="more than 1 million pixels"):
+        pictures.looked_at(bomb(1001, 1000), Limits(picture_megapixels=1))
+    with pytest.raises(pictures.Missing, match=r"more than 0\.0001 MB"):
+        pictures.looked_at(picture("BMP", (40, 40)), Limits(picture_mb=0.0001))
+
+
+@pytest.mark.parametrize("path", ["a\0b.png", "x" * 5000, "../" * 2000 + "x"])
+def test_a_path_that_is_none_is_a_missing_picture(path: str, tmp_path: Path) -> None:
+    with pytest.raises((pictures.Missing, UserError)):
+        pictures.beside(path, tmp_path)
+
+
+PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^ ;\n]+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "lock", sorted(path.name for path in (ROOT / "envs").glob("*.txt") if "overrides" not in path.name)
+)
+def test_every_pin_has_its_checksum(lock: str) -> None:
+    """But for the torch of a CPU, whose wheel may come from a folder of the machine."""
+    text = (ROOT / "envs" / lock).read_text(encoding="utf-8")
+    blocks = re.split(r"^(?=[A-Za-z0-9])", text, flags=re.MULTILINE)
+    bare = [PIN.match(block)[0] for block in blocks if PIN.match(block) and "--hash=sha256:" not in block]
+    assert bare == (["torch==2.13.0+cpu"] if lock == "serve.cpu.txt" else []) and len(PIN.findall(text)) >= 2
+    assert "://" not in text, "any mirror serves it"
