@@ -61,11 +61,11 @@ def run(folder: Path, config: Path | None = None, *more: str, **env: str) -> sub
     )
 
 
-def start(folder: Path, config: Path | None = None, *more: str) -> subprocess.Popen[str]:
+def start(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.Popen[str]:
     """Start Snakemake in the background."""
     with open(folder / "snakemake.log", "a", encoding="utf-8") as log:
         return subprocess.Popen(
-            command(config, *more), cwd=folder, text=True, stdout=log, stderr=log, env=environment()
+            command(config, *more), cwd=folder, text=True, stdout=log, stderr=log, env={**environment(), **env}
         )
 
 
