@@ -24,8 +24,8 @@ test: env  ## set up, then run the unit tests and those of the whole workflow (m
 	@envs/setup peers
 	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/workflow tests/unit
 
-drills: env  ## kills, torn trainings, lost networks and devices; four of them with vLLM itself (minutes)
-	$(PYTHON) -m pytest -n $(CORES) --dist loadfile --no-loadscope-reorder tests/faults
+drills: env  ## kills, storms, full disks, lost networks and devices, and their table (FULL=1: all of it, an hour)
+	MAIEUTIC_DRILLS=$(if $(FULL),full) $(PYTHON) tests/reliability.py -n $(CORES) --dist $(if $(FULL),load,loadfile) --no-loadscope-reorder
 
 test-scale: env  ## the published files and eight scripted tutors to the page, some 200,000 requests (minutes)
 	$(PYTHON) -m pytest tests/scale -s

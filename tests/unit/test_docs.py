@@ -18,7 +18,7 @@ from maieutic.plan.schemas import ENGINES, config_page
 from shipped import registries, shipped
 
 CLAIMS: dict[str, dict[str, Any]] = yaml.safe_load(Path("tests/claims.yaml").read_text(encoding="utf-8"))
-DOCS = ["README.md", *sorted(str(path) for path in Path("docs").glob("*.md"))]
+DOCS = ["README.md", "SECURITY.md", *sorted(str(path) for path in Path("docs").glob("*.md"))]
 
 
 def blocks(text: str) -> list[str]:

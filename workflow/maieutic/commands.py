@@ -70,6 +70,7 @@ COMMANDS = {
         "plan.pinning:pin",
         "plan.items:items",
         "plan.runs:runs",
+        "plan.bill:sbom",
         "serving.recover:recover",
         "plan.schemas:export_schemas",
         "plan.provenance:export_shipped",

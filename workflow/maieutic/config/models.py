@@ -143,6 +143,7 @@ class Model(Entry):
             "papers print that name, or print it differently. A name that no table has is refused"
         ),
     )
+    licence: str | None = Field(None, description="of the weights, for `maieutic sbom`; recomputes nothing")
     notice: str | None = Field(None, description="caution that stands beside every number of this model")
     needs: Needs = Field(Needs(), description="what one job asks of a machine; never part of a request key")
 

@@ -8,7 +8,7 @@ from maieutic.config.models import Model, PreferenceTraining, RewardModel
 
 E = TypeVar("E", bound=Model)
 # A tutor's protocol reaches its jobs by a field of their own.
-FOR_THE_REPORT = {"label", "group", "paper", "notice", "price", "protocol", "size"}
+FOR_THE_REPORT = {"label", "group", "paper", "notice", "price", "protocol", "size", "licence"}
 FOR_THE_PLAN = {"shards"}
 LIMITS = {"label_limit", "max_unreadable"}  # of a judge: which replies it is asked about, not what
 OF_SCORING = {"token_budget", "dtype", "trained_on", "max_length", "overlong", "adapter"}
