@@ -124,7 +124,7 @@ def test_each_pattern_of_a_path_is_used() -> None:
 
 def test_includes_stand_in_the_order_of_the_data() -> None:
     included = re.findall(r'include: "rules/(\w+)\.smk"', Path("workflow/Snakefile").read_text(encoding="utf-8"))
-    assert included == ["common", *ORDER]
+    assert included == ["package", "common", *ORDER]
     assert {path.stem for path in RULES.glob("*.smk")} == set(included)
 
 

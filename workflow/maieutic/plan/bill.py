@@ -41,7 +41,7 @@ def sbom(*, configfile: list[Path] | None = None, out: Path | None = None) -> No
     if configfile:
         names, config = used(raw), read_config(raw)
     else:
-        names, config = everything(raw), read_config({**raw, "run": {"tutors": ["echo"], "tasks": ["mathtutorbench"]}})
+        names, config = everything(raw), read_config({**raw, "run": {"tutors": list(raw["models"]), "tasks": ["*"]}})
     parts = [*packages(), *models(config, names.models), *datasets(config, names.datasets)]
     for part in parts:
         print("  ".join([f"{part.kind:8}", f"{part.name:40}", f"{part.version or '-':44}", part.licence or UNKNOWN]))
