@@ -11,7 +11,6 @@ import sys
 from collections import defaultdict
 from datetime import UTC, datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -20,6 +19,7 @@ import yaml
 ROOT = Path(__file__).parents[1]
 DRILLS = ROOT / "tests/drills.yaml"
 PAGE = ROOT / "docs/reliability.md"
+REPORTS = ROOT / ".drills"  # of the last call, as JUnit writes them
 HEAD = """# Reliability
 
 Written by `make drills FULL=1`. What happens when things go wrong, as tests with figures: real SIGKILLs, real servers that answer nonsense, a real
@@ -79,14 +79,14 @@ def main() -> int:
     faults = {f"faults/{path.name}" for path in (ROOT / "tests/faults").glob("test_*.py")}
     files = sorted(faults | (set() if os.environ.get("CI") == "true" else named))
     ended, by_file = 0, dict[str, Outcome]()
-    with TemporaryDirectory() as place:
-        # Two calls: files of one name in two folders are one module to pytest.
-        for folder in ("faults", "workflow", "unit"):
-            if own := [str(ROOT / "tests" / name) for name in files if name.startswith(folder)]:
-                report = Path(place) / f"{folder}.xml"
-                line = [sys.executable, "-m", "pytest", *own, f"--junitxml={report}", *sys.argv[1:]]
-                ended = subprocess.run(line, cwd=ROOT).returncode or ended
-                by_file |= outcomes(report)
+    REPORTS.mkdir(exist_ok=True)
+    # A call for each: files of one name in two folders are one module to pytest.
+    for folder in ("faults", "workflow", "unit"):
+        if own := [str(ROOT / "tests" / name) for name in files if name.startswith(folder)]:
+            report = REPORTS / f"{folder}.xml"
+            line = [sys.executable, "-m", "pytest", *own, f"--junitxml={report}", *sys.argv[1:]]
+            ended = subprocess.run(line, cwd=ROOT).returncode or ended
+            by_file |= outcomes(report)
     written = table(rows_of(drills, by_file, datetime.now(UTC).date().isoformat()))
     print(f"\n{written}")
     if full and not ended:

@@ -19,7 +19,7 @@ import pytest
 from maieutic import cli
 from maieutic.commands import commands, name_of
 from maieutic.core.errors import UserError
-from maieutic.plan.lines import SERVE, command
+from maieutic.plan.lines import SERVE, Literal, command
 from maieutic.plan.rules import INPUTS, JOBS
 
 FUNCTIONS = [function for functions in commands().values() for function in functions]
@@ -74,6 +74,8 @@ def test_a_line_is_quoted_and_ends_in_its_log() -> None:
     assert command("find-overlap", items="i", labels_out="{output.x}") == (
         '"$DRIVER" -m maieutic find-overlap --job {params.job:q} --items i --labels-out {output.x:q} --log {log:q}'
     )
+    folder = Literal("/a {b} $(touch pwned)/demo")
+    assert "--demo-dir '/a {{b}} $(touch pwned)/demo'" in command("fetch-dataset", demo_dir=folder)
     assert command("check-report", job=False, python=SERVE) == '"$SERVE" -m maieutic check-report --log {log:q}'
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import itertools
 import json
 import os
@@ -478,6 +479,40 @@ def test_a_key_that_no_header_can_carry_is_one_line(
     with pytest.raises(UserError, match=r"models\.m\.key_env: the value of TEST_KEY has line breaks or") as error:
         drive("http://127.0.0.1:9", tmp_path, 1)
     assert value not in str(error.value)
+
+
+@pytest.mark.parametrize("place", ["finish_reason", "type"])
+def test_a_key_at_a_cut_is_not_left_in_part(place: str, key: None, tmp_path: Path) -> None:
+    said: dict[str, Any] = chat({"content": "x" if place == "finish_reason" else [{"type": "x" * 92 + KEY}]})
+    said["choices"][0]["finish_reason"] = "x" * 92 + KEY if place == "finish_reason" else "stop"
+    with serving(scripted(lambda n, body: (200, said, {}))) as address, contextlib.suppress(UserError):
+        drive(address, tmp_path, 1, endpoint="chat")
+    assert not [path for path in tmp_path.iterdir() if KEY[:8].encode() in path.read_bytes()]
+
+
+def test_an_answer_keeps_the_words_of_other_peoples_passwords(
+    key: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DB_PASSWORD", "photosynthesis")
+    with serving(scripted(lambda n, body: (200, completion("photosynthesis"), {}))) as address:
+        assert [reply.text for reply in drive(address, tmp_path, 1)] == ["photosynthesis"]
+
+
+def test_what_is_paid_is_on_file_before_the_purse_is_touched(
+    key: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk at the purse costs no answer; a torn line of it is passed over."""
+    with_budget(monkeypatch, tmp_path, requests=50)
+    (tmp_path / "purse.jsonl").write_text('["m", 1\n')
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Purse, "settle", full)
+    handler = scripted(lambda n, body: (200, completion("4"), {}))
+    with serving(handler) as address, pytest.raises(OSError, match="No space left"):
+        drive(address, tmp_path, 3, concurrency=1)
+    assert len(answers_on_file(tmp_path / "journal.jsonl", Entry)) >= 1
 
 
 ENDED = """

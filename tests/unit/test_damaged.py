@@ -135,6 +135,10 @@ ODD = {
     "infinity": ('{"a": -Infinity}', "the number -Infinity"),
     "integer of 5,000 digits": ('{"a": ' + "9" * 5000 + "}", "expected a JSON record, found"),
     "nested": ('{"a": ' + "[" * 70 + "]" * 70 + "}", "nested too deeply (limits.source_depth)"),
+    "nested between others": (
+        '{"a": ' + "[[0]," * 70 + "1" + "]" * 70 + "}",
+        "nested too deeply (limits.source_depth)",
+    ),
     "nested beyond a parser": ('{"a": ' + "[" * 200_000 + "]" * 200_000 + "}", "(limits.source_depth)"),
     "NUL": ('{"a": "\0"}', "expected a JSON record, found"),
 }

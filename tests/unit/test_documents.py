@@ -33,6 +33,10 @@ REFUSED = {
     "nested": ("[" * 100 + "]" * 100, "nested more than 64 deep"),
     "nested so that a parser would end": ("[ " * 100_000, "nested more than 64 deep"),
     "nested blocks": ("\n".join(" " * n + "a:" for n in range(80)), "nested more than 64 deep"),
+    "nested by aliases": (
+        "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 200)),
+        "nested more than 64 deep, with what",
+    ),
     "expressions": ("__use_yte__: true\nx: ?1 + 1", "line 1: __use_yte__ would run what the file says"),
     "NUL": ("a: b\0c", "not YAML that can be read safely: unacceptable character"),
 }
@@ -123,6 +127,9 @@ def test_a_served_model_inherits_no_key() -> None:
     kept = inherited(
         {**ours, "OPENBLAS_NUM_THREADS": "1", "OPENBLAS_CORETYPE": "H", "SLURM_JOB_ID": "3", "http_proxy": "p"}
     )
+    assert inherited({"SITE_THING": "1", "SITE_TOKEN": "2", "MAIEUTIC_INHERIT": "SITE_THING, SITE_TOKEN"}) == {
+        "SITE_THING": "1"
+    }
     assert set(kept) == {
         "PATH", "TOKENIZERS_PARALLELISM", "CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "HOME", "OPENBLAS_CORETYPE",
         "SLURM_JOB_ID",

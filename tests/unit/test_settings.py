@@ -66,6 +66,12 @@ BAD = [
     ("its other spelling", "models/m", {**VLLM, "engine_args": ["--tool_parser_plugin=/x.py"]}, r"^models\.m: .*--tool_parser_plugin=/x\.py \(put it into"),
     ("plugin within JSON", "models/m", {**VLLM, "engine_args": ["--structured-outputs-config", '{"reasoning_parser_plugin": "x"}']}, r"^models\.m: .*reasoning_parser_plugin.*put it into reviewed_args"),
     ("class of an executor", "models/m", {**VLLM, "runtime_args": ["--distributed-executor-backend", "evil.Executor"]}, r"^models\.m: .*evil\.Executor \(put it into"),
+    ("address of other servers", "models/m", {**VLLM, "engine_args": ["--data-parallel-address", "10.0.0.1"]}, r"^models\.m: .*--data-parallel-address \(put it into"),
+    ("class within a dotted argument", "models/m", {**VLLM, "engine_args": ["--structured-outputs-config.reasoning_parser_plugin", "x"]}, r"^models\.m: .*reasoning_parser_plugin \(put it into"),
+    ("cache with code", "models/m", {**VLLM, "environment": {"TRITON_CACHE_MANAGER": "x:Y", "VLLM_CACHE_ROOT": "/x"}}, r"^models\.m: .*may not have TRITON_CACHE_MANAGER, VLLM_CACHE_ROOT: .*MAIEUTIC_INHERIT"),
+    ("variable that says nothing of a key", "models/m", {**HOSTED, "key_env": "MY_SERVICE"}, r"^models\.m\.key_env: .*the variable's name has to say so"),
+    ("credentials of a cloud", "models/m", {**HOSTED, "key_env": "AWS_SECRET_ACCESS_KEY"}, r"^models\.m\.key_env: .*credentials of a cloud or a cluster"),
+    ("budget of a judge", "run/budget", {"models": {"demo-judge": {"requests": 1}}}, r"^run\.budget\.models\.demo-judge: is a judge: .*Fix: name smollm2-135m"),
     ("key of a server", "models/m", {**VLLM, "runtime_args": ["--api-key", "x"]}, r"^models\.m: .*--api-key \(no key is needed"),
     ("preloaded library", "models/m", {**VLLM, "environment": {"LD_PRELOAD": "/x.so"}}, r"^models\.m: .*environment may not have LD_PRELOAD: it is for settings"),
     ("Python's path", "models/m", {**VLLM, "environment": {"PYTHONPATH": "/x"}}, r"^models\.m: .*environment may not have PYTHONPATH"),
@@ -74,8 +80,8 @@ BAD = [
     ("key in an address", "models/m", {**HOSTED, "base_url": "https://x.org/v1?api_key=hunter2hunter2"}, r"^models\.m\.base_url: .*an endpoint has no query(?!.*hunter2)"),
     ("key in a body", "models/m", {**HOSTED, "extra_body": {"a": [{"x-api-key": "hunter2hunter2"}]}}, r"^models\.m: .*extra_body\.a\.x-api-key is a secret's place(?!.*hunter2)"),
     ("headers in a body", "models/m", {**HOSTED, "extra_body": {"extra_headers": {"A": "b"}}}, r"^models\.m: .*extra_body\.extra_headers is a secret's place"),
-    ("key in a label", "models/m", {**HOSTED, "label": "sk-abcdefghijklmnop1234"}, r"^models\.m\.label: here stands what looks like a key\. Fix: export it(?!.*sk-abc)"),
-    ("key as a name", "models/sk-abcdefghijklmnop1234", HOSTED, r"^models\.\[key\]: here stands what looks like a key(?!.*sk-abc)"),
+    ("key in a label", "models/m", {**HOSTED, "label": "sk-Abcdefghijklmnop1234"}, r"^models\.m\.label: here stands what looks like a key\. Fix: export it(?!.*sk-Abc)"),
+    ("key as a name", "models/sk-Abcdefghijklmnop1234", HOSTED, r"^models\.\[key\]: here stands what looks like a key(?!.*sk-Abc)"),
     ("bearer in a notice", "models/m", {**HOSTED, "notice": "Bearer abcdefghijklmnop"}, r"^models\.m\.notice: here stands"),
     ("key of a data set", "datasets/gsm8k/published/url", "https://x.org/a?token=hunter2", r"^datasets\.gsm8k\.published\.url: .*an address has no user, password or key in it"),
     ("password of a data set", "datasets/gsm8k/published/url", "https://u:hunter2@x.org/a", r"^datasets\.gsm8k\.published\.url: .*no user, password or key"),
@@ -162,6 +168,61 @@ BAD = [
     ("file without an address", "run/tasks", ["tutorbench/copy_text"], r"^datasets\.tutorbench_copy\.published\.url: no address is known, .*copy_text\.yaml needs"),
     ("share above one", "run/max_unreadable", 5, r"^run\.max_unreadable: input should be less than or equal to 1"),
 ]  # fmt: skip
+
+
+GOOD = {
+    "parser of reasoning": (
+        "models/m",
+        {**VLLM, "engine_args": ["--reasoning-parser", "qwen3", "--chat-template", "/x/plugins/t.jinja"]},
+    ),
+    "executor": (
+        "models/m",
+        {**VLLM, "runtime_args": ["--distributed-executor-backend", "mp", "--tool-call-parser=hermes"]},
+    ),
+    "settings of the engine": (
+        "models/m",
+        {**VLLM, "environment": {"VLLM_ATTENTION_BACKEND": "FLASH_ATTN", "NCCL_DEBUG": "INFO", "OMP_NUM_THREADS": "2"}},
+    ),
+    "reviewed arguments": ("models/m", {**VLLM, "reviewed_args": ["--middleware", "site.Metrics"]}),
+    "key of a prompt's cache": ("models/m", {**HOSTED, "extra_body": {"prompt_cache_key": "maieutic"}}),
+    "words of a schema": (
+        "models/m",
+        {**HOSTED, "extra_body": {"response_format": {"json_schema": {"properties": {"token": {}}}}}},
+    ),
+    "Slovak names": ("models/m", {**HOSTED, "label": "data/sk-education-dialogues-2024 sk-tinyllama-instruct"}),
+    "key of a cloud's model": ("models/m", {**HOSTED, "key_env": "AZURE_OPENAI_API_KEY"}),
+    "a user's port": ("models/m", {**HOSTED, "base_url": "http://localhost:8000/v1"}),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_what_users_need_is_not_refused(name: str) -> None:
+    check_config(changed(*GOOD[name]))
+
+
+def test_a_password_that_is_a_word_refuses_no_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    from maieutic.core.secrets import DENSE, secrets_in
+
+    assert list(
+        secrets_in({"DB_PASSWORD": "postgres", "A_KEY": "sk-canary-0f9e8d", "PATH": "/usr/bin/0123456789ab"})
+    ) == ["sk-canary-0f9e8d"]
+    assert not DENSE.search("password") and DENSE.search("0123456789abcdef")
+
+
+def test_money_for_a_curation_needs_its_models_prices() -> None:
+    config = shipped()
+    config["models"]["maker"] = HOSTED
+    config["datasets"]["mine"] = config["datasets"]["gsm8k"]
+    roles = {
+        "generator": "maker",
+        "solvers": ["maker", "maker"],
+        "validators": ["maker", "maker"],
+        "weak_solvers": ["maker", "maker"],
+    }
+    config["curations"] = {"c": {"seeds": {"mine": "word_problems"}, "roles": roles}}
+    config["run"] |= {"judges": [], "budget": {"usd": 1}}
+    with pytest.raises(UserError, match=r"run\.budget\.usd: maker has no price"):
+        plan_of(config)
 
 
 @pytest.mark.parametrize(("path", "value", "expected"), [case[1:] for case in BAD], ids=[case[0] for case in BAD])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import select
@@ -277,3 +278,19 @@ def test_runs_lists_each_folder(
     runs.runs()
     told = " ".join(capsys.readouterr().out.split())
     assert "results/runs/trial/index.html" in told and "it did not get so far" in told and "and 2" in told
+
+
+def test_the_doctor_asks_nobody_offline_and_says_what_would_be_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A stranger's run file may name any variable and any address."""
+    asked: list[str] = []
+    monkeypatch.setattr("requests.get", lambda address, **more: asked.append(address))
+    monkeypatch.setenv("SOME_KEY", "sk-canary-0f9e8d")
+    address = "http://127.0.0.1:1/v1"
+    path = tmp_path / "my.yaml"
+    written(path, benchmarks=["mrbench"], address=address, model="near", key_env="SOME_KEY")
+    with contextlib.suppress(UserError):  # of what this machine lacks
+        doctor.doctor(configfile=[path], offline=True)
+    told = capsys.readouterr().out
+    assert f"{address} would get the value of SOME_KEY" in told and "sk-canary" not in told and not asked

@@ -18,7 +18,7 @@ rule fetch_dataset:
         code=plan.code_of("fetch_dataset"),
         job=plan.job_of("fetch_dataset"),
     shell:
-        lines.command("fetch-dataset", demo_dir=str(paths.DEMO_DATA), out="{output}")
+        lines.command("fetch-dataset", demo_dir=lines.Literal(paths.DEMO_DATA), out="{output}")
 
 
 rule fetch_pictures:
@@ -45,7 +45,7 @@ rule fetch_pictures:
         lines.command(
             "fetch-pictures",
             source="{input.source}",
-            demo_dir=str(paths.DEMO_DATA),
+            demo_dir=lines.Literal(paths.DEMO_DATA),
             store="{params.store}",
             out="{output}",
         )

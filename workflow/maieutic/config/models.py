@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 
 from maieutic.config.served import check_arguments, check_variables
 from maieutic.core.errors import Unpinned
-from maieutic.core.secrets import FIELD
+from maieutic.core.secrets import FIELD, is_named_as_secret
 
 Endpoint = Literal["chat", "completions"]
 COMMIT = r"^[0-9a-f]{40}$"
@@ -235,11 +235,18 @@ class ServedModel(Model):
         return self
 
 
+# Of a request: what describes an answer may name anything, and what sounds like a key is none.
+SCHEMAS = {"response_format", "json_schema", "guided_json", "structured_outputs", "properties", "tools"}
+NO_SECRETS = {"prompt_cache_key"}
+
+
 def secret_fields(content: object, before: str = "") -> Iterator[str]:
     """The keys within a mapping whose names say that they hold a secret."""
     if isinstance(content, dict):
         for key, value in content.items():
-            if FIELD.search(str(key)):
+            if key in SCHEMAS:
+                continue
+            if FIELD.search(str(key)) and key not in NO_SECRETS:
                 yield f"{before}{key}"
             yield from secret_fields(value, f"{before}{key}.")
     elif isinstance(content, list):
@@ -316,6 +323,15 @@ def can_be_an_endpoint(address: str) -> str:
     return address
 
 
+def can_hold_a_key(variable: str) -> str:
+    """The name of a variable. Raises ValueError for one that does not say that it holds a key, or holds a cloud's."""
+    if not is_named_as_secret(variable):
+        raise ValueError("the variable's name has to say so (..._KEY, ..._TOKEN): no served model inherits it then")
+    if re.match(r"(?:AWS|AZURE|GOOGLE|GCP|GITHUB|GH|SLURM|VAULT|KUBE)_", variable) and "API_KEY" not in variable:
+        raise ValueError("credentials of a cloud or a cluster are sent to no endpoint: make a key for this one")
+    return variable
+
+
 class HostedModel(ServedModel):
     """A model behind an OpenAI-compatible endpoint of somebody else's."""
 
@@ -324,8 +340,9 @@ class HostedModel(ServedModel):
     base_url: Annotated[str, AfterValidator(can_be_an_endpoint)] = Field(
         pattern=r"^https?://[^@\s]+$", description="Endpoint, up to and including /v1; no user, password or query"
     )
-    key_env: str | None = Field(
-        None, pattern=r"^[A-Z_][A-Z0-9_]*$", description="the *name* of the environment variable that holds the key"
+    key_env: Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$"), AfterValidator(can_hold_a_key)] | None = Field(
+        None,
+        description="the *name* of the environment variable that holds the key: `EXAMPLE_KEY`, `EXAMPLE_TOKEN`",
     )
     concurrency: int = Field(16, ge=1, le=4096, description="Requests in flight at once")
     price: Price | None = Field(None, description="for the cost of a run on the page")

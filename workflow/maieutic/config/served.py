@@ -27,10 +27,12 @@ REFUSED = {
             ),
             *("--trust-request-chat-template", "--trust-request-mm-kwargs", "--allowed-local-media-path"),
             *("--allowed-media-domains", "--otlp-traces-endpoint", "--kv-events-config", "--enable-scale-out"),
+            *("--data-parallel-address", "--data-parallel-rpc-port", "--master-addr", "--master-port"),
         ),
         REVIEWED,
     ),
 }
+WHOLE = {"--reasoning-parser"}  # a name of its own that begins a refused one
 LEAST = 3  # characters of an abbreviation: `--` and a letter
 # What a value, or a field of an argument that is JSON, may not name: a module or class to load.
 LOADS = re.compile(r"plugin|module_path|remote_code|qualname|_cls\b|custom_class", re.IGNORECASE)
@@ -44,7 +46,8 @@ ALLOWED = re.compile(
 # ... but for those of them by which code, or a way in, is loaded.
 LOADING = re.compile(
     r".*(?:PLUGINS?|INJECTION.*|PRELOAD|LIBRAR(?:Y|IES)(?:_PATH)?|_PATH|_HOOK|_API_KEY|_TOKEN|_DEV_MODE|PICKLE.*"
-    r"|INSECURE.*|_SERVER_DEV.*|REMOTE_CODE.*|TRACEBACKS?|_CONFIG_PATH|_ENDPOINT|_PROXY)|.*TOOL.*|VLLM_HOST_IP|VLLM_PORT"
+    r"|INSECURE.*|_SERVER_DEV.*|REMOTE_CODE.*|TRACEBACKS?|_ENDPOINT|_PROXY|_DIRS?|_ROOT|_HOME|_FILE|_PATHS|_NVCC|_MANAGER"
+    r"|_ADDRESS|_IP|_TRACE|_PREPEND_FLAGS|_MODELSCOPE)|.*TOOL.*|VLLM_PORT"
 )
 
 
@@ -54,6 +57,8 @@ def refused_argument(word: str) -> str | None:
         return None
     name = re.split(r"[=.+\s]", word, maxsplit=1)[0].replace("_", "-").lower()
     name = re.sub(r"^--no-", "--", name)
+    if name in WHOLE:
+        return None
     short = len(name) < LEAST
     return next((full for full in REFUSED if full == name or (not short and full.startswith(name))), None)
 
@@ -62,17 +67,26 @@ def why_refused(words: Sequence[str]) -> dict[str, str]:
     """The refused words of a command line, each with what to do instead."""
     refused = {}
     for before, word in zip(("", *words), words, strict=False):
-        name, _, value = word.partition("=")
-        backend = value if "=" in word else ""
-        if before.replace("_", "-").startswith("--distributed-e") and "=" not in before:
-            name, backend = before, word
         if (full := refused_argument(word)) is not None:
             refused[word] = REFUSED[full]
-        elif LOADS.search(word) or (
-            backend and name.replace("_", "-").startswith("--distributed-e") and backend not in EXECUTORS
-        ):
+        elif ((word.startswith("{") or "." in name_of(word)) and LOADS.search(word)) or executor_of(
+            before, word
+        ) not in EXECUTORS:
             refused[word] = REVIEWED
     return refused
+
+
+def name_of(word: str) -> str:
+    """The name of an argument, without the value behind its sign of equality; empty for what is no argument."""
+    return word.partition("=")[0] if word.startswith("-") else ""
+
+
+def executor_of(before: str, word: str) -> str | None:
+    """The executor that a word names, behind its argument or after a sign of equality; None for any other word."""
+    name, sign, value = word.partition("=")
+    if not sign or not word.startswith("-"):
+        name, value = ("" if "=" in before else before), word
+    return value if name.replace("_", "-").startswith("--distributed-e") else None
 
 
 def check_arguments(key: str, words: Sequence[str]) -> None:
@@ -89,5 +103,5 @@ def check_variables(environment: Mapping[str, str]) -> None:
     if refused:
         raise ValueError(
             f"environment may not have {', '.join(refused)}: it is for settings of the engine (VLLM_..., OMP_...) that "
-            "load nothing; what your site needs, set in the shell that starts the run"
+            "load nothing; what your site needs, set in the shell that starts the run (and name it in MAIEUTIC_INHERIT)"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -68,21 +68,31 @@ def check_depth(text: str) -> None:
             raise Unsafe(f"line {line_of(event)}: nested more than {DEEPEST} deep")
 
 
-def size_of(node: Any, known: dict[int, int]) -> int:
-    """The values of a document, those that an alias repeats counted each time. Raises Unsafe.
+class Size(NamedTuple):
+    """What stands in a node: values, those that an alias repeats counted each time, and how deep they are nested."""
 
-    known: by node, its values; 0 while they are counted, by which a document that contains itself is found.
+    values: int
+    depth: int
+
+
+def size_of(node: Any, known: dict[int, Size | None]) -> Size:
+    """The size of a document. Raises Unsafe for one that is too large or too deep, or holds a tag or itself.
+
+    known: by node, its size; None while it is counted, by which a document that contains itself is found.
     """
-    if (size := known.get(id(node))) is not None:
-        if not size:
+    if id(node) in known:
+        if (size := known[id(node)]) is None:
             raise Unsafe(f"line {line_of(node)}: an alias repeats what it stands in")
         return size
     if node.tag not in TAGS:
         raise Unsafe(f"line {line_of(node)}: the tag {node.tag.replace('tag:yaml.org,2002:', '!!')} is not read")
-    known[id(node)] = 0
-    size = 1 + sum(size_of(child, known) for child in children(node))
-    if size > MOST_VALUES:
+    known[id(node)] = None
+    sizes = [size_of(child, known) for child in children(node)]
+    size = Size(1 + sum(child.values for child in sizes), 1 + max((child.depth for child in sizes), default=0))
+    if size.values > MOST_VALUES:
         raise Unsafe(f"line {line_of(node)}: more than {MOST_VALUES:,} values, with those that aliases repeat")
+    if size.depth > DEEPEST + 1:
+        raise Unsafe(f"line {line_of(node)}: nested more than {DEEPEST} deep, with what aliases repeat")
     known[id(node)] = size
     return size
 

@@ -11,12 +11,13 @@ from urllib.parse import quote, quote_plus
 
 SHORTEST = 8  # characters: a shorter value is a word, and would be found everywhere
 INSTEAD = "[key]"
+DENSE = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{12,}")  # longer than a word, with digits
 # Environment variables that hold a secret, by their names.
 NAMED = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|JWT|PAT)(?:$|_)", re.IGNORECASE)
 NOT_NAMED = re.compile(r"_(?:ID|PATH|FILE|URL|DIR)$", re.IGNORECASE)
 # Keys of the services that we know, wherever they stand.
 LOOKS_LIKE = re.compile(
-    r"\b(?:sk-[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{16,}|gsk_[A-Za-z0-9]{16,}|xai-[A-Za-z0-9]{16,}|AIza[A-Za-z0-9_-]{30,}"
+    r"\b(?:sk-(?=[A-Za-z_-]*\d)(?=[a-z0-9_-]*[A-Z])[A-Za-z0-9_-]{16,}|hf_[A-Za-z0-9]{16,}|gsk_[A-Za-z0-9]{16,}|xai-[A-Za-z0-9]{16,}|AIza[A-Za-z0-9_-]{30,}"
     r"|AKIA[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{20,}|glpat-[A-Za-z0-9_-]{16,}|xox[abprs]-[A-Za-z0-9-]{10,}"
     r"|eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+)|\bBearer\s+[A-Za-z0-9._~+/-]{16,}"
 )
@@ -72,8 +73,9 @@ class Redactor:
 
 
 def secrets_in(environment: Mapping[str, str]) -> Iterator[str]:
-    """The values of the variables whose names say that they hold a secret."""
-    return (value.strip() for name, value in environment.items() if is_named_as_secret(name))
+    """The values of the variables whose names say that they hold a secret; a plain word (`postgres`) is none."""
+    return (value.strip() for name, value in environment.items() if is_named_as_secret(name) and DENSE.search(value))
 
 
-redacted = Redactor(secrets_in(os.environ))  # of this process: its log, and what servers send it
+redacted = Redactor(secrets_in(os.environ))  # for logs and messages of this process: all that its environment holds
+keys_in_use = Redactor()  # for answers, which a word of somebody's password must not change: what was sent to a server

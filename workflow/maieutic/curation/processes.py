@@ -13,6 +13,7 @@ from pathlib import Path
 from maieutic.core.errors import UserError
 from maieutic.core.parent import PARENT, tie_to_parent
 from maieutic.curation.training import Training, train_tutor
+from maieutic.serving.inherited import inherited
 
 SPEC = "training.spec.json"
 
@@ -29,7 +30,7 @@ def train_together(training: Training) -> None:
         *line, "launch", f"--nproc-per-node={training.processes}", "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0",
         "--max-restarts=0", "-m", __name__, "train", str(spec),
     ]  # fmt: skip
-    ended = subprocess.run(launcher, env={**os.environ, PARENT: str(os.getpid())}).returncode
+    ended = subprocess.run(launcher, env={**inherited(os.environ), PARENT: str(os.getpid())}).returncode
     spec.unlink()
     if ended:
         raise UserError(

@@ -166,7 +166,7 @@ def one_picture(place: Place, folder: Path | None, store: Path, limits: Limits =
         if not place.embedded and not place.address:
             raise Missing("the record names no picture")
         data = place.embedded or (
-            download(place.address, limits) if is_address(place) else beside(place.address, folder)
+            download(place.address, limits) if is_address(place) else beside(place.address, folder, limits)
         )
         data, suffix, width, height = looked_at(data, limits)
     except Missing as missing:
@@ -182,7 +182,7 @@ def origin_of(place: Place) -> Literal["embedded", "path", "address"]:
     return "embedded" if place.embedded else "address" if is_address(place) else "path"
 
 
-def beside(path: str, folder: Path | None) -> bytes:
+def beside(path: str, folder: Path | None, limits: Limits = USUAL) -> bytes:
     """The bytes of a file beside the source file, and nowhere else."""
     if folder is None:
         raise Missing("a path, and there is no folder to look in")
@@ -191,6 +191,8 @@ def beside(path: str, folder: Path | None) -> bytes:
         there = file.is_file()
     except (OSError, ValueError):  # too long for a path, or with a NUL in it
         raise Missing("no path") from None
+    if there and file.stat().st_size > limits.picture_mb * MB:
+        raise Missing(f"more than {limits.picture_mb:g} MB")
     if not there or not file.is_relative_to(folder.resolve()):
         raise UserError(str(folder / path), "the picture is not there", "mend data_dir")
     return file.read_bytes()
@@ -202,6 +204,7 @@ def looked_at(data: bytes, limits: Limits = USUAL) -> tuple[bytes, str, int, int
 
     if len(data) > limits.picture_mb * MB:
         raise Missing(f"more than {limits.picture_mb:g} MB")
+    Image.MAX_IMAGE_PIXELS = int(limits.picture_megapixels * 1e6)
     try:
         with Image.open(io.BytesIO(data), formats=READ) as picture:
             if picture.width * picture.height > limits.picture_megapixels * 1e6:
@@ -212,7 +215,9 @@ def looked_at(data: bytes, limits: Limits = USUAL) -> tuple[bytes, str, int, int
                 converted = io.BytesIO()
                 on_white(ImageOps.exif_transpose(picture)).save(converted, "PNG")
                 data, kind = converted.getvalue(), "PNG"
-    except (Image.DecompressionBombError, OSError, SyntaxError, ValueError) as error:  # Pillow's own are OSErrors
+    except (Missing, MemoryError):
+        raise
+    except Exception as error:  # decoders of odd files raise anything
         log.warning("not a picture that can be read: %s", error)
         raise Missing(MISSING) from None  # in the same words everywhere: the list is pinned
     return data, KEPT[kind], *size

@@ -20,7 +20,6 @@ from maieutic.core.jobs import Job
 LONGEST_CELL = 1 << 24  # characters of a cell of a CSV
 LONGEST_NUMBER = 40  # characters of one that is shown
 SURROGATE = re.compile(r"\\u[dD][89abAB]")
-NESTED = re.compile(r"[\[{](?:[^\[\]{}]*[\[{]){16}")  # by brackets: worth a look
 
 
 class FetchJob(Job):
@@ -118,7 +117,8 @@ def parsed(text: str, depth: int) -> Any:
         content = json.loads(text, parse_float=finite, parse_constant=finite)
     except RecursionError:
         raise ValueError(f"what is nested more than {depth} deep (limits.source_depth)") from None
-    return sound(content, depth) if SURROGATE.search(text) or NESTED.search(text) else content
+    brackets = text.count("[") + text.count("{")
+    return sound(content, depth) if brackets > depth or SURROGATE.search(text) else content
 
 
 def sound(content: Any, depth: int) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.config import cards
+from maieutic.config.budget import check_prices
 from maieutic.config.cards import JUDGE, LoadedCard
 from maieutic.config.models import (
     BaselineModel,
@@ -95,15 +96,13 @@ def check_budget(plan: Plan) -> None:
     for name in budget.models:
         if name not in plan.models:
             raise unknown(f"run.budget.models.{name}", name, list(plan.models), "config/models.yaml")
-    asked = {plan.answering(name) for name in (*plan.tutors, *plan.run.judges, *plan.run.taggers)}
-    counted = {name for name, limits in budget.models.items() if limits.usd is not None}
-    unpriced = sorted(
-        name
-        for name in (asked if budget.usd is not None else counted)
-        if isinstance(model := plan.models[name], HostedModel) and model.price is None
+        if (answering := plan.answering(name)) != name:
+            raise UserError(
+                f"run.budget.models.{name}", "is a judge: the model that answers is asked", f"name {answering}"
+            )
+    check_prices(
+        budget, plan.models, {plan.answering(name) for name in (*plan.tutors, *plan.run.judges, *plan.run.taggers)}
     )
-    if unpriced:
-        raise UserError("run.budget.usd", f"{', '.join(unpriced)} has no price", f"set models.{unpriced[0]}.price")
 
 
 def check_name_of_tutor(plan: Plan, number: int, name: str) -> None:

@@ -33,16 +33,17 @@ class Finding(NamedTuple):
     fix: str = ""
 
 
-def doctor(*, configfile: list[Path] | None = None) -> None:
+def doctor(*, configfile: list[Path] | None = None, offline: bool = False) -> None:
     """Look at this machine, and at a run file: environments, disk, memory, GPUs, endpoints, keys, SLURM, images, pins.
 
-    configfile: run files, as of snakemake; without one the machine alone. Raises UserError naming every fault.
+    configfile: run files, as of snakemake; without one the machine alone; offline: ask no endpoint, and say which
+    variable each would get: for somebody else's run file. Raises UserError naming every fault.
     """
     from rich.console import Console
     from rich.markup import escape
 
     console = Console(soft_wrap=True, highlight=False)
-    findings = list(findings_of(configfile or []))
+    findings = list(findings_of(configfile or [], offline))
     for finding in findings:
         fix = f" Fix: {escape(finding.fix)}" if finding.fix else ""
         mark = f"[{COLOURS[finding.state]}]{finding.state:5}[/]"
@@ -51,7 +52,7 @@ def doctor(*, configfile: list[Path] | None = None) -> None:
         raise UserError("maieutic doctor", f"{faults} of the lines above are faults", "mend them, and run it again")
 
 
-def findings_of(files: Sequence[Path]) -> Iterator[Finding]:
+def findings_of(files: Sequence[Path], offline: bool = False) -> Iterator[Finding]:
     """All findings, the machine's first."""
     plan = None
     if files:
@@ -68,7 +69,7 @@ def findings_of(files: Sequence[Path]) -> Iterator[Finding]:
     yield slurm()
     yield containers(plan)
     if plan is not None:
-        yield from endpoints(plan)
+        yield from endpoints(plan, offline)
 
 
 def checked(what: str, check: Callable[[], object], right: str) -> Iterator[Finding]:
@@ -173,10 +174,13 @@ def containers(plan: Plan | None) -> Finding:
     return Finding("containers", "ok", f"images of this checkout's locks: {', '.join(files)}")
 
 
-def endpoints(plan: Plan) -> Iterator[Finding]:
-    """Hosted models: the key is set, the endpoint answers and takes it."""
+def endpoints(plan: Plan, offline: bool) -> Iterator[Finding]:
+    """Hosted models: the key is set, the endpoint answers and takes it; offline, what it would get."""
     for name in plan.used_models:
         model = plan.models[name]
-        if isinstance(model, HostedModel):
+        if isinstance(model, HostedModel) and offline:
+            sent = f"the value of {model.key_env}" if model.key_env else "no key"
+            yield Finding(f"endpoint of {name}", "note", f"{model.base_url} would get {sent}")
+        elif isinstance(model, HostedModel):
             right = f"{model.base_url} answers" + (f", {model.key_env} is set" if model.key_env else "")
             yield from checked(f"endpoint of {name}", partial(preflight.check_endpoint, name, model), right)

@@ -9,15 +9,26 @@ DRIVER, SERVE, CHOSEN = '"$DRIVER"', '"$SERVE"', "{params.python}"  # CHOSEN: of
 PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_.]*)\}")
 
 
+class Literal(str):
+    """A word that is no placeholder, whatever it looks like."""
+
+    __slots__ = ()
+
+
+def escaped(line: str) -> str:
+    """A line that Snakemake leaves as it is."""
+    return line.replace("{", "{{").replace("}", "}}")
+
+
 def quoted(line: str) -> str:
-    """Every placeholder with Snakemake's `:q`: what a name or path holds reaches the shell as one word."""
-    return PLACEHOLDER.sub(r"{\1:q}", line)
+    """A literal as one word; of any other line every placeholder by Snakemake's `:q`, as one word too."""
+    return escaped(shlex.quote(line)) if isinstance(line, Literal) else PLACEHOLDER.sub(r"{\1:q}", line)
 
 
 def variables(**values: str) -> str:
     """Settings of environment variables before a command, for Snakemake to fill in: what they hold is literal."""
     settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in values.items())
-    return settings.replace("{", "{{").replace("}", "}}")
+    return escaped(settings)
 
 
 def command(name: str, python: str = DRIVER, job: bool = True, **files: str) -> str:

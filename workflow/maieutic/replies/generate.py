@@ -157,16 +157,14 @@ class Asking:
             return self.sent(request)
 
         try:
-            answer = await client.ask(request, sent)
-        except BaseException as error:
+            return await client.ask(request, sent)
+        except Exception as error:  # one that is cancelled was sent, and may be paid
             if reserved:
                 purse.release()
             elif isinstance(error, UserError):
                 self.spent = error
                 raise Interrupted(error.problem) from None
             raise
-        purse.settle(answer.prompt_tokens or 0, answer.completion_tokens or 0)
-        return answer
 
     def check_unanswered(self, progress: Progress, what: str) -> None:
         """At the end of work. Raises UserError where something stayed unanswered: what, and why."""
@@ -195,6 +193,8 @@ class Asking:
             answer = await self.within_budget(client, request)
             entry = Entry(key=key, **vars(answer))
             self.journal.append(entry)
+            if self.backend.purse is not None:  # after it: what is paid is on file, whatever becomes of the purse
+                self.backend.purse.settle(entry.prompt_tokens or 0, entry.completion_tokens or 0)
             self.asked += 1
             self.prompt_tokens += entry.prompt_tokens or 0
             self.completion_tokens += entry.completion_tokens or 0

@@ -25,12 +25,14 @@ class Machine(NamedTuple):
 def take_device(name: str, machine: Machine, all_gpus: bool = False) -> str:
     """Take the GPU that a job needs, or all, before torch looks for one. Returns the device's name in torch."""
     from maieutic.serving.devices import take_gpus
+    from maieutic.serving.inherited import forget_keys
     from maieutic.serving.room import make_room
 
     if not machine.gpus:
         asyncio.run(make_room(name))
     grant = asyncio.run(take_gpus(name, machine.gpus if all_gpus else min(machine.gpus, 1), os.environ))
     os.environ.update(grant.environment)
+    forget_keys()
     import torch
 
     torch.set_num_threads(machine.threads)

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from maieutic.core.secrets import redacted
+from maieutic.core.secrets import keys_in_use
 from maieutic.core.thinking import cut_at_stop, split_thinking
 
 LARGEST_COUNT = 2**53  # of tokens: what any JSON reader holds exactly
@@ -43,7 +43,7 @@ class MalformedAnswer(Exception):
 
 def clean(text: str) -> str:
     """Lone surrogates cannot be stored as UTF-8; they become replacement characters. A key that is echoed is marked."""
-    return redacted(text.encode("utf-8", "replace").decode("utf-8"))
+    return keys_in_use(text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def json_of(body: bytes) -> Any:
@@ -63,7 +63,7 @@ def count_of(value: Any) -> int | None:
 
 def word_of(value: Any) -> str | None:
     """A short word of metadata, such as a finish reason; None for what is none."""
-    return clean(value[:LONGEST_WORD]) if isinstance(value, str) else None
+    return clean(value)[:LONGEST_WORD] if isinstance(value, str) else None
 
 
 def text_of(content: Any) -> str | None:
@@ -78,7 +78,7 @@ def text_of(content: Any) -> str | None:
     texts = [part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
     if not texts:
         kinds = {str(part.get("type")) if isinstance(part, dict) else type(part).__name__ for part in content}
-        raise MalformedAnswer(f"parts that are not text: {', '.join(sorted(kinds))[:LONGEST_WORD]}")
+        raise MalformedAnswer(f"parts that are not text: {clean(', '.join(sorted(kinds)))[:LONGEST_WORD]}")
     return clean("".join(texts))
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from maieutic.config.models import HostedModel, ServedModel, VllmModel
 from maieutic.core.errors import UserError
-from maieutic.core.secrets import redacted
+from maieutic.core.secrets import keys_in_use, redacted
 from maieutic.serving.budget import Purse, purse_of
 from maieutic.serving.handover import Run
 from maieutic.serving.lent import LentServer, pool_folder
@@ -153,6 +153,7 @@ def hosted_key(name: str, model: HostedModel) -> str | None:
             f"export {model.key_env} with the key alone",
         )
     redacted.add(key)
+    keys_in_use.add(key)
     return key
 
 

@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -79,7 +79,8 @@ class Purse:
             new = handle.read()
             self._read += len(new)
             for line in new.splitlines():
-                self.note(*json.loads(line))
+                with suppress(ValueError, TypeError):  # a torn line, as of a full disk
+                    self.note(*json.loads(line))
             yield handle
 
     def note(self, model: str, *amount: float) -> None:

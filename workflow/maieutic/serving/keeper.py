@@ -26,6 +26,7 @@ from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.ledger import append_line
+from maieutic.core.logs import log_to
 from maieutic.core.paths import SERVERS
 from maieutic.serving.devices import wanted_file
 from maieutic.serving.handover import Run
@@ -91,7 +92,7 @@ class Keeper:
         self.orders, self.run = orders, run
         self.server = VllmServer(orders.name, orders.model, orders.weights, orders.log, orders.folder)
         self.lease: Lease | None = None
-        self.terminated = False
+        self.terminated = 0.0  # when it was told to end
         self.began = self.changed = time.monotonic()
         self.started = datetime.now(UTC)
         self.start_seconds = self.busy_seconds = self.idle_seconds = 0.0
@@ -121,7 +122,7 @@ class Keeper:
 
     def terminate(self) -> None:
         """SIGTERM."""
-        self.terminated = True
+        self.terminated = time.monotonic()
 
     async def start(self, first: Lease) -> bool:
         """Start the server for the first job. Whether it is up; if not, the job has been told why."""
@@ -172,10 +173,11 @@ class Keeper:
 
     async def watch(self) -> str:
         """Wait until the server is to end; gives the reason."""
-        grant = self.server.grant
+        grant, grace = self.server.grant, self.orders.model.grace
         wanted = [wanted_file(device, {**os.environ, **grant.environment}) for device in grant.devices]
         while True:
-            if self.terminated:
+            # A job that ends too takes what it has asked first.
+            if self.terminated and (self.lease is None or time.monotonic() - self.terminated > grace):
                 return "it was ended from outside"
             try:
                 self.server.check_alive()
@@ -226,7 +228,7 @@ class Keeper:
 def main() -> int:
     """Keep one server. A keeper without its run ends at once."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the run ends by it, and the keeper with the run
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
+    log_to(None)
     orders = Orders.model_validate_json(sys.stdin.buffer.read())
     pid, since, linger = orders.run.split(":")
     asyncio.run(Keeper(orders, Run(int(pid), since, float(linger))).keep())

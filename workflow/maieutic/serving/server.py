@@ -100,7 +100,7 @@ class VllmServer:
 
     async def start(self) -> None:
         """Start the process on devices of its own; `ready` waits for it."""
-        environment = {**inherited(os.environ), **QUIET, **self.model.environment}
+        environment = {**inherited(os.environ), **self.model.environment, **QUIET}
         self.grant = await take_gpus(self.name, self.model.needs.gpus, environment)
         await make_room(self.name, self.model.needs.mem_mb)
         self.spawn({**environment, **self.grant.environment, PARENT: str(os.getpid())})
@@ -116,6 +116,7 @@ class VllmServer:
                 stderr=handle,
                 env=environment,
                 pass_fds=self.grant.locks,
+                start_new_session=True,  # Ctrl-C is for the job, which first takes what it has asked
             )
         where = (self.model.needs.gpus and ", ".join(gpu_names())) or "the CPU"
         log.info("vLLM server for %s starting on %s (log: %s)", self.name, where, self.log_path)
