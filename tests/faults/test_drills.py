@@ -149,14 +149,16 @@ def test_a_full_disk_and_a_read_only_one_are_one_line_and_cost_nothing(
         assert done.returncode == 0, done.stdout[-3000:]
         asked_again = len(handler.requests) - len({json.dumps(body) for *_, body in handler.requests})
         tables = (folder / "results/report/scores.csv").read_bytes()
-    assert 0 < kept <= asked < 24 and asked_again <= 1, "the answer that found no room"
+    assert 0 < kept <= asked < 24 and asked_again <= min(asked - kept, 2), (
+        "the answer that found no room, and one beside it"
+    )
     calm = checkouts()
     with serving(handler) as address:
         assert run(calm, overlay(calm, {"models": {"m": hosted(address)}, "run": keys}), CANARY_KEY=KEY).returncode == 0
     assert (calm / "results/report/scores.csv").read_bytes() == tables
     record_property(
         "figure",
-        f"5: full after {kept} answers, then read-only, then whole: {asked_again} request asked anew, the same tables",
+        f"5: full after {kept} answers, then read-only, then whole: {asked_again} in flight asked anew, the same tables",
     )
 
 
@@ -185,7 +187,12 @@ def test_two_at_once_and_a_clock_that_jumps(checkouts: Callable[[], Path], recor
         slow.set()
         in_flight = len(handler.requests) - journaled(folder)
         for jump, fits in (("-2d", False), ("+1d", True)):
-            clock = {"LD_PRELOAD": str(FAKETIME), "FAKETIME": jump, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+            clock = {
+                "LD_PRELOAD": str(FAKETIME),
+                "FAKETIME": jump,
+                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+                "DONT_FAKE_MONOTONIC": "1",
+            }
             done = run(folder, config, CANARY_KEY=KEY, **clock)
             # Snakemake takes no output that is older than what it was made of, and says so.
             assert done.returncode == 0 or (not fits and "has older modification time" in done.stdout), done.stdout[

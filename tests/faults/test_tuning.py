@@ -49,7 +49,8 @@ def chat(number: int) -> list[dict[str, str]]:
 
 
 def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT / "workflow"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    own = {"PYTHONPATH": str(ROOT / "workflow"), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    return {**os.environ, **own, "MAIEUTIC_INHERIT": "MAIEUTIC_TEST"}  # by which processes are found
 
 
 @pytest.fixture(scope="module")
