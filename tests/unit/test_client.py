@@ -752,6 +752,7 @@ class Counted:
         return pair in self.items
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_items(key: None, tmp_path: Path) -> None:
     """Conversations begin when others end, and what is finished waits on disk: its order is that of the items."""
     items, ahead = Counted(300), []

@@ -192,6 +192,7 @@ LATER = """<script>addEventListener("load", () => { location.hash = "HASH"; setT
   }, 1000); });</script>"""
 
 
+@pytest.mark.slow
 def test_items_that_are_too_many_for_the_page_lie_beside_it(results: Path, tmp_path: Path) -> None:
     """They are loaded from disk when they are looked at, as text; a page without them says where they lie."""
     if CHROMIUM is None:
