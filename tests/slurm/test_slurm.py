@@ -102,6 +102,7 @@ def test_all_benchmarks_of_a_tutor_in_one_allocation(checkouts: Callable[[], Pat
         }
         entry = stub_of(folder, needs={**NEEDS, "gpus": 0})
         config = {"edition": "demo", "report": {"resamples": 100}, "models": {NAME: entry}, "run": keys}
+        config["interpreters"] = {"serve": str(ROOT / "tests/stub/python")}
         place = ["--set-resources", f"generate_{'all_' if pack else ''}replies:slurm_partition=gpu"]
         figures, jobs = measured(folder, config, pack, [*SITE, "--slurm-keep-successful-logs", *place])
         logs = [path.read_text(encoding="utf-8") for path in (folder / "results/logs").glob("generate_*/**/*.log")]
