@@ -63,7 +63,7 @@ class Storm:
         elif dice < 0.48:
             bad = 200, {"choices": [], "key": KEY}, {}
         elif dice < 0.482:
-            time.sleep(3.0)
+            time.sleep(8.0)
             bad = 200, completion("late"), {}
         with self.lock:
             self.statuses[bad[0] if bad else 200] += 1
@@ -82,7 +82,7 @@ def test_a_storm_within_a_budget(checkouts: Callable[[], Path], data: Path, reco
     forms = [KEY.encode(), quote(KEY, safe="").encode(), base64.b64encode(KEY.encode())[:-4]]
 
     def configure(requests: int) -> Path:
-        model = hosted(address, attempts=60, concurrency=64, request_timeout=1.5, patience=1)
+        model = hosted(address, attempts=60, concurrency=64, request_timeout=5, patience=1)
         keys = {"tutors": ["m"], "tasks": tasks, "limit": total // 2, "budget": {"requests": requests}}
         return overlay(folder, {"edition": "published", "data_dir": str(data), "models": {"m": model}, "run": keys})
 
