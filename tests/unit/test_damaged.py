@@ -126,6 +126,9 @@ def test_whole_files_pass(tmp_path: Path) -> None:
         file = tmp_path / f"{number}.jsonl"
         file.write_text("".join(json.dumps(line(n)) + "\n" for n in range(3)), encoding="utf-8")
         read(tmp_path, file)
+        made = tmp_path / ("out.json" if read is score else "out.jsonl")
+        assert made.stat().st_size > 2, "nothing was refused, and something was made of it"
+        made.unlink()
 
 
 ODD = {

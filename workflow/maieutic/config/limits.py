@@ -18,4 +18,3 @@ class Limits(Entry):
 
 
 USUAL = Limits()
-MB = 1 << 20

@@ -243,16 +243,16 @@ class Config(Entry):
     datasets: dict[str, Dataset] = Field(description="Registry: every source file (config/datasets.yaml)")
 
 
-def texts_of(content: Any, place: str = "") -> Iterator[tuple[str, str]]:
+def every_text(content: Any, place: str = "") -> Iterator[tuple[str, str]]:
     """Every text in a configuration, keys among them, each with the key that it stands at."""
     if isinstance(content, Mapping):
         for key, value in content.items():
             inner = f"{place}.{key}" if place else str(key)
             yield inner, str(key)
-            yield from texts_of(value, inner)
+            yield from every_text(value, inner)
     elif isinstance(content, list | tuple):
         for number, value in enumerate(content):
-            yield from texts_of(value, f"{place}[{number}]")
+            yield from every_text(value, f"{place}[{number}]")
     elif isinstance(content, str):
         yield place, content
 
@@ -265,7 +265,7 @@ def check_secrets(raw: Mapping[str, Any]) -> None:
     for variable in (entry.get("key_env") for entry in entries if isinstance(entry, Mapping)):
         if isinstance(variable, str):
             redacted.add(os.environ.get(variable, "").strip())
-    places = [place for place, text in texts_of(raw) if redacted.finds(text) or LOOKS_LIKE.search(text)]
+    places = [place for place, text in every_text(raw) if redacted.finds(text) or LOOKS_LIKE.search(text)]
     if places:
         places = [redacted(LOOKS_LIKE.sub(INSTEAD, place)) for place in dict.fromkeys(places)]
         raise UserError.of([UserError(place, "here stands what looks like a key", fix) for place in places])

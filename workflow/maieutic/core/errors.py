@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 LONGEST_WORD = 300  # characters: as a path may have
 
 
-def shortened(word: str) -> str:
-    """A word of a message without its middle, where nobody would read it."""
+def cut_word(word: str) -> str:
+    """A word of a message, without its end where nobody would read so far."""
     return word if len(word) <= LONGEST_WORD else f"{word[:LONGEST_WORD]}\u2026"
 
 
@@ -21,7 +21,7 @@ class UserError(Exception):
     def __init__(self, place: str, problem: str, mend: str, others: Sequence[UserError] = ()) -> None:
         self.place, self.problem, self.mend = place, problem, mend
         self.all = [self, *others]
-        self.line = " ".join(map(shortened, f"{place}: {problem}. Fix: {mend}".split()))
+        self.line = " ".join(map(cut_word, f"{place}: {problem}. Fix: {mend}".split()))
         super().__init__(" Also, ".join([self.line, *(other.line for other in others)]))
 
     @property

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from maieutic.core.visible import visible
 
-BLOCK = 1 << 20
+MB = BLOCK = 1 << 20  # bytes
 # What a spreadsheet takes for a formula, also behind blanks and marks without a width, and in the wide forms.
 FORMULA = re.compile(r"[\s\x00-\x20\u00ad\u200b-\u200f\u2060\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r]")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from types import EllipsisType
@@ -444,21 +444,17 @@ def read_records(path: Path, kind: type[R]) -> list[R]:
     return list(each_record(path, kind))
 
 
-def records_about(
-    path: Path, kind: type[R], known: Collection[tuple[str, str]], **owner: str | EllipsisType | None
-) -> list[R]:
+def records_about(path: Path, kind: type[R], items: Iterable[Item], **owner: str | EllipsisType | None) -> list[R]:
     """The records of a results file, each about an item that is known wherever one of its task is, all of one owner."""
-    return checked(path, read_records(path, kind), known, **owner)
+    return checked(path, read_records(path, kind), items, **owner)
 
 
-def checked(
-    path: Path, records: list[R], known: Collection[tuple[str, str]], **owner: str | EllipsisType | None
-) -> list[R]:
+def checked(path: Path, records: list[R], items: Iterable[Item], **owner: str | EllipsisType | None) -> list[R]:
     """The records of a file. Raises UserError for one about an unknown item of a known task, or of another owner.
 
-    known: items by task and id; owner: a field with the value that it has in every line of the file, `...` for that of
-    the first line.
+    owner: a field with the value that it has in every line of the file, `...` for that of the first line.
     """
+    known = {(item.task, item.id) for item in items}
     tasks = {task for task, _ in known}
     for number, record in enumerate(records, 1):
         place = f"{path}:{number}"

@@ -79,3 +79,9 @@ def secrets_in(environment: Mapping[str, str]) -> Iterator[str]:
 
 redacted = Redactor(secrets_in(os.environ))  # for logs and messages of this process: all that its environment holds
 keys_in_use = Redactor()  # for answers, which a word of somebody's password must not change: what was sent to a server
+
+
+def use_key(key: str) -> None:
+    """From now on a key is sent to a server: neither its answers nor this process's log keep it."""
+    redacted.add(key)
+    keys_in_use.add(key)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from maieutic.config.datasets import Copy, Edition, Pictures, Source
-from maieutic.config.limits import MB, USUAL, Limits
+from maieutic.config.limits import USUAL, Limits
 from maieutic.core.errors import UserError
-from maieutic.core.files import sha256_of, whole_file
+from maieutic.core.files import MB, sha256_of, whole_file
 from maieutic.core.journal import Journal, Line
 from maieutic.core.progress import Progress
 from maieutic.core.records import Picture, read_records, write_records

@@ -12,9 +12,9 @@ from typing import Any
 
 from maieutic.config.cards import CARDS
 from maieutic.config.datasets import Copy, Dataset, Edition, Form, Source
-from maieutic.config.limits import MB, USUAL, Limits
+from maieutic.config.limits import USUAL, Limits
 from maieutic.core.errors import UserError
-from maieutic.core.files import sha256_of
+from maieutic.core.files import MB, sha256_of
 from maieutic.core.jobs import Job
 
 LONGEST_CELL = 1 << 24  # characters of a cell of a CSV

@@ -22,11 +22,11 @@ class ParseReplies(Job):
 
 def parse_replies(*, job: ParseReplies, items: Path, replies: Path, out: Path) -> None:
     """Read every reply of one tutor by its cards' graders, under both scorings. items: the benchmark's folder."""
-    cases = {(item.task, item.id): item for item in read_items(items, job.tasks)}
+    cases = read_items(items, job.tasks)
     by_item = {(reply.task, reply.id): reply for reply in records_about(replies, Reply, cases, tutor=job.tutor)}
     grades: list[Grade] = []
     for loaded in cards_of(job.benchmark, job.tasks, "released"):
-        for item in (item for (task, _), item in cases.items() if task == loaded.card.task):
+        for item in (item for item in cases if item.task == loaded.card.task):
             reply = by_item.get((item.task, item.id))
             if reply is None:
                 raise UserError(str(replies), f"no reply to {item.task}/{item.id}", "delete this file and run again")

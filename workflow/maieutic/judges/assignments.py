@@ -101,11 +101,11 @@ def reply_cases(
 
 def work_on_replies(judge: JudgeModel, cards: Sequence[Card], items_dir: Path, replies: Sequence[Path]) -> Work:
     """Every reply of some tutors to the tasks of some cards. Of baseline tutors, those that the card names."""
-    cases = {(item.task, item.id): item for item in read_items(items_dir, [card.task for card in cards])}
+    cases = read_items(items_dir, [card.task for card in cards])
     all_replies = [reply for path in replies for reply in records_about(path, Reply, cases, tutor=...)]
     work: Work = []
     for card in cards:
-        items = {(task, name): item for (task, name), item in cases.items() if task == card.task}
+        items = {(item.task, item.id): item for item in cases if item.task == card.task}
         subset = [reply for reply in all_replies if reply.task == card.task]
         for tutor, number in Counter(reply.tutor for reply in subset).items():  # one that takes no pictures has none
             if number != len(items):

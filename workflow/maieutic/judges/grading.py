@@ -65,7 +65,7 @@ def grade_verdicts(*, job: GradeVerdicts, verdicts: Path, items: Path, out: Path
     judgements = read_records(verdicts, Judgement)
     tasks = sorted({judgement.task for judgement in judgements})
     cases = read_items(items, [task for task in tasks if (items / f"{task}.jsonl").is_file()])
-    checked(verdicts, judgements, {(item.task, item.id) for item in cases})
+    checked(verdicts, judgements, cases)
     weighing = None
     if job.negative_weights:
         weighing = Weighing.of((item for item in cases if item.task in job.weighted), job.negative_weights)

@@ -22,7 +22,7 @@ LONGEST_LICENCE = 80  # characters: some packages put the whole text into the fi
 
 
 class Part(NamedTuple):
-    """A package, a model or a data set. pin: what says which bytes it is; where: environment, hub name or address."""
+    """A package, a model or a data set. version: or commit, or checksum; where: environment, hub name or address."""
 
     kind: str
     name: str

@@ -175,7 +175,7 @@ def score_rewards(
     all_replies = [
         reply
         for path in replies
-        for reply in records_about(path, Reply, wanted, tutor=...)
+        for reply in records_about(path, Reply, cases, tutor=...)
         if (reply.task, reply.id) in wanted
     ]
     if len(all_replies) != len(cases) * len(replies):

@@ -51,7 +51,7 @@ def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: 
     """
     cards = {task: job.card(task) for task in job.tasks}
     cases = {task: read_items(items, [task]) for task in cards}
-    known = {(item.task, item.id) for of_task in cases.values() for item in of_task}
+    known = [item for of_task in cases.values() for item in of_task]
     files: dict[str, list[Path]] = defaultdict(list)
     for tutor, path in zip(job.tutors, grades, strict=True):
         files[tutor].append(path)

@@ -308,11 +308,11 @@ def score_replies(*, job: ScoreReplies, items: Path, grades: list[Path], out: Pa
 
     items: the folder of the benchmark's items; grades: one file a grader, in the order of the run.
     """
-    cases = {(item.task, item.id): item for item in read_items(items, job.tasks)}
+    cases = read_items(items, job.tasks)
     index = index_of(grade for path in grades for grade in records_about(path, Grade, cases, by=...))
     scores, sampling = [], Sampling(job.resamples, job.seed)
     for task in job.tasks:
-        of_task = [item for (name, _), item in cases.items() if name == task]
+        of_task = [item for item in cases if item.task == task]
         scores += score_task(job.card(task), job.tutor, of_task, index, sampling, job.judging.get(task))
     write_scores(scores, out)
 

@@ -13,14 +13,13 @@ from typing import Any, NamedTuple
 
 from maieutic.config.models import HostedModel, ServedModel, VllmModel
 from maieutic.core.errors import UserError
-from maieutic.core.secrets import keys_in_use, redacted
+from maieutic.core.files import MB
 from maieutic.serving.budget import Purse, purse_of
 from maieutic.serving.handover import Run
 from maieutic.serving.lent import LentServer, pool_folder
 from maieutic.serving.server import VllmServer, identity, served_name
 
 log = logging.getLogger(__name__)
-MB = 1 << 20
 
 
 class JobFiles(NamedTuple):
@@ -152,8 +151,6 @@ def hosted_key(name: str, model: HostedModel) -> str | None:
             f"the value of {model.key_env} has line breaks or characters that no header can carry",
             f"export {model.key_env} with the key alone",
         )
-    redacted.add(key)
-    keys_in_use.add(key)
     return key
 
 

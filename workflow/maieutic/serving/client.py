@@ -16,7 +16,7 @@ import aiohttp
 
 from maieutic.core.ending import ENDING
 from maieutic.core.errors import UserError
-from maieutic.core.secrets import Redactor, redacted
+from maieutic.core.secrets import redacted, use_key
 from maieutic.serving.answers import Answer, MalformedAnswer, json_of, read_answer, refusal_of
 from maieutic.serving.connections import Response, TooLong, post, session_of
 from maieutic.serving.responses import as_chat_answer, as_response_request
@@ -124,6 +124,8 @@ class Client:
 
     def __init__(self, server: Server) -> None:
         self.server = server
+        if server.api_key:
+            use_key(server.api_key)
         self.slots = asyncio.Semaphore(server.concurrency)
         self.gate = Gate()
         self.retries: dict[str, int] = {}
@@ -188,18 +190,13 @@ class Client:
         status = error.response.status
         if status in PASSING:
             return None
-        message = self._without_key(refusal_of(error.response.body, f"HTTP {status}"))[:LONGEST_MESSAGE]
+        message = redacted(refusal_of(error.response.body, f"HTTP {status}"))[:LONGEST_MESSAGE]
         if status not in ANSWERS or not is_refusal_of_one(message):
             fix = "check base_url, the model's name and the key variable"
             if endpoint == "completions" and status in NOT_THERE:
                 fix += ", and set endpoint: chat where the model takes no raw completions"
             raise UserError(self.server.base_url, f"the server answers {status} ({message})", fix) from None
         return Answer("", None, "error", None, None, 0.0, attempt, error=f"{status}: {message}")
-
-    def _without_key(self, text: str) -> str:
-        """Some servers repeat the key that they refuse."""
-        own = Redactor([self.server.api_key] if self.server.api_key else ())
-        return redacted(own(text))
 
     def _note(self, error: Exception, attempt: int) -> float:
         """Count a passing failure; return the seconds before the next attempt. Raises what is not passing."""
@@ -213,7 +210,7 @@ class Client:
             kind = type(error).__name__
         else:
             raise error
-        kind = self.last = self._without_key(kind)
+        kind = self.last = redacted(kind)
         self.retries[kind] = self.retries.get(kind, 0) + 1
         if self.retries[kind] in {1, 10, 100, 1000}:
             log.warning("%s: %s, try %d (%d so far)", self.server.base_url, kind, attempt, self.retries[kind])

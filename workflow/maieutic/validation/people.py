@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maieutic.config.limits import MB, USUAL, Limits
+from maieutic.config.limits import USUAL, Limits
 from maieutic.core.errors import UserError
+from maieutic.core.files import MB
 from maieutic.core.records import Label, Score
 from maieutic.core.stats import LEVEL, MEAN, Estimate, Interval, Sampling, estimate
 from maieutic.datasets.sampling import ranked
