@@ -62,6 +62,8 @@ BAD = [
     ("misspelt choice", "run/negative_weights", "violatd", r"^run\.negative_weights: .*found 'violatd'\. Fix: did you mean 'violated'\?$"),
     ("unknown model key", "models/m", {**VLLM, "gpu": 1}, r"^models\.m\.gpu: is not a known key"),
     ("argument that loads code", "models/m", {**VLLM, "engine_args": ["--trust-remote-code"]}, r"^models\.m: .*engine_args may not have --trust-remote-code \(set trust_remote_code: true"),
+    ("arguments and variables at once", "models/m", {**VLLM, "engine_args": ["--mi", "x"], "environment": {"LD_PRELOAD": "x"}}, r"^models\.m: .*engine_args may not have --mi .*; environment may not have LD_PRELOAD"),
+    ("secret that stands first", "models/m", {"extra_body": {"api_key": "hunter2"}, **HOSTED}, r"^models\.m: .*extra_body\.api_key is a secret's place(?!.*hunter2)"),
     ("its abbreviation", "models/m", {**VLLM, "runtime_args": ["--mi", "x.Y"]}, r"^models\.m: .*runtime_args may not have --mi \(put it into reviewed_args"),
     ("its other spelling", "models/m", {**VLLM, "engine_args": ["--tool_parser_plugin=/x.py"]}, r"^models\.m: .*--tool_parser_plugin=/x\.py \(put it into"),
     ("plugin within JSON", "models/m", {**VLLM, "engine_args": ["--structured-outputs-config", '{"reasoning_parser_plugin": "x"}']}, r"^models\.m: .*reasoning_parser_plugin.*put it into reviewed_args"),

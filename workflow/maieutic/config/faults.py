@@ -151,7 +151,9 @@ def told(fault: ErrorDetails, place: Place, documented: str) -> tuple[str, str]:
         known = re.findall(r"'([^']*)'", str(context.get("expected")))
         if difflib.get_close_matches(value, known, 1):
             mend = near(value, known)
-    suffix = "" if place.keys and place.keys[-1] in SECRET else f", found {str(value)[:SHOWN]!r}"
+    # A whole entry says nothing here, and may hold what is refused as a secret.
+    hidden = isinstance(value, dict) or (place.keys and place.keys[-1] in SECRET)
+    suffix = "" if hidden else f", found {str(value)[:SHOWN]!r}"
     if fault["type"] == "string_type" and isinstance(value, bool):
         mend = f"put it in quotes: unquoted, YAML reads {YAML_WORDS[value]} as {str(value).lower()}"
     return f"{fault['msg'][0].lower()}{fault['msg'][1:]}{suffix}", mend

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
-from maieutic.config.served import check_arguments, check_variables
+from maieutic.config.served import faults_of_arguments, faults_of_variables
 from maieutic.core.errors import Unpinned
 from maieutic.core.secrets import FIELD, is_named_as_secret
 
@@ -295,9 +295,13 @@ class VllmModel(ServedModel):
 
     @model_validator(mode="after")
     def loads_no_code(self) -> VllmModel:
-        check_arguments("engine_args", self.engine_args)
-        check_arguments("runtime_args", self.runtime_args)
-        check_variables(self.environment)
+        faults = [
+            *faults_of_arguments("engine_args", self.engine_args),
+            *faults_of_arguments("runtime_args", self.runtime_args),
+            *faults_of_variables(self.environment),
+        ]
+        if faults:
+            raise ValueError("; ".join(faults))
         return self
 
     @model_validator(mode="after")

@@ -89,19 +89,18 @@ def executor_of(before: str, word: str) -> str | None:
     return value if name.replace("_", "-").startswith("--distributed-e") else None
 
 
-def check_arguments(key: str, words: Sequence[str]) -> None:
-    """Raise ValueError for the arguments of a server that are refused, each with what to do instead."""
-    if refused := why_refused(words):
-        told = (f"{word} ({instead})" for word, instead in refused.items())
-        raise ValueError(f"{key} may not have {'; '.join(told)}")
+def faults_of_arguments(key: str, words: Sequence[str]) -> list[str]:
+    """What is wrong with the arguments of a server: those that are refused, each with what to do instead."""
+    told = [f"{word} ({instead})" for word, instead in why_refused(words).items()]
+    return [f"{key} may not have {', '.join(told)}"] if told else []
 
 
-def check_variables(environment: Mapping[str, str]) -> None:
-    """Raise ValueError for variables that load code, reach beyond the server, or cannot be a variable."""
+def faults_of_variables(environment: Mapping[str, str]) -> list[str]:
+    """What is wrong with a server's variables: those that load code, reach beyond it, or cannot be a variable."""
     refused = [name for name in environment if not ALLOWED.fullmatch(name) or LOADING.fullmatch(name)]
     refused += [name for name, value in environment.items() if "\0" in value and name not in refused]
-    if refused:
-        raise ValueError(
-            f"environment may not have {', '.join(refused)}: it is for settings of the engine (VLLM_..., OMP_...) that "
-            "load nothing; what your site needs, set in the shell that starts the run (and name it in MAIEUTIC_INHERIT)"
-        )
+    told = (
+        "it is for settings of the engine (VLLM_..., OMP_...) that load nothing; what your site needs, set in the "
+        "shell that starts the run (and name it in MAIEUTIC_INHERIT)"
+    )
+    return [f"environment may not have {', '.join(refused)}: {told}"] if refused else []
