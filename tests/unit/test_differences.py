@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -128,3 +129,26 @@ def test_holm_by_hand() -> None:
         [difference(0.04), difference(0.01), difference(None), difference(0.03), difference(0.5, "paper_compat")]
     )
     assert [one.p_holm for one in found] == [pytest.approx(0.06), pytest.approx(0.03), None, pytest.approx(0.06), 0.5]
+
+
+@pytest.mark.parametrize(
+    ("drawn", "p"),
+    [
+        ([1.0, 2.0, 0.5, -1.0], 2 * 2 / 5),  # one of four at or below zero, and the observed data
+        ([1.0, 2.0, 0.5, 3.0], 2 * 1 / 5),
+        ([-0.5, -0.9, 0.5], 2 * 2 / 4),
+        ([0.0, 0.0, 1.0], 1.0),  # zero counts on either side, and no p value is above one
+        ([0.3], 2 * 1 / 2),
+        ([math.nan, 0.3, math.nan, 0.2, 0.1], 2 * 1 / 4),
+        ([math.nan], None),
+        ([], None),
+    ],
+)
+def test_the_bootstrap_s_p_value_by_hand(drawn: list[float], p: float | None) -> None:
+    assert two_sided(np.array(drawn)) == (p if p is None else pytest.approx(p))
+
+
+def test_a_pair_that_shares_nothing_stops_no_other(tmp_path: Path) -> None:
+    found = compared(tmp_path, {"a": {"i1": True}, "b": {"i2": True}, "c": {"i1": False, "i2": False}})
+    assert list(found) == [("a", "c"), ("b", "c")]
+    assert {(one.value, one.by, one.criterion, one.metric) for one in found.values()} == {(1.0, None, None, "accuracy")}

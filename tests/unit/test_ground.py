@@ -1,0 +1,105 @@
+"""The ground floor, by itself: ledgers, patterns of paths, lines of files, and the death of a parent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from maieutic.core.files import read_lines, write_lines
+from maieutic.core.ledger import SUFFIX, Spent, append_line, put_down, spent_since
+from maieutic.core.parent import PARENT
+from maieutic.core.paths import Pattern
+
+OWN = {
+    **{k: v for k, v in os.environ.items() if k != PARENT},
+    "PYTHONPATH": str(Path(__file__).parents[2] / "workflow"),
+}
+
+
+def spent(time_: str, asker: str = "a") -> Spent:
+    return Spent(time=time_, asker=asker, requests=2, prompt_tokens=3, completion_tokens=4, seconds=0.5, retries={})
+
+
+def test_a_ledger_gives_what_was_spent_from_a_time_on_in_its_order(tmp_path: Path) -> None:
+    late, early, before = (f"2026-01-0{day}T00:00:00+00:00" for day in (3, 2, 1))
+    put_down(tmp_path / "x/one.jsonl", spent(late))
+    put_down(tmp_path / "x/one.jsonl", spent(before))
+    put_down(tmp_path / "y/two.jsonl", spent(early, "Zoë"))
+    append_line(tmp_path / f"y/two{SUFFIX}", {"time": early, "foreign": True})
+    with open(tmp_path / f"y/two{SUFFIX}", "ab") as handle:
+        handle.write(b"\xff torn\n")
+    put_down(tmp_path / "y/two.jsonl", spent(late, "b"))
+    found = spent_since(early, tmp_path)
+    assert [line.time for line in found] == [early, late, late]
+    assert found[0].asker == "Zoë" and {line.asker for line in found[1:]} == {"a", "b"}
+
+
+def test_a_pattern_is_filled_in_by_parts() -> None:
+    pattern = Pattern("results/{benchmark}/{tutor}/{tutor}.jsonl")
+    part = pattern.partly(tutor="a b")
+    assert isinstance(part, Pattern) and part == "results/{benchmark}/a b/a b.jsonl"
+    assert part.of(benchmark="x") == pattern.of(benchmark="x", tutor="a b") == "results/x/a b/a b.jsonl"
+    assert pattern.partly(tutor="t", benchmark="u") == "results/u/t/t.jsonl"
+
+
+def test_lines_are_kept_as_people_read_them(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", [{"text": "Zoë √2"}, {"text": "\n"}])
+    assert (tmp_path / "a.jsonl").read_bytes() == '{"text": "Zoë √2"}\n{"text": "\\n"}\n'.encode()
+    plain = {**OWN, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    line = (
+        "import pathlib, sys; from maieutic.core.files import read_lines; "
+        "print(ascii(read_lines(pathlib.Path(sys.argv[1]))))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", line, tmp_path / "a.jsonl"], env=plain, check=True, capture_output=True, text=True
+    ).stdout
+    assert said.strip() == ascii(read_lines(tmp_path / "a.jsonl")), "whatever the machine's language is"
+
+
+CHILD = """
+import os, time
+from maieutic.core.parent import tie_to_parent
+tie_to_parent()
+print(os.getpid(), os.environ[{parent!r}], flush=True)
+{rest}
+"""
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody has waited for yet does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize(
+    "rest", ["time.sleep(60)", "child = os.fork(); print(os.getpid(), flush=True); time.sleep(60)"]
+)
+def test_what_is_tied_dies_with_its_parent_and_so_do_its_forks(rest: str) -> None:
+    child = CHILD.format(parent=PARENT, rest=rest)
+    middle = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    with subprocess.Popen([sys.executable, "-c", middle], env=OWN, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        first = parent.stdout.readline().split()
+        assert first[0] == first[1], "each process names itself to those that it spawns"
+        pids = {int(first[0])} | ({int(parent.stdout.readline()) for _ in range(2)} if "fork" in rest else set())
+        parent.kill()
+    until = time.monotonic() + 10
+    while any(alive(pid) for pid in pids) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_what_is_named_to_another_parent_ends_at_once() -> None:
+    child = CHILD.format(parent=PARENT, rest="pass")
+    gone = subprocess.run([sys.executable, "-c", child], env={**OWN, PARENT: "1"}, capture_output=True, text=True)
+    assert (gone.returncode, gone.stdout) == (1, "")
+    kept = subprocess.run(
+        [sys.executable, "-c", child], env={**OWN, PARENT: str(os.getpid())}, capture_output=True, text=True
+    )
+    assert kept.returncode == 0 and kept.stdout
