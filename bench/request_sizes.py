@@ -24,6 +24,7 @@ from maieutic.benchmarks import BENCHMARKS
 from maieutic.config.cards import CARDS, LoadedCard, read_card
 from maieutic.config.datasets import Dataset
 from maieutic.config.models import HostedModel, JudgeModel
+from maieutic.config.people import LabelSet
 from maieutic.config.prompts import render
 from maieutic.core.documents import read_yaml
 from maieutic.core.records import Item, Reply
@@ -31,7 +32,7 @@ from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import demo_folder, read_source
 from maieutic.judges.assignments import pair_case, reply_cases, rubric_for_labels
 from maieutic.judges.judging import Panel, request_of
-from maieutic.judges.labels import LABEL_SOURCES
+from maieutic.judges.labels import label_source
 from maieutic.judges.questions import questions_of
 from maieutic.judges.rubrics import read_rubric
 from maieutic.replies.baselines import TUTORS, baseline_reply
@@ -108,8 +109,10 @@ def rows_of(loaded: LoadedCard, datasets: dict[str, Any]) -> Iterator[dict[str, 
 
 def label_rows(datasets: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """A row for each labelled release whose files are here, and each rubric that can be checked on it."""
-    for release, source in LABEL_SOURCES.items():
-        entries = [Dataset.model_validate(datasets[name]) for name in source.datasets]
+    for release, raw in read_yaml(ROOT / "config/datasets.yaml")["labels"].items():
+        entry = LabelSet.model_validate(raw)
+        source = label_source(release, entry, ())
+        entries = [Dataset.model_validate(datasets[name]) for name in entry.datasets]
         paths = [DATA / entry.published.path for entry in entries]
         if not all(path.is_file() for path in paths):
             continue
@@ -118,7 +121,7 @@ def label_rows(datasets: dict[str, Any]) -> Iterator[dict[str, Any]]:
         labelled = {label.criterion for label in made.labels} or set(source.asked)
         for name in every_rubric():
             judge = JudgeModel(engine="judge", model="m", rubrics=[name])
-            if (rubric := rubric_for_labels(judge, release)) is None:
+            if (rubric := rubric_for_labels(judge, source.about)) is None:
                 continue
             criteria = {key: one for key, one in rubric.rubric.criteria.items() if key in labelled}
             work = [

@@ -17,8 +17,8 @@ def read(name: str) -> dict[str, Any]:
 
 
 def registries() -> dict[str, Any]:
-    """Every model and dataset that exists. The caller may change it."""
-    return {name: copy.deepcopy(read(name)[name]) for name in ("models", "datasets")}
+    """Every model, dataset and set of people's words that exists. The caller may change it."""
+    return copy.deepcopy(read("models") | read("datasets"))
 
 
 def shipped(*names: str) -> dict[str, Any]:

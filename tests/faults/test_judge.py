@@ -18,7 +18,7 @@ from maieutic.core.records import Judgement, read_records
 from maieutic.datasets.mrbench import LABELS
 from maieutic.datasets.sources import read_source
 from maieutic.judges.commands import JudgeLabelled
-from maieutic.judges.labels import write_labels
+from maieutic.judges.labels import LABEL_LOADERS, write_labels
 from small import model_of, stub_of, until
 
 REPLIES = 8
@@ -60,7 +60,12 @@ def told(folder: Path) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("labels") / "mrbench"
-    write_labels("mrbench", [read_source(ROOT / "resources/demo/mrbench/MRBench_V1.json", "json")], folder)
+    write_labels(
+        "mrbench",
+        LABEL_LOADERS["mrbench"],
+        [read_source(ROOT / "resources/demo/mrbench/MRBench_V1.json", "json")],
+        folder,
+    )
     return folder
 
 

@@ -20,7 +20,7 @@ from maieutic.core.files import sha256_of
 from maieutic.core.records import Item, PairReward, Reply, Reward, Turn, read_records, write_records
 from maieutic.datasets import mrbench
 from maieutic.datasets.sources import read_source
-from maieutic.judges.labels import write_labels
+from maieutic.judges.labels import LABEL_LOADERS, write_labels
 from maieutic.rewards.criteria import TrainCriteria
 from maieutic.rewards.pairs import write_pairs
 from maieutic.rewards.scoring import ScorePairs, ScoreRewards
@@ -75,7 +75,7 @@ def preferences(tmp_path_factory: pytest.TempPathFactory) -> Path:
     bridge = [read_source(demo / f"bridge/{name}.json", "json") for name in ("train", "validation", "test")]
     for source, records in (("mrbench", [labels]), ("bridge", [*bridge, labels])):
         write_pairs(source, records, folder / source / "pairs.jsonl", folder / source / "counts.json")
-    write_labels("mrbench", [labels], folder / "labels")
+    write_labels("mrbench", LABEL_LOADERS["mrbench"], [labels], folder / "labels")
     return folder
 
 

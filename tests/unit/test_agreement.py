@@ -14,15 +14,17 @@ import pytest
 from columns import quantity, spelt
 from maieutic.benchmarks.mrbench.predictions import score_predictions
 from maieutic.benchmarks.mrbench.section import attainable, cell_notes
+from maieutic.benchmarks.mrbench.statistics import statistics
 from maieutic.core.errors import UserError
-from maieutic.core.records import Judgement, Label, Pair, Quantity, Score, Verdict, read_records, write_records
+from maieutic.core.records import Judgement, Label, Pair, Quantity, Scale, Score, Verdict, read_records, write_records
 from maieutic.core.stats import Sampling
-from maieutic.datasets.mrbench import DESIRED, LABELS, labelled_set
+from maieutic.datasets.mrbench import DESIRED, LABELS, SCALES, labelled_set
 from maieutic.judges.answers import read_answer
-from maieutic.judges.labels import LABEL_SOURCES, Labels, read_labels, sampled, statistics, write_labels
+from maieutic.judges.labels import LABEL_LOADERS, Labels, read_labels, sampled, write_labels
 from maieutic.judges.rubrics import Criterion, Rubric
+from maieutic.people.labels import majority, read_people
 from maieutic.scores.papers import printed_rows
-from maieutic.validation.agreement import MEASURES, Pairing, fleiss, mean_cohen, measure, tables_of
+from maieutic.validation.agreement import MEASURES, Pairing, fleiss, krippendorff_alpha, mean_cohen, measure, tables_of
 from maieutic.validation.graders import (
     CheckJudges,
     CorrectByPeople,
@@ -33,7 +35,7 @@ from maieutic.validation.graders import (
     validate_judge,
 )
 from maieutic.validation.pairs import pair_scores
-from maieutic.validation.people import annotator_scores, corrected_rates, majority, prediction_powered, read_people
+from maieutic.validation.people import annotator_scores, corrected_rates, prediction_powered
 from maieutic.validation.traffic_light import light_of
 from maieutic.validation.trust import (
     agreement_scores,
@@ -43,6 +45,7 @@ from maieutic.validation.trust import (
     said_by,
 )
 from scipy.stats import pearsonr, spearmanr
+from shipped import registries
 from sklearn.metrics import accuracy_score, cohen_kappa_score, f1_score
 
 FEW = Sampling(100, 1)
@@ -57,7 +60,8 @@ def raw(data: Path) -> dict[str, list]:
 
 def labels_of(records: list) -> Labels:
     made = labelled_set(records)
-    return Labels({item.id: item for item in made.items}, made.replies, made.labels)
+    about = LABEL_LOADERS["mrbench"].about
+    return Labels({item.id: item for item in made.items}, made.replies, made.labels, about)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +85,7 @@ def test_all_releases_are_read(raw: dict[str, list]) -> None:
     assert all("\u00a0" not in item.vars["history"] and "\nStudent: " in item.vars["history"] for item in one.values())
     assert {item.tags["source"] for item in counts["mrbench_v3"].items} == {"bridge", "mathdial"}
     with pytest.raises(UserError, match="has no labels"):
-        write_labels("mrbench_v3", [raw["test"]], Path("/nowhere"))
+        write_labels("mrbench_v3", LABEL_LOADERS["mrbench"], [raw["test"]], Path("/nowhere"))
 
 
 def test_subsets_of_v3_are_told_by_its_ids(raw: dict[str, list]) -> None:
@@ -173,7 +177,9 @@ def test_real_predictions_give_the_bea_figures(
 ) -> None:
     labels, rows = labels_of(raw["mrbench_v3"]), predictions[judge]
     assert sum(row["pred"] is None for row in rows) == unread
-    scores = agreement_scores(judge, pairings_of(labels.labels, said_by(judgements_from(rows, labels)), {}), FEW)
+    scores = agreement_scores(
+        judge, pairings_of(labels.labels, said_by(judgements_from(rows, labels)), {}, SCALES), SCALES, FEW
+    )
     found = {(spelt(one), one.scoring): one for one in scores}
     three = ["Yes", "To some extent", "No"]
     for short, name in SHORT.items():
@@ -338,19 +344,19 @@ def test_what_is_lost_is_not_quietly_left_out() -> None:
     """Unreadable and divided replies: a tenth of them at most, and the labels' own mean is of all labels."""
     said = {(str(n), "m", "Actionability"): "Yes" if n < 50 else None for n in range(60)}
     labelled = {(str(n), "m", "Actionability"): "Yes" if n % 2 else "No" for n in range(30)}
-    lost = {spelt(one): one for one in corrected_rates("j", labelled, said, "ppi", FEW)}
+    lost = {spelt(one): one for one in corrected_rates("j", labelled, said, "ppi", SCALES, FEW)}
     assert lost["ppi/Actionability"].value is None and lost["ppi/Actionability"].missing == 10, "of sixty"
     assert lost["ppi_labels/Actionability"].value == 0.5, "the labels' own rate is of all labels"
     said |= {(str(n), "m", "Actionability"): "No" for n in range(50, 56)}
-    found = {spelt(one): one for one in corrected_rates("j", labelled, said, "ppi", FEW)}
+    found = {spelt(one): one for one in corrected_rates("j", labelled, said, "ppi", SCALES, FEW)}
     assert (found["ppi/Actionability"].n, found["ppi/Actionability"].missing) == (56, 4)
     divided = {**labelled, **{(str(n), "m", "Actionability"): None for n in range(10)}}
-    torn = {spelt(one): one for one in corrected_rates("j", divided, said, "ppi", FEW)}
+    torn = {spelt(one): one for one in corrected_rates("j", divided, said, "ppi", SCALES, FEW)}
     assert torn["ppi/Actionability"].value is None and torn["ppi/Actionability"].missing == 14, "ten are divided"
     few = {key: label for key, label in labelled.items() if int(key[0]) < 19}
-    assert corrected_rates("j", few, said, "ppi", FEW)[0].value is None, "fewer than twenty labels"
+    assert corrected_rates("j", few, said, "ppi", SCALES, FEW)[0].value is None, "fewer than twenty labels"
     every = {(str(n), "m", "Actionability"): "Yes" if n % 4 else "No" for n in range(60)}
-    whole = corrected_rates("j", every, said, "ppi", FEW)[0]
+    whole = corrected_rates("j", every, said, "ppi", SCALES, FEW)[0]
     assert whole.value == pytest.approx(0.75, abs=0.02) and whole.low < whole.value < whole.high, (
         "people have said it all"
     )
@@ -364,7 +370,7 @@ def test_a_perfect_judge_is_not_red_for_a_rare_label(raw: dict[str, list]) -> No
         chosen = {(one.id, one.tutor) for one in sampled(labels.replies, 32, seed)}
         mine = [one for one in labels.labels if (one.id, one.tutor) in chosen]
         told = {(one.id, one.tutor, one.criterion): one.label for one in mine}
-        scores = agreement_scores("j", pairings_of(mine, told, {}), FEW)
+        scores = agreement_scores("j", pairings_of(mine, told, {}, SCALES), SCALES, FEW)
         scores = on_release(scores, "mrbench")
         found = {one.quantity: one for one in scores if one.scoring == "robust"}
         kappa = found[quantity("mrbench:mean_weighted_kappa")]
@@ -402,7 +408,7 @@ BAD_PEOPLE = {
 @pytest.mark.parametrize(("row", "told"), BAD_PEOPLE.items())
 def test_a_bad_line_of_labels_is_named(row: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=told) as caught:
-        read_people(people_csv(tmp_path / "people.csv", "t,1,m,Actionability,Yes,a", row))
+        read_people(people_csv(tmp_path / "people.csv", "t,1,m,Actionability,Yes,a", row), {"t": SCALES})
     assert "people.csv:3" in str(caught.value)
 
 
@@ -414,15 +420,15 @@ def test_labels_of_several_people_are_compared_and_merged(tmp_path: Path) -> Non
         "t,7,m,Actionability,No,a",
         "t,7,m,Actionability,No,b",
     ]
-    labels = read_people(people_csv(tmp_path / "people.csv", *rows))
-    found = {spelt(one): one for one in annotator_scores("j", labels)}
+    labels = read_people(people_csv(tmp_path / "people.csv", *rows), {"t": SCALES})
+    found = {spelt(one): one for one in annotator_scores("j", labels, SCALES)}
     assert found["cohen_kappa/Actionability"].value == pytest.approx(0.6)
     assert found["fleiss_kappa/Actionability"].n == 8
     assert {one.id: label for one, label in majority(labels)} == {
         **dict.fromkeys("012345", "Yes"), "6": None, "7": "No",
     }, "6 is divided"  # fmt: skip
     stray = [*labels, labels[0].model_copy(update={"annotator": "eve"})]
-    found = {spelt(one): one for one in annotator_scores("j", stray)}
+    found = {spelt(one): one for one in annotator_scores("j", stray, SCALES)}
     assert found["fleiss_kappa/Actionability"].n == 7, "one stray label makes no table of its own"
 
 
@@ -437,7 +443,10 @@ def test_rates_are_corrected_by_people_and_unknown_replies_refused(tmp_path: Pat
     write_records(tmp_path / "judged.jsonl", told)
     rows = [f"t,{n},m,Actionability,{'Yes' if n % 4 else 'No'}," for n in range(24)]
     people = people_csv(tmp_path / "people.csv", *rows)
-    job, judged = CorrectByPeople(judge="j", resamples=100, seed=1), [tmp_path / "judged.jsonl"]
+    job, judged = (
+        CorrectByPeople(judge="j", resamples=100, seed=1, scales={"t": SCALES}, tasks={"mrbench_taxonomy": ["t"]}),
+        [tmp_path / "judged.jsonl"],
+    )
     correct_by_people(job=job, verdicts=judged, people=people, out=tmp_path / "out.json")
     found = {spelt(one): one for one in json.loads((tmp_path / "out.json").read_text())}
     assert found["ppi/Actionability"]["value"] == pytest.approx(0.75), "the judge says yes always: the labels decide"
@@ -497,7 +506,7 @@ def test_a_sample_of_labelled_replies_grows_without_changing(raw: dict[str, list
 @pytest.mark.slow
 def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: Path) -> None:
     """A judge that repeats the labels of people agrees with them in every number; half the labels mend nothing."""
-    write_labels("mrbench", [raw["mrbench"]], tmp_path / "mrbench")
+    write_labels("mrbench", LABEL_LOADERS["mrbench"], [raw["mrbench"]], tmp_path / "mrbench")
     labels = read_labels(tmp_path / "mrbench")
     by_reply: dict[tuple[str, str], list[Label]] = {}
     for label in labels.labels:
@@ -538,8 +547,8 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
         out=tmp_path / "ok.json",
     )
     assert len(read_records(tmp_path / "told.jsonl", Judgement)) == len(told)
-    assert set(LABEL_SOURCES) >= {"mrbench", "mrbench_v2", "mrbench_v3"}
-    assert corrected_rates("j", {}, {}, "ppi", FEW) == []
+    assert set(registries()["labels"]) >= {"mrbench", "mrbench_v2", "mrbench_v3"}
+    assert corrected_rates("j", {}, {}, "ppi", SCALES, FEW) == []
 
 
 @pytest.mark.parametrize("release", ["mrbench", "mrbench_v2"])
@@ -548,7 +557,7 @@ def test_perfect_predictions_score_one_although_ids_occur_twice(
     release: str, named: bool, raw: dict[str, list], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = raw["mrbench"]
-    write_labels(release, [records], tmp_path / "labels")
+    write_labels(release, LABEL_LOADERS[registries()["labels"][release]["loader"]], [records], tmp_path / "labels")
     ids = [record["conversation_id"] for record in records]
     assert len(ids) - len(set(ids)) == 4, "four pairs of dialogues share an id"
     told = [
@@ -577,7 +586,7 @@ def test_perfect_predictions_score_one_although_ids_occur_twice(
 def test_a_partial_file_says_what_it_lacks_and_which_rule_was_applied(
     rule: str, n: int, accuracy: float, raw: dict[str, list], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
+    write_labels("mrbench_v3", LABEL_LOADERS["mrbench"], [raw["mrbench_v3"]], tmp_path / "v3")
     told = [
         {"conversation_id": record["conversation_id"], "tutor": tutor, "pred": given["annotation"]}
         for record in raw["mrbench_v3"]
@@ -598,7 +607,7 @@ def test_a_partial_file_says_what_it_lacks_and_which_rule_was_applied(
 
 
 def test_all_lines_with_one_kind_of_fault_are_named_at_once(raw: dict[str, list], tmp_path: Path) -> None:
-    write_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
+    write_labels("mrbench_v3", LABEL_LOADERS["mrbench"], [raw["mrbench_v3"]], tmp_path / "v3")
     record = raw["mrbench_v3"][0]
     good = {"conversation_id": record["conversation_id"], "tutor": "GPT4", "pred": {"Actionability": "Yes"}}
     cases = {
@@ -627,7 +636,7 @@ def test_all_lines_with_one_kind_of_fault_are_named_at_once(raw: dict[str, list]
 def test_a_track_of_nulls_is_wrong_throughout_and_one_that_no_line_names_is_said(
     raw: dict[str, list], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
+    write_labels("mrbench_v3", LABEL_LOADERS["mrbench"], [raw["mrbench_v3"]], tmp_path / "v3")
     told = [
         {"conversation_id": record["conversation_id"], "tutor": tutor, "pred": {"Actionability": None}}
         for record in raw["mrbench_v3"]
@@ -646,7 +655,7 @@ def test_a_track_of_nulls_is_wrong_throughout_and_one_that_no_line_names_is_said
 
 def test_one_line_for_an_id_of_two_dialogues_is_the_first_ones(raw: dict[str, list], tmp_path: Path) -> None:
     records = raw["mrbench"]
-    write_labels("mrbench", [records], tmp_path / "labels")
+    write_labels("mrbench", LABEL_LOADERS["mrbench"], [records], tmp_path / "labels")
     seen: set[str] = set()
     told = []
     for record in records:
@@ -669,7 +678,7 @@ def test_one_line_for_an_id_of_two_dialogues_is_the_first_ones(raw: dict[str, li
 def test_predictions_of_ones_own_are_scored_by_all_five_tracks(
     raw: dict[str, list], predictions: dict[str, list[dict]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_labels("mrbench_v3", [raw["mrbench_v3"]], tmp_path / "v3")
+    write_labels("mrbench_v3", LABEL_LOADERS["mrbench"], [raw["mrbench_v3"]], tmp_path / "v3")
     rows = predictions["mistralai"]
     told = [
         {
@@ -718,3 +727,15 @@ def test_predictions_of_ones_own_are_scored_by_all_five_tracks(
         path.write_text(bad, encoding="utf-8")
         with pytest.raises(UserError, match=why):
             score_predictions(tmp_path / "v3", path, tmp_path / "out.json", 100, 1)
+
+
+OBSERVERS = ("123321412...", "12332241253.".replace("3.", ".3"), ".3332342251.", "12332441251.")
+
+
+@pytest.mark.parametrize(("level", "value"), [("nominal", 0.743), ("ordinal", 0.815)])
+def test_krippendorffs_alpha_of_his_own_example(level: str, value: float) -> None:
+    """Four observers, twelve units, cells that are missing: Computing Krippendorff's Alpha-Reliability (2011), C."""
+    units = [[mark for mark in unit if mark != "."] for unit in zip(*OBSERVERS, strict=True)]
+    scale = Scale(labels=tuple("12345"), level=level)
+    assert krippendorff_alpha([unit for unit in units if len(unit) > 1], scale) == pytest.approx(value, abs=5e-4)
+    assert krippendorff_alpha([["1", "1"]] * 9, scale) is None, "nothing varies"

@@ -21,8 +21,8 @@ from maieutic.datasets.sources import read_source
 from maieutic.graders.parsing import ParseReplies, parse_replies
 from maieutic.judges.assignments import work_on_replies
 from maieutic.judges.grading import GradeVerdicts, grade_verdicts
+from maieutic.people.labels import read_people
 from maieutic.scores.score import ScoreReplies, score_replies
-from maieutic.validation.people import read_people
 
 TASK = "problem_solving"
 Lines = list[dict[str, Any]]
@@ -173,7 +173,7 @@ def test_what_is_too_large_is_refused_before_it_is_read(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"5,120 MB, more than limits\.source_mb, 4096\. Fix: raise it"):
         read_source(path, "csv")
     with pytest.raises(UserError, match=r"more than limits\.labels_mb, 64 MB"):
-        read_people(path)
+        read_people(path, {"t": {}})
     small = tmp_path / "y.jsonl"
     small.write_text('{"a": 1}\n' * 200_000)
     with pytest.raises(UserError, match=r"2 MB, more than limits\.source_mb, 1"):
@@ -185,7 +185,7 @@ def test_labels_that_are_none_are_one_line(content: bytes, tmp_path: Path) -> No
     path = tmp_path / "labels.csv"
     path.write_bytes(content + b"\n1,2\n")
     with pytest.raises(UserError) as error:
-        read_people(path)
+        read_people(path, {"t": {}})
     assert str(path) in error.value.line and "\n" not in error.value.line
 
 

@@ -36,7 +36,8 @@ from maieutic.judges.assignments import case_of, reply_cases, work_on_replies
 from maieutic.judges.grading import DESIRED_SHARE, SAME_IN_BOTH, grades_by_judge
 from maieutic.judges.judging import Panel, run_judge
 from maieutic.judges.questions import messages_of, questions_of
-from maieutic.judges.rubrics import read_rubric, rubric_names
+from maieutic.judges.rubrics import read_rubric, rubric_names, scales_of
+from maieutic.people.labels import majority, read_people
 from maieutic.replies.baselines import TUTORS, baseline_reply
 from maieutic.replies.generate import Limits, ask_tutor
 from maieutic.scores.metrics.common import Graded, mr_of
@@ -44,7 +45,6 @@ from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.papers import printed_rows
 from maieutic.scores.score import index_of, score_task
 from maieutic.serving.backends import JobFiles
-from maieutic.validation.people import majority, read_people
 from maieutic.validation.trust import Sampling
 from sklearn.metrics import matthews_corrcoef
 
@@ -677,6 +677,9 @@ def test_a_conversation_has_system_history_and_the_tutors_own_answers(tmp_path: 
 HEAD = "task,item,tutor,criterion,label,annotator,resolves\n"
 
 
+COMPARED = {"dialogue": scales_of(read_rubric("kmp_dialogue").rubric)}
+
+
 def people(tmp_path: Path, *lines: str) -> Path:
     path = tmp_path / "people.csv"
     path.write_text(HEAD + "\n".join(lines) + "\n", encoding="utf-8")
@@ -692,11 +695,11 @@ def judgement(item: str, tutor: str, **verdicts: str) -> Judgement:
 
 def test_the_resolver_decides_where_annotators_differ(tmp_path: Path) -> None:
     row = "dialogue,i,m,Universal_1"
-    labels = read_people(people(tmp_path, f"{row},Win,a,", f"{row},Tie,b,", f"{row},LOSE,e,yes"))
+    labels = read_people(people(tmp_path, f"{row},Win,a,", f"{row},Tie,b,", f"{row},LOSE,e,yes"), COMPARED)
     assert [chosen for _, chosen in majority(labels)] == ["lose"]
     assert [chosen for _, chosen in majority(labels[:2])] == [None]
     with pytest.raises(UserError, match=r"people\.csv:2: no such label Universal_1: 'won'.*win, tie, lose"):
-        read_people(people(tmp_path, f"{row},won,a,"))
+        read_people(people(tmp_path, f"{row},won,a,"), COMPARED)
 
 
 def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> None:
@@ -717,7 +720,7 @@ def test_alignment_and_levels_are_those_of_their_definitions(tmp_path: Path) -> 
     cells = {"i": {"Universal_1": "win", "Universal_2": "tie", "Universal_3": "lose", "Universal_4": "win", "Practice_1": "lose", "overall": "win"},
              "j": {"Universal_1": "win", "Feedback_1": "win"}}  # fmt: skip
     lines = [f"dialogue,{item},m,{name},{label},a," for item, of in cells.items() for name, label in of.items()]
-    job = AlignJudge(judge="judge", resamples=100, seed=1)
+    job = AlignJudge(judge="judge", resamples=100, seed=1, scales=COMPARED)
     judged = [tmp_path / "judged.jsonl"]
     align_judge(job=job, verdicts=judged, people=people(tmp_path, *lines), out=tmp_path / "out.json")
     scores = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
@@ -807,7 +810,7 @@ def test_a_blind_study_goes_out_and_comes_back(run_results: Path, tmp_path: Path
     read_study(study=study, resolver="e", out=out)
     assert len(fill(study / "sheet-e.csv", "1")) == 3 * 8, "the resolver gets the rows on which a and b differ"
     read_study(study=study, resolver="e", out=out)
-    labels = read_people(out)
+    labels = read_people(out, COMPARED)
     chosen = {(one.id, one.tutor, one.criterion): label for one, label in majority(labels)}
     assert len(chosen) == 6 * 8 and None not in chosen.values()
     for (item, tutor, _), label in chosen.items():

@@ -139,7 +139,7 @@ BAD = [
     ("test pairs to learn from", "models/demo-reward-model/train/mix", {"bridge": 1}, r"^models\.demo-reward-model: bridge holds the test pairs"),
     ("more than all", "models/demo-reward-model/train/mix", {"mrbench": 1.5}, r"^models\.demo-reward-model\.train: .*mix\.mrbench is a share"),
     ("odd batch", "models/demo-reward-model/train/micro_batch", 3, r"^models\.demo-reward-model\.train: .*micro_batch must divide batch_size"),
-    ("unknown criterion", "models/demo-criteria/train/criteria", ["Clarity"], r"^models\.demo-criteria\.train\.criteria: 'Clarity' is not in MRBench's criteria"),
+    ("unknown criterion", "models/demo-criteria/train/criteria", ["Clarity"], r"^models\.demo-criteria\.train\.criteria: 'Clarity' is not in the criteria of people's labels"),
     ("criterion twice", "models/demo-criteria/train/criteria", ["Coherence", "Coherence"], r"^models\.demo-criteria\.train: .*names one twice"),
     ("grader as baseline", "models/echo", {"engine": "weights", "weights": {"path": "x"}}, r"baselines: 'echo' is no baseline tutor: its engine is weights"),
     ("unpinned pairs", "edition", "published", r"^models\.demo-reward-model: it learns from mathdial: datasets\.mathdial_train\.published: sha256 or records is null"),

@@ -31,6 +31,7 @@ from maieutic.config.prompts import render
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, NegativeWeights, Reply, Score, Turn, Verdict, write_records
 from maieutic.core.stats import Sampling, normal_half_width
+from maieutic.datasets.mrbench import SCALES
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.rubric import ARR_W, READINGS, Weighed, arr_w, clipped, good, prohibits, unclear
@@ -728,7 +729,7 @@ def rated(tmp_path: Path, ratings: str) -> dict[tuple[str, str], Score]:
     tasks = list(dict.fromkeys(item.task for item in ITEMS))
     for task in tasks:
         write_records(tmp_path / f"{task}.jsonl", [item for item in ITEMS if item.task == task])
-    job = RateJudge(judge="j", tasks=tasks, resamples=100, seed=1)
+    job = RateJudge(judge="j", tasks=tasks, resamples=100, seed=1, scales={"mistake_remediation": SCALES}, own=tasks)
     rate_judge(job=job, verdicts=[said], people=people, items=tmp_path, out=tmp_path / "out.json")
     scores = [Score.model_validate(one) for one in json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))]
     return {(one.grader, spelt(one)): one for one in scores}

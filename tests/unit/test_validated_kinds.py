@@ -27,9 +27,9 @@ from maieutic.core.records import Judgement, Labelling, Prompt, Reply, Score, Ve
 from maieutic.datasets.mrbench import LABELS, SHARED_TASK, remediation
 from maieutic.datasets.sources import read_source
 from maieutic.judges.assignments import rubric_for_labels, work_on_labels
-from maieutic.judges.labels import LABEL_SOURCES, read_labels, write_labels
+from maieutic.judges.labels import LABEL_LOADERS, read_labels, write_labels
 from maieutic.judges.questions import messages_of, questions_of
-from maieutic.judges.rubrics import read_rubric
+from maieutic.judges.rubrics import read_rubric, scales_of
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
 from maieutic.replies.generate import Limits, ask_tutor, first_messages
@@ -63,7 +63,7 @@ def reasons(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The labelled release of graded reasons, made of the published files."""
     folder = tmp_path_factory.mktemp("labels") / REASONS
     paths = [data / f"mr_gsm8k/gpt4-grading/{name}_eval_results.json" for name in FILES]
-    write_labels(REASONS, [read_source(path, "json") for path in paths], folder)
+    write_labels(REASONS, LABEL_LOADERS[REASONS], [read_source(path, "json") for path in paths], folder)
     return folder
 
 
@@ -82,7 +82,7 @@ def test_an_unknown_verdict_is_refused_by_name(tmp_path: Path) -> None:
     records = read_source(Path("resources/demo/mr_gsm8k/graded_reasons.json"), "json")
     records[3]["error_reason_correctness"] = "maybe"
     with pytest.raises(UserError, match=rf"{records[3]['uuid']}.*no such verdict 'maybe'"):
-        write_labels(REASONS, [records], tmp_path)
+        write_labels(REASONS, LABEL_LOADERS[REASONS], [records], tmp_path)
 
 
 def judged(labels: Path, say: Any) -> list[Judgement]:
@@ -125,7 +125,12 @@ def test_the_judge_of_reasons_is_asked_about_all_of_them_and_validated(reasons: 
 @pytest.mark.slow
 def test_floors_on_mrbench_are_far_above_chance_and_see_no_problem_of_their_own(data: Path, tmp_path: Path) -> None:
     """Word counts reach a mean kappa above one half on V1: what a judge has to beat."""
-    write_labels("mrbench", [read_source(data / "mrbench/MRBench_V1.json", "json")], tmp_path / "mrbench")
+    write_labels(
+        "mrbench",
+        LABEL_LOADERS["mrbench"],
+        [read_source(data / "mrbench/MRBench_V1.json", "json")],
+        tmp_path / "mrbench",
+    )
     labels = read_labels(tmp_path / "mrbench")
     said = floor_verdicts(labels, 1)
     gold = {(one.id, one.tutor, one.criterion): one.label for one in labels.labels}
@@ -140,7 +145,12 @@ def test_floors_on_mrbench_are_far_above_chance_and_see_no_problem_of_their_own(
 
 def test_word_counts_cannot_copy_the_label_of_the_same_problem(tmp_path: Path) -> None:
     """Where every problem has words of its own and a random label, a classifier that saw them would be right."""
-    write_labels(REASONS, [read_source(Path("resources/demo/mr_gsm8k/graded_reasons.json"), "json")], tmp_path)
+    write_labels(
+        REASONS,
+        LABEL_LOADERS[REASONS],
+        [read_source(Path("resources/demo/mr_gsm8k/graded_reasons.json"), "json")],
+        tmp_path,
+    )
     labels = read_labels(tmp_path)
     assert len({one.problem for one in labels.labels}) > 1
     alone = labels._replace(labels=[one.model_copy(update={"problem": "the same"}) for one in labels.labels])
@@ -149,7 +159,12 @@ def test_word_counts_cannot_copy_the_label_of_the_same_problem(tmp_path: Path) -
 
 
 def test_classifiers_have_their_floors_too(tmp_path: Path) -> None:
-    write_labels("mrbench", [read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")], tmp_path / "mrbench")
+    write_labels(
+        "mrbench",
+        LABEL_LOADERS["mrbench"],
+        [read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")],
+        tmp_path / "mrbench",
+    )
     labels = read_labels(tmp_path / "mrbench")
     held = [
         Labelling(id=f"{one.id}-{one.tutor}", dialogue=one.id, criterion=one.criterion, label=int(one.label != "No"),
@@ -281,7 +296,9 @@ def test_labels_of_this_runs_replies_speak_for_comparisons(tmp_path: Path) -> No
     ]  # fmt: skip
     write_records(tmp_path / "judged.jsonl", judgements)
     out = tmp_path / "validation/demo-judge/alignment.json"
-    job = AlignJudge(judge="demo-judge", resamples=100, seed=1)
+    job = AlignJudge(
+        judge="demo-judge", resamples=100, seed=1, scales={"dialogue": scales_of(read_rubric("kmp_dialogue").rubric)}
+    )
     align_judge(job=job, verdicts=[tmp_path / "judged.jsonl"], people=people, out=out)
     [kappa] = [one for one in scores_in(out) if one.metric == "weighted_kappa"]
     assert (kappa.value, kappa.n, kappa.missing) == (1.0, 42, 3)
@@ -293,9 +310,9 @@ def test_labels_of_this_runs_replies_speak_for_comparisons(tmp_path: Path) -> No
 def test_the_test_set_is_predicted_as_the_shared_task_takes_it(data: Path, tmp_path: Path) -> None:
     source = data / "mrbench/mrbench_v3_testset.json"
     release = "mrbench_v3_test"
-    write_labels(release, [read_source(source, "json")], tmp_path / release)
+    write_labels(release, LABEL_LOADERS["mrbench_test"], [read_source(source, "json")], tmp_path / release)
     judge = JudgeModel(engine="judge", model="x", rubrics=["mrbench_taxonomy"])
-    loaded = rubric_for_labels(judge, release)
+    loaded = rubric_for_labels(judge, read_labels(tmp_path / release).about)
     assert loaded is not None and loaded.name == "mrbench_taxonomy"
     work = work_on_labels(judge, [tmp_path / release], 14, 1)
     assert len(work) == 1547, "all of them: a sample is no submission"
@@ -323,7 +340,7 @@ def test_the_test_set_is_predicted_as_the_shared_task_takes_it(data: Path, tmp_p
     answers = [reply["annotation"] for one in found for reply in one["tutor_responses"].values()]
     assert answers.count({}) == 1, "what could not be read has no label that stands for it"
     assert answers.count(dict.fromkeys(SHARED_TASK, "Yes")) == 1546
-    assert LABEL_SOURCES[release].labelled is False
+    assert LABEL_LOADERS[configuration().labels[release].loader].labelled is False
 
 
 @pytest.mark.parametrize("judges", [["demo-judge"], ["demo-critic"], []])
@@ -355,7 +372,7 @@ def test_a_rubric_may_use_the_reference_solution_and_the_topic(tmp_path: Path, m
     config = check_config(raw)
     assert kinds_of(Plan(config), "demo-judge")[0] == "informed", "it is checked on the labels too"
     records = read_source(Path("resources/demo/mrbench/MRBench_V1.json"), "json")
-    write_labels("mrbench", [records], tmp_path / "mrbench")
+    write_labels("mrbench", LABEL_LOADERS["mrbench"], [records], tmp_path / "mrbench")
     work = work_on_labels(config.models["demo-judge"], [tmp_path / "mrbench"], None, 1)
     texts = [messages_of(loaded, case, questions_of(loaded.rubric, case)[0])[-1]["content"] for loaded, case in work]
     solutions = {record["Ground_Truth_Solution"] for record in records} - {"Not Available"}

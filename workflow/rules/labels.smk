@@ -8,6 +8,8 @@ rule make_labels:
         cases=paths.LABELLED_ITEMS,
         replies=paths.LABELLED_REPLIES,
         labels=paths.LABELS,
+        annotations=paths.ANNOTATIONS,
+        about=paths.LABEL_ABOUT,
         statistics=paths.LABEL_STATISTICS,
     log:
         paths.log_of("make_labels", "release"),

@@ -14,6 +14,7 @@ from maieutic.config.datasets import Dataset, Edition
 from maieutic.config.faults import fault_of
 from maieutic.config.limits import Limits
 from maieutic.config.models import DAY, MOST_TOKENS, Entry, FilePath, ModelEntry
+from maieutic.config.people import LabelSet
 from maieutic.core.errors import UserError
 from maieutic.core.names import check_names
 from maieutic.core.records import NegativeWeights
@@ -87,10 +88,10 @@ class Run(Entry):
     labels: list[str] | None = Field(
         None,
         description=(
-            "labelled releases that graders are checked on: `mrbench` (V1), `mrbench_v2`, `mrbench_v3` (BEA "
-            "2025, four dimensions), `mr_gsm8k_reasons` (851 graded error reasons). `null`, the default: "
-            "`mrbench` and `mr_gsm8k_reasons`, where a judge's rubric or a task fits. The first one that "
-            "fits a rubric decides its traffic light"
+            "labelled sets that graders are checked on, by their names in `labels`: `mrbench` (V1), `mrbench_v2`, "
+            "`mrbench_v3` (BEA 2025, four dimensions), `mr_gsm8k_reasons` (851 graded error reasons), or your own. "
+            "`null`, the default: those with `default: true`, where a judge's rubric or a task fits. The first one "
+            "that fits a rubric decides its traffic light"
         ),
     )
     predictions: list[str] = Field(
@@ -241,6 +242,7 @@ class Config(Entry):
     containers: Containers = Containers()
     models: dict[str, ModelEntry] = Field(description="Registry: every model that exists (config/models.yaml)")
     datasets: dict[str, Dataset] = Field(description="Registry: every source file (config/datasets.yaml)")
+    labels: dict[str, LabelSet] = Field({}, description="Registry: replies that people have labelled, by name")
 
 
 def every_text(content: Any, place: str = "") -> Iterator[tuple[str, str]]:
@@ -274,7 +276,7 @@ def check_secrets(raw: Mapping[str, Any]) -> None:
 def read_config(raw: dict[str, Any]) -> Config:
     """A configuration in its schema. Raises UserError for its first fault."""
     check_secrets(raw)
-    for registry in ("models", "datasets", "curations", "tunings"):
+    for registry in ("models", "datasets", "labels", "curations", "tunings"):
         if isinstance(raw.get(registry), dict):
             check_names(registry, raw[registry])
     run = raw.get("run")

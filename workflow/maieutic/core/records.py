@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from types import EllipsisType
@@ -213,10 +213,38 @@ class Labelling(Record):
     tokens: int
 
 
+class Scale(Record):
+    """What may be said of a reply under one criterion.
+
+    labels: as the data spell them, of an ordinal scale from one end to the other; desired: the label of a good reply,
+    None where none is better; level: whether the order of the labels means something.
+    """
+
+    labels: tuple[str, ...]
+    desired: str | None = None
+    level: Literal["ordinal", "nominal"] = "ordinal"
+
+
+Scales = Mapping[str, Scale]  # by criterion
+
+
+class LabelSetAbout(Record):
+    """What a labelled set is, beside its items, replies and labels.
+
+    scales: by criterion; asked: the criteria that a judge of a set without labels is asked; rubric: the card that gave
+    the scales, None where every card with these criteria and labels fits.
+    """
+
+    scales: dict[str, Scale]
+    asked: tuple[str, ...] = ()
+    rubric: str | None = None
+
+
 class Label(Record):
     """What people say of one tutor's reply under one criterion. `problem` is what the bootstrap draws.
 
-    resolves: by somebody who decides where others differ.
+    resolves: by somebody who decides where others differ; probability: that the reply was drawn for people to label,
+    None where nobody has said it.
     """
 
     id: str
@@ -227,18 +255,21 @@ class Label(Record):
     problem: str
     annotator: str | None = None
     resolves: bool = False
+    probability: float | None = Field(None, gt=0, le=1)
 
 
 class LabelledSet(NamedTuple):
     """A labelled release: its items, what each tutor said, what people say of it.
 
-    lengths: characters of a dialogue as released, by item, where the release has dialogues.
+    lengths: characters of a dialogue as released, by item, where the release has dialogues; given: the labels of each
+    annotator, where the set has them; `labels` then says what they say together.
     """
 
     items: list[Item]
     replies: list[Reply]
     labels: list[Label]
     lengths: dict[str, int] = {}
+    given: list[Label] = []
 
 
 class Verdict(Record):

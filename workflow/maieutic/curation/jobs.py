@@ -81,8 +81,10 @@ def measure_curation(plan: CurationPlan, curation: str) -> MeasureCuration:
 def rate_dialogues(plan: CurationPlan, curation: str, judge: str) -> RateDialogues:
     release = plan.taxonomy_release(judge)
     assert release is not None, "only such a judge rates"
+    rubric = plan.rubric_on(judge, release)
+    assert rubric is not None, "the release speaks for the judge by it"
     fields = asked(plan, judge, pairs=[], tags=[])
-    return RateDialogues(**fields, curation=curation, release=release, sample=plan.curation(curation).rated)
+    return RateDialogues(**fields, curation=curation, rubric=rubric.name, sample=plan.curation(curation).rated)
 
 
 def assemble_sets(plan: CurationPlan, curation: str) -> AssembleSets:

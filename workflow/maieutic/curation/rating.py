@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from maieutic.core.errors import UserError
 from maieutic.core.records import read_records
 from maieutic.curation.records import Dialogue
 from maieutic.datasets.sampling import ranked
-from maieutic.judges.assignments import rubric_for_labels
 from maieutic.judges.commands import AskJudge
 from maieutic.judges.judging import Work
 from maieutic.judges.questions import Case
-from maieutic.judges.rubrics import LoadedRubric
+from maieutic.judges.rubrics import LoadedRubric, read_rubric
 from maieutic.serving.backends import JobFiles
 
 log = logging.getLogger(__name__)
@@ -24,7 +22,7 @@ class RateDialogues(AskJudge):
     """A judge, the labelled release whose labels its rubric has, and how many dialogues it rates."""
 
     curation: str
-    release: str
+    rubric: str
     sample: int
 
 
@@ -33,11 +31,9 @@ def rate_dialogues(
 ) -> None:
     """Ask a judge about one tutor's turn of each dialogue of a sample.
 
-    weights: the manifest of a judge that we serve. Raises UserError for a judge without a rubric of the release.
+    weights: the manifest of a judge that we serve.
     """
-    loaded = rubric_for_labels(job.entry, job.release)
-    if loaded is None:
-        raise UserError(f"models.{job.judge}.rubrics", f"none has the labels of {job.release}", "name one that has")
+    loaded = read_rubric(job.rubric)
     records = read_records(dialogues, Dialogue)
     chosen = set(ranked((dialogue.id for dialogue in records), job.seed)[: job.sample])
     work: Work = [(loaded, case_of(loaded, dialogue, job.seed)) for dialogue in records if dialogue.id in chosen]

@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from maieutic.config.datasets import Source
-from maieutic.core.records import Item, Label, LabelledSet, Pair, Reply, Turn
+from maieutic.core.records import Item, Label, LabelledSet, Pair, Reply, Scale, Turn
 from maieutic.datasets.text import cluster_of
 from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, dialogue, merged, parse_turns
 
@@ -28,6 +28,7 @@ LABELS = {  # MRBench, Table 4, spelt as in the data
 }
 # MathTutorBench, equation 2; MRBench, Table 2
 DESIRED = {name: "No" if name == "Revealing_of_the_Answer" else labels[0] for name, labels in LABELS.items()}
+SCALES = {name: Scale(labels=labels, desired=DESIRED[name]) for name, labels in LABELS.items()}
 SHARED_TASK = (
     "Mistake_Identification",
     "Mistake_Location",

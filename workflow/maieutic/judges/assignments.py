@@ -10,10 +10,10 @@ from maieutic.config.cards import Card
 from maieutic.config.models import JudgeModel
 from maieutic.core.errors import UserError
 from maieutic.core.plugins import merged
-from maieutic.core.records import Item, Pair, Reply, read_items, read_records, records_about
+from maieutic.core.records import Item, LabelSetAbout, Pair, Reply, read_items, read_records, records_about
 from maieutic.datasets.sampling import ranked
 from maieutic.judges.judging import Work
-from maieutic.judges.labels import LABEL_SOURCES, read_labels, sampled
+from maieutic.judges.labels import fits, read_labels, sampled
 from maieutic.judges.questions import Case
 from maieutic.judges.rubrics import Criterion, LoadedRubric, chosen_rubrics, read_rubric
 from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, problem_of
@@ -35,14 +35,9 @@ def rubric_of(key: str, judge: JudgeModel, card: Card) -> LoadedRubric:
     )
 
 
-def rubric_for_labels(judge: JudgeModel, source: str) -> LoadedRubric | None:
-    """The rubric by which a judge is checked on a labelled release: its first with the release's labels."""
-    for name in judge.rubrics:
-        loaded = read_rubric(name)
-        labels = {key: criterion.labels for key, criterion in loaded.rubric.criteria.items()}
-        if loaded.rubric.rules.own_labels and LABEL_SOURCES[source].fits(labels):
-            return loaded
-    return None
+def rubric_for_labels(judge: JudgeModel, about: LabelSetAbout) -> LoadedRubric | None:
+    """The rubric by which a judge is checked on a labelled set: its first that fits the set's labels."""
+    return next((loaded for name in judge.rubrics if fits(about, loaded := read_rubric(name))), None)
 
 
 def case_of(loaded: LoadedRubric, item: Item, reply: Reply) -> Case:
@@ -126,12 +121,12 @@ def work_on_labels(judge: JudgeModel, folders: Sequence[Path], limit: int | None
     """
     work: Work = []
     for folder in folders:
-        if (loaded := rubric_for_labels(judge, folder.name)) is None:
-            continue
         labels = read_labels(folder)
+        if (loaded := rubric_for_labels(judge, labels.about)) is None:
+            continue
         items = {(item.task, item.id): item for item in labels.items.values()}
         replies = sampled(labels.replies, limit if labels.labels else None, seed)
-        labelled = {label.criterion for label in labels.labels} or set(LABEL_SOURCES[folder.name].asked)
+        labelled = {label.criterion for label in labels.labels} or set(labels.about.asked)
         # What people have not labelled is not asked about.
         criteria = {name: criterion for name, criterion in loaded.rubric.criteria.items() if name in labelled}
         cases = reply_cases(loaded, items, replies, all_of_them=True)

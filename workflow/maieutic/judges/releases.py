@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
-from maieutic.core.records import LabelledSet
+from maieutic.core.records import LabelledSet, LabelSetAbout, Scale
+
+Counts = dict[str, dict[str, Any]]  # what was counted, of all and by subset
+
+
+def plain_counts(made: LabelledSet) -> Counts:
+    """How many items, replies and labels a set has, and how often each label occurs."""
+    counts = {"dialogues": len(made.items), "responses": len(made.replies), "labels": len(made.labels)}
+    return {"all": {**counts, "label_counts": dict(Counter(label.label for label in made.labels))}}
 
 
 class LabelSource(NamedTuple):
-    """A release of replies with people's labels, or of replies to predict labels for.
+    """How replies with people's labels are read, or replies to predict labels for.
 
-    load: takes the records of each dataset in order; scales: the labels of each criterion, the best one first; desired:
-    of a criterion the label of a good reply; asked: the criteria that a judge of a release without labels is asked;
-    variables: what a judge's prompt may use; seen_by: the source of preference pairs that is made of the same labels;
-    labelled: whether people's labels are in it; pick: whether it is chosen where `run.labels` names none; taxonomy:
-    whether its labels are MRBench's dimensions, of which that paper's tables can be made.
+    load: takes the records of each dataset in order; scales: what people may say under each criterion; asked: the
+    criteria that a judge of a set without labels is asked; variables: what a judge's prompt may use; labelled: whether
+    people's labels are in it; taxonomy: whether its labels are those that reward models and classifiers learn from, and
+    of which the tables of labelled tutors are made; statistics: what is counted; rubric: the card that gave the scales.
     """
 
-    title: str
     load: Callable[..., LabelledSet]
-    datasets: tuple[str, ...]
-    scales: Mapping[str, tuple[str, ...]]
+    scales: Mapping[str, Scale]
     variables: frozenset[str]
-    desired: Mapping[str, str] = {}
     asked: tuple[str, ...] = ()
-    seen_by: str | None = None
     labelled: bool = True
-    pick: bool = False
     taxonomy: bool = False
+    statistics: Callable[[LabelledSet], Counts] = plain_counts
+    rubric: str | None = None
 
-    def fits(self, criteria: Mapping[str, Sequence[str]]) -> bool:
-        """Whether a rubric with these criteria and labels can be checked on it."""
-        return bool(criteria) and all(self.scales.get(name) == tuple(labels) for name, labels in criteria.items())
+    @property
+    def about(self) -> LabelSetAbout:
+        """What stands beside its labels."""
+        return LabelSetAbout(scales=dict(self.scales), asked=self.asked, rubric=self.rubric)

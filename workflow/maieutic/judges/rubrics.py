@@ -15,8 +15,9 @@ from maieutic.config.models import Entry
 from maieutic.config.prompts import variables_of
 from maieutic.core.errors import UserError
 from maieutic.core.paths import RESOURCES
+from maieutic.core.records import Scale
 from maieutic.judges.kinds import KINDS
-from maieutic.judges.kinds.base import Kind
+from maieutic.judges.kinds.base import PASS_FAIL, Kind
 
 RUBRICS = RESOURCES / "rubrics"  # of your own; those of a benchmark lie in its folder
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class Criterion(Entry):
     source: str = Field("", description="Where it is printed, or that it is ours")
     labels: list[str] = Field([], description="What may be answered, as the data spell it")
     desired: str | None = Field(None, description="The label of a good reply; null: none is better")
+    level: Literal["ordinal", "nominal"] = Field(
+        "ordinal", description="nominal: the order of the labels means nothing, and no label is nearer to another"
+    )
     weight: float | None = Field(None, description="Of a weighted rubric")
 
 
@@ -213,3 +217,20 @@ def values_of(rubric: Rubric, criterion: Criterion | None) -> list[str]:
 def desired_of(rubric: Rubric, criterion: Criterion | None) -> str | bool | None:
     """The verdict of a good reply, in the terms of the grades."""
     return rubric.rules.desired(criterion.desired if criterion else None)
+
+
+def scales_of(rubric: Rubric) -> dict[str, Scale]:
+    """What people may say under each criterion of a rubric, in words: labels, pass and fail, win, tie and lose."""
+    return {
+        name: Scale(
+            labels=rubric.rules.words(criterion.labels),
+            desired=rubric.rules.desired_word(criterion.desired),
+            level=criterion.level,
+        )
+        for name, criterion in rubric.criteria.items()
+    }
+
+
+def word_of(value: str | bool) -> str:
+    """A verdict in the words of labels."""
+    return value if isinstance(value, str) else PASS_FAIL[not value]

@@ -26,10 +26,11 @@ from maieutic.config.models import (
 from maieutic.config.registry import check_entry, unknown
 from maieutic.config.settings import Config, read_config
 from maieutic.core.errors import UserError, check_all, check_in_turn
+from maieutic.core.records import LabelSetAbout
 from maieutic.datasets.registry import LOADERS
 from maieutic.graders.registry import GRADERS
-from maieutic.judges.assignments import CONDITIONS, PAIR_VARIABLES, offered_by, rubric_for_labels, rubric_of
-from maieutic.judges.labels import DESIRED, LABEL_SOURCES
+from maieutic.judges.assignments import CONDITIONS, PAIR_VARIABLES, offered_by, rubric_of
+from maieutic.judges.labels import fits
 from maieutic.judges.rubrics import (
     check_rubric_variables,
     chosen_rubrics,
@@ -38,13 +39,13 @@ from maieutic.judges.rubrics import (
     rubric_names,
     rubric_path,
 )
+from maieutic.people.labels import read_people
 from maieutic.plan.plan import Plan, sources_of
 from maieutic.replies.baselines import TUTORS
 from maieutic.replies.recorded import FORMS
 from maieutic.rewards.pairs import PAIR_SOURCES
 from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.printed import check_papers
-from maieutic.validation.people import read_people
 
 
 def check_config(raw: dict[str, Any]) -> Config:
@@ -254,8 +255,9 @@ def check_grader(plan: Plan, name: str) -> None:
         assert isinstance(base, VllmModel | WeightsOnly)
         base.weights.refuse_unpinned(f"models.{model.train.base}.weights")
     for criterion in model.train.criteria if isinstance(model, CriteriaModel) else []:
-        if criterion not in DESIRED:
-            raise unknown(f"models.{name}.train.criteria", criterion, list(DESIRED), "MRBench's criteria")
+        known = list(plan.label_source(plan.first_release).scales)
+        if criterion not in known:
+            raise unknown(f"models.{name}.train.criteria", criterion, known, "the criteria of people's labels")
     for source in sources_of(model):
         if source not in PAIR_SOURCES:
             raise unknown(f"models.{name}: source of pairs", source, list(PAIR_SOURCES), "the sources of pairs")
@@ -347,14 +349,7 @@ def check_people(plan: Plan) -> None:
         raise UserError(
             "run.human_labels", "no selected task is judged", "add mrbench to run.tasks, or drop the labels"
         )
-    judged = {loaded.card.task for loaded in plan.cards.values() if JUDGE in loaded.card.graders}
-    for label in read_people(Path(plan.run.human_labels), plan.config.limits):
-        if label.task not in judged:
-            raise UserError(
-                plan.run.human_labels,
-                f"{label.task} is no judged task of this run",
-                f"one of {', '.join(sorted(judged))}",
-            )
+    read_people(Path(plan.run.human_labels), plan.people_scales, plan.own_criteria, plan.config.limits)
 
 
 def check_judge(plan: Plan, name: str) -> None:
@@ -390,31 +385,26 @@ def check_judge(plan: Plan, name: str) -> None:
             check_rubric_variables(loaded, variables)
             if more := loaded.rubric.follow_up:
                 check_rubric_variables(read_rubric(more.rubric), variables)
-    for source, about in LABEL_SOURCES.items():
-        if labelled := rubric_for_labels(judge, source):
-            check_rubric_variables(labelled, set(about.variables))
+    for release in plan.label_sets:
+        if labelled := plan.rubric_on(name, release):
+            check_rubric_variables(labelled, set(plan.label_source(release).variables))
 
 
-def rubrics_that_fit(source: str) -> list[str]:
-    """The rubric cards on file by which a judge can be checked on a labelled release."""
-    rubrics = {name: read_rubric(name).rubric for name in rubric_names()}
-    return [
-        name
-        for name, rubric in rubrics.items()
-        if rubric.rules.own_labels
-        and LABEL_SOURCES[source].fits({key: criterion.labels for key, criterion in rubric.criteria.items()})
-    ]
+def rubrics_that_fit(about: LabelSetAbout) -> list[str]:
+    """The rubric cards on file by which a judge can be checked on a labelled set."""
+    return [name for name in rubric_names() if fits(about, read_rubric(name))]
 
 
 def check_labels(plan: Plan) -> None:
-    """The labelled releases exist; those that this run reads are pinned in its edition."""
+    """The labelled sets exist; those that this run reads are pinned in its edition."""
+    check_all(partial(plan.label_source, name) for name in plan.label_sets)
     for key, names, labelled in (
         ("labels", plan.run.labels or [], True),
         ("predictions", plan.run.predictions, False),
     ):
-        known = [name for name, source in LABEL_SOURCES.items() if source.labelled == labelled]
+        known = [name for name in plan.label_sets if plan.label_source(name).labelled == labelled]
         for number, name in enumerate(names):
-            if name not in LABEL_SOURCES:
+            if name not in plan.label_sets:
                 raise unknown(f"run.{key}[{number}]", name, known, "the labelled releases")
             if name not in known:
                 what = "has no labels" if labelled else "has people's labels already"
@@ -427,9 +417,8 @@ def check_labels(plan: Plan) -> None:
         )
     for number, name in enumerate(plan.run.labels or []):
         # Tables of MRBench's dimensions are made of the labels alone; another release has something to say of a judge.
-        judges = [plan.judge_entry(judge) for judge in plan.run.judges]
-        if not LABEL_SOURCES[name].taxonomy and not any(rubric_for_labels(judge, name) for judge in judges):
-            by = ", ".join(rubrics_that_fit(name))
+        if name not in plan.taxonomies and not any(plan.rubric_on(judge, name) for judge in plan.run.judges):
+            by = ", ".join(rubrics_that_fit(plan.label_source(name).about))
             mend = f"name a judge with one (rubrics: [{by}]) in run.judges, or leave the release out"
             raise UserError(f"run.labels[{number}]", f"no judge of run.judges has a rubric for {name}", mend)
     for source in plan.releases:

@@ -10,12 +10,11 @@ from maieutic.config.cards import LoadedCard
 from maieutic.config.models import CriteriaModel, RecordedModel, RewardModel
 from maieutic.core import paths
 from maieutic.judges import rubrics
-from maieutic.judges.labels import LABEL_SOURCES
-from maieutic.plan.plan import BASELINE_BATCH, FIRST_RELEASE, Plan, sources_of
+from maieutic.judges.kinds.win_tie_lose import COMPARISONS
+from maieutic.plan.plan import BASELINE_BATCH, Plan, sources_of
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 from maieutic.scores.papers import printed_file
 from maieutic.scores.printed import PAPERS
-from maieutic.validation.people import COMPARISONS
 
 Files = dict[str, str | list[str]]
 PAIRS = paths.PAIRS.of(source=TEST_SOURCE)
@@ -55,7 +54,7 @@ def tasks_of(cards_here: Iterable[cards.Card]) -> list[str]:
 
 def label_files(releases: Iterable[str]) -> list[str]:
     """The files of labelled releases."""
-    patterns = (paths.LABELLED_ITEMS, paths.LABELLED_REPLIES, paths.LABELS)
+    patterns = (paths.LABELLED_ITEMS, paths.LABELLED_REPLIES, paths.LABELS, paths.LABEL_ABOUT)
     return [pattern.of(release=release) for release in releases for pattern in patterns]
 
 
@@ -179,7 +178,11 @@ def make_items(plan: Plan, benchmark: str, task: str) -> Files:
 
 
 def make_labels(plan: Plan, release: str) -> Files:
-    return {"sources": source_files(plan.label_datasets(release))}
+    entry = plan.label_sets[release]
+    return {
+        "sources": [entry.file] if entry.file else source_files(plan.label_datasets(release)),
+        "rubrics": rubric_files([entry.rubric] if entry.rubric else []),
+    }
 
 
 def make_pairs(plan: Plan, source: str) -> Files:
@@ -288,7 +291,7 @@ def score_rewards(plan: Plan, reward_model: str, benchmark: str, batch: str) -> 
 def train_criteria(plan: Plan, classifier: str) -> Files:
     return {
         "base": base_weights(plan, classifier),
-        "labels": paths.SOURCE.of(dataset=LABEL_SOURCES[FIRST_RELEASE].datasets[0]),
+        "labels": paths.SOURCE.of(dataset=plan.label_datasets(plan.first_release)[0]),
         "pairs": PAIRS,
     }
 
@@ -537,9 +540,7 @@ def validation_files(plan: Plan) -> list[str]:
     files += [paths.PAIR_VALIDATION.of(grader=name) for name in judges]
     files += [paths.LABEL_STATISTICS.of(release=release) for release in plan.releases]
     files += [
-        paths.LABEL_SCORES.of(release=release)
-        for release in plan.releases
-        if LABEL_SOURCES[release].taxonomy and LABEL_SOURCES[release].labelled
+        paths.LABEL_SCORES.of(release=release) for release in plan.releases if plan.label_source(release).labelled
     ]
     files += [file for name in judges for file in all_verdicts(plan, name)]
     files += [paths.LABELLED_VERDICTS.of(judge=name) for name in judges]

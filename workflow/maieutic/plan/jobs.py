@@ -20,11 +20,11 @@ from maieutic.graders.parsing import ParseReplies
 from maieutic.judges.commands import JudgeAllReplies, JudgeLabelled, JudgeReplies
 from maieutic.judges.grading import GradeVerdicts
 from maieutic.judges.judging import STOP_ABOVE
-from maieutic.judges.labels import LABEL_SOURCES, MakeLabels
+from maieutic.judges.labels import MakeLabels
 from maieutic.plan import provenance
 from maieutic.plan.entries import for_asking, for_scoring, for_training
 from maieutic.plan.inputs import all_grades, difficulty_tutors, tasks_of, told_verdicts
-from maieutic.plan.plan import FIRST_RELEASE, Plan, sources_of
+from maieutic.plan.plan import Plan, sources_of
 from maieutic.plan.saving import SaveConfig
 from maieutic.replies.generate import GenerateReplies, Shard
 from maieutic.replies.packed import GenerateAllReplies
@@ -95,8 +95,10 @@ def make_items(plan: Plan, benchmark: str, task: str) -> MakeItems:
 
 def make_labels(plan: Plan, release: str) -> MakeLabels:
     config = plan.config
+    entry = plan.label_sets[release]
     forms = [config.datasets[dataset].form_of(config.edition) for dataset in plan.label_datasets(release)]
-    return MakeLabels(release=release, forms=forms)
+    own = [Path(entry.file).suffix[1:]] if entry.file else []
+    return MakeLabels(release=release, loader=entry.loader, forms=own or forms, rubric=entry.rubric)
 
 
 def make_pairs(plan: Plan, source: str) -> MakePairs:
@@ -181,7 +183,7 @@ def train_criteria(plan: Plan, classifier: str) -> TrainCriteria:
     return TrainCriteria(
         classifier=classifier,
         entry=for_training(entry),
-        form=plan.datasets[LABEL_SOURCES[FIRST_RELEASE].datasets[0]].format,
+        form=plan.datasets[plan.label_datasets(plan.first_release)[0]].format,
     )
 
 
@@ -216,7 +218,7 @@ def validate_criteria(plan: Plan, grader: str) -> ValidateCriteria:
 
 def validate_reward_on_labels(plan: Plan, grader: str) -> ValidateRewardOnLabels:
     release = plan.reward_release
-    seen = LABEL_SOURCES[release].seen_by in sources_of(plan.models[grader])
+    seen = plan.label_sets[release].seen_by in sources_of(plan.models[grader])
     return ValidateRewardOnLabels(reward_model=grader, release=release, seen=seen, **drawn(plan))
 
 
@@ -284,16 +286,21 @@ def validate_judge(plan: Plan, grader: str) -> ValidateJudge:
     return ValidateJudge(judge=grader, **drawn(plan))
 
 
+def people(plan: Plan) -> dict[str, Any]:
+    """What every job that reads people's labels gets."""
+    return {"scales": plan.people_scales, "own": plan.own_criteria, **drawn(plan)}
+
+
 def correct_by_people(plan: Plan, judge: str) -> CorrectByPeople:
-    return CorrectByPeople(judge=judge, **drawn(plan))
+    return CorrectByPeople(judge=judge, tasks=plan.labelled_by(judge), **people(plan))
 
 
 def align_judge(plan: Plan, judge: str) -> AlignJudge:
-    return AlignJudge(judge=judge, **drawn(plan))
+    return AlignJudge(judge=judge, **people(plan))
 
 
 def rate_judge(plan: Plan, judge: str, benchmark: str) -> RateJudge:
-    return RateJudge(judge=judge, tasks=tasks_of(plan.pooled_cards(benchmark)), **drawn(plan))
+    return RateJudge(judge=judge, tasks=tasks_of(plan.pooled_cards(benchmark)), **people(plan))
 
 
 def check_judges(plan: Plan) -> CheckJudges:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.plan.plan import Plan
 from maieutic.rewards.pairs import PAIR_SOURCES
 
@@ -22,7 +21,7 @@ def patterns(plan: Plan) -> dict[str, str]:
         "task": "[a-z][a-z0-9_]*",
         "dataset": one_of(plan.datasets),
         "source": one_of(PAIR_SOURCES),
-        "release": one_of(LABEL_SOURCES),
+        "release": one_of(plan.label_sets),
         "model": one_of(plan.models),
         "tutor": one_of(plan.with_engine("vllm", "hosted", "baseline", "recorded")),
         "reward_model": one_of(plan.reward_models),

@@ -6,16 +6,17 @@ from functools import cached_property
 
 from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
+from maieutic.config.people import LabelSet
+from maieutic.core.errors import UserError
+from maieutic.core.records import Scale
 from maieutic.judges.assignments import rubric_for_labels, rubric_of
-from maieutic.judges.labels import LABEL_SOURCES
+from maieutic.judges.kinds.win_tie_lose import COMPARISONS
+from maieutic.judges.labels import label_source
 from maieutic.judges.releases import LabelSource
-from maieutic.judges.rubrics import chosen_rubrics
+from maieutic.judges.rubrics import LoadedRubric, chosen_rubrics, read_rubric, scales_of
 from maieutic.plan.selection import Selection, remembered
 from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
-from maieutic.validation.people import COMPARISONS
 
-# Whose labels classifiers learn from and are held back from.
-FIRST_RELEASE = next(name for name, source in LABEL_SOURCES.items() if source.taxonomy)
 BASELINE_BATCH = "_baselines"  # no model can have this name
 Batches = dict[str, list[str]]
 
@@ -238,18 +239,45 @@ class Plan(Selection):
     # labels of people -------------------------------------------------------------------------------------------------
 
     @cached_property
+    def label_sets(self) -> dict[str, LabelSet]:
+        """Every labelled set of the registry."""
+        return self.config.labels
+
+    @remembered
+    def label_source(self, release: str) -> LabelSource:
+        """How a labelled set is read, and what its labels are."""
+        entry = self.label_sets[release]
+        known = [self.datasets[name].fields for name in entry.datasets if name in self.datasets]
+        return label_source(release, entry, [field for fields in known for field in fields])
+
+    @cached_property
+    def taxonomies(self) -> list[str]:
+        """The sets whose labels reward models and classifiers learn from."""
+        return [name for name in self.label_sets if self.label_source(name).taxonomy]
+
+    @property
+    def first_release(self) -> str:
+        """The set whose labels classifiers learn from and are held back from."""
+        if not self.taxonomies:
+            raise UserError("labels", "classifiers learn from none of these sets", "keep those of config/datasets.yaml")
+        return self.taxonomies[0]
+
+    def rubric_on(self, judge: str, release: str) -> LoadedRubric | None:
+        """The rubric by which a judge is checked on a labelled set."""
+        return rubric_for_labels(self.judge_entry(judge), self.label_source(release).about)
+
+    @cached_property
     def chosen_releases(self) -> list[str]:
-        """The labelled releases that the run names; where it names none, those that its judges and its tasks fit."""
+        """The labelled sets that the run names; where it names none, those that its judges and its tasks fit."""
         if self.run.labels is not None:
             return self.run.labels
-        judges = [self.judge_entry(name) for name in self.run.judges]
         asked = {loaded.card.dataset for loaded in self.cards.values()}  # people's tables stand beside such a task
 
-        def fits(name: str, source: LabelSource) -> bool:
-            asks_it = source.taxonomy and not asked.isdisjoint(source.datasets)
-            return asks_it or any(rubric_for_labels(judge, name) for judge in judges)
+        def fits(name: str, entry: LabelSet) -> bool:
+            asks_it = name in self.taxonomies and not asked.isdisjoint(entry.datasets)
+            return asks_it or any(self.rubric_on(judge, name) for judge in self.run.judges)
 
-        return [name for name, source in LABEL_SOURCES.items() if source.pick and fits(name, source)]
+        return [name for name, entry in self.label_sets.items() if entry.default and fits(name, entry)]
 
     @cached_property
     def releases(self) -> list[str]:
@@ -258,18 +286,18 @@ class Plan(Selection):
         if self.reward_models:
             wanted.add(self.reward_release)
         if self.classifiers:
-            wanted.add(FIRST_RELEASE)
-        return [source for source in LABEL_SOURCES if source in wanted]
+            wanted.add(self.first_release)
+        return [name for name in self.label_sets if name in wanted]
 
     @property
     def reward_release(self) -> str:
         """The release whose labels reward models are compared with: the run's first of MRBench's dimensions."""
-        return next((name for name in self.chosen_releases if LABEL_SOURCES[name].taxonomy), FIRST_RELEASE)
+        return next((name for name in self.chosen_releases if name in self.taxonomies), None) or self.first_release
 
     @remembered
     def label_datasets(self, release: str) -> list[str]:
         """The datasets of a release that this edition has: the demo has one of several."""
-        names = list(LABEL_SOURCES[release].datasets)
+        names = list(self.label_sets[release].datasets)
         if self.edition == "published":
             return names
         known = self.datasets
@@ -283,20 +311,19 @@ class Plan(Selection):
         """
         model = self.models[grader]
         if isinstance(model, CriteriaModel):
-            return [FIRST_RELEASE]
+            return [self.first_release]
         if isinstance(model, JudgeModel):
-            return [source for source in self.chosen_releases if rubric_for_labels(model, source)]
+            return [name for name in self.chosen_releases if self.rubric_on(grader, name)]
         return [self.reward_release]
 
     def taxonomy_release(self, grader: str) -> str | None:
         """The first release of MRBench's dimensions that speaks for a grader."""
-        return next((source for source in self.releases_for(grader) if LABEL_SOURCES[source].taxonomy), None)
+        return next((name for name in self.releases_for(grader) if name in self.taxonomies), None)
 
     @remembered
     def predicted_releases(self, judge: str) -> list[str]:
         """The releases without labels that a judge predicts."""
-        entry = self.judge_entry(judge)
-        return [source for source in self.run.predictions if rubric_for_labels(entry, source)]
+        return [name for name in self.run.predictions if self.rubric_on(judge, name)]
 
     def told_releases(self, judge: str) -> list[str]:
         """The releases whose replies one judge is asked about: those it is checked on, and those it predicts."""
@@ -304,9 +331,47 @@ class Plan(Selection):
 
     def label_rubrics(self, judge: str) -> list[str]:
         """The rubrics by which a judge is checked on the labelled releases, and predicts others."""
-        entry = self.judge_entry(judge)
-        loaded = [rubric_for_labels(entry, source) for source in self.told_releases(judge)]
+        loaded = [self.rubric_on(judge, name) for name in self.told_releases(judge)]
         return list(dict.fromkeys(rubric.name for rubric in loaded if rubric))
+
+    @cached_property
+    def people_rubrics(self) -> dict[str, list[str]]:
+        """By judged task the rubrics by which people may label its replies: what its card takes, and what follows."""
+        rubrics: dict[str, list[str]] = {}
+        for benchmark in self.benchmarks:
+            for card in self.judge_cards(benchmark):
+                own = [name for judge in self.judges_of_card(card) for name in self.judge_entry(judge).rubrics]
+                names = [*card.rubrics, *chosen_rubrics(own, card.rubrics)]
+                further = [read_rubric(name).rubric.follow_up for name in names]
+                rubrics[card.task] = list(dict.fromkeys([*names, *(more.rubric for more in further if more)]))
+        return rubrics
+
+    @cached_property
+    def people_scales(self) -> dict[str, dict[str, Scale]]:
+        """By judged task what people may say of a reply, criterion by criterion."""
+        return {
+            task: {key: scale for name in names for key, scale in scales_of(read_rubric(name).rubric).items()}
+            for task, names in self.people_rubrics.items()
+        }
+
+    @cached_property
+    def own_criteria(self) -> list[str]:
+        """The judged tasks whose items bring criteria of their own."""
+        rules = {task: [read_rubric(name).rubric for name in names] for task, names in self.people_rubrics.items()}
+        return [task for task, rubrics in rules.items() if any(rubric.rules.weighted for rubric in rubrics)]
+
+    @remembered
+    def labelled_by(self, judge: str) -> dict[str, list[str]]:
+        """By rubric with labels of its own the tasks whose replies a judge judges by it: people label them likewise."""
+        tasks: dict[str, list[str]] = {}
+        for benchmark in self.judged_benchmarks(judge):
+            for card in self.judge_cards(benchmark, judge):
+                loaded = rubric_of(judge, self.judge_entry(judge), card)
+                further = loaded.rubric.follow_up
+                for one in (loaded, *([read_rubric(further.rubric)] if further else [])):
+                    if one.rubric.criteria and not one.rubric.about_tutor:
+                        tasks.setdefault(one.name, []).append(card.task)
+        return tasks
 
     def label_limit(self, judge: str) -> int | None:
         """How many labelled replies of each release, and pairs, a judge is checked on; None: all."""

@@ -20,7 +20,7 @@ from maieutic.config.models import BaselineModel, HostedModel, VllmModel
 from maieutic.core import paths
 from maieutic.core.journal import Entry, answers_on_file, request_key
 from maieutic.core.records import Item, Prompt
-from maieutic.judges.assignments import rubric_for_labels, work_on_labels, work_on_pairs, work_on_replies
+from maieutic.judges.assignments import work_on_labels, work_on_pairs, work_on_replies
 from maieutic.judges.judging import Panel, Work, follow_ups, judge_case
 from maieutic.judges.questions import questions_of
 from maieutic.judges.rubrics import chosen_rubrics
@@ -274,7 +274,7 @@ def supposed_labelled(plan: Plan, judge: str) -> list[NewRequests]:
     wanted = [
         ("labels", release, rubric.name)
         for release in plan.told_releases(judge)
-        if (rubric := rubric_for_labels(entry, release)) is not None
+        if (rubric := plan.rubric_on(judge, release)) is not None
     ]
     wanted += [("pairs", TEST_SOURCE, name) for name in entry.pairs]
     parts = []

@@ -16,9 +16,7 @@ from maieutic.config.cards import Card
 from maieutic.config.models import CriteriaModel, JudgeModel, RewardModel
 from maieutic.core import paths
 from maieutic.core.records import Quantity, Score
-from maieutic.judges.assignments import rubric_for_labels, rubric_of
-from maieutic.judges.labels import LABEL_SOURCES
-from maieutic.judges.releases import LabelSource
+from maieutic.judges.assignments import rubric_of
 from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
 from maieutic.report.tables import score_file
@@ -46,7 +44,7 @@ def kinds_of(plan: Plan, name: str) -> list[str]:
     if isinstance(model, CriteriaModel):
         return [LABELS]
     assert isinstance(model, JudgeModel)
-    checked = [release_rubric(model, release) for release in plan.releases_for(name)]
+    checked = [release_rubric(plan, name, release) for release in plan.releases_for(name)]
     used: list[str] = []
     for benchmark in plan.judged_benchmarks(name):
         for card in plan.judge_cards(benchmark, name):
@@ -55,9 +53,9 @@ def kinds_of(plan: Plan, name: str) -> list[str]:
     return list(dict.fromkeys([*filter(None, checked), *used, *model.pairs]))
 
 
-def release_rubric(judge: JudgeModel, release: str) -> str | None:
-    """The name of the rubric by which a judge is checked on a release."""
-    loaded = rubric_for_labels(judge, release)
+def release_rubric(plan: Plan, judge: str, release: str) -> str | None:
+    """The name of the rubric by which a judge is checked on a labelled set."""
+    loaded = plan.rubric_on(judge, release)
     return loaded.name if loaded else None
 
 
@@ -97,7 +95,7 @@ def release_of(plan: Plan, name: str, kind: str) -> str | None:
         return next(iter(plan.releases_for(name)), None)
     if not isinstance(model, JudgeModel):
         return None
-    return next((source for source in plan.releases_for(name) if release_rubric(model, source) == kind), None)
+    return next((source for source in plan.releases_for(name) if release_rubric(plan, name, source) == kind), None)
 
 
 def measured_of(plan: Plan, results: Path, name: str) -> Measured:
@@ -119,7 +117,7 @@ def light_on(plan: Plan, results: Path, name: str, kind: str) -> Light:
         return light_of(scores, None, rubric)._replace(data=data)
     if release := release_of(plan, name, kind):
         kappa = mean_kappa(scores, release)
-        data = f"{LABEL_SOURCES[release].title}{edition}, {kappa.n:,} replies" if kappa else ""
+        data = f"{plan.label_sets[release].title}{edition}, {kappa.n:,} replies" if kappa else ""
         return light_of(scores, release, None)._replace(data=data)
     people = people_kappa(plan, results, name, kind) if plan.run.human_labels else None
     if people is None:
@@ -140,17 +138,10 @@ def people_kappa(plan: Plan, results: Path, judge: str, kind: str) -> Score | No
             if any(rubric_of(judge, plan.judge_entry(judge), card).name == kind for card in cards):
                 scores = score_file(paths.RATERS.within(results, judge=judge, benchmark=benchmark))
                 kappas += [score for score in scores if (score.grader, score.metric) == (judge, RATED_KAPPA)]
-    elif any(
-        source.fits({name: criterion.labels for name, criterion in rubric.criteria.items()}) for source in taxonomies()
-    ):
+    elif kind in plan.labelled_by(judge):
         scores = score_file(paths.CORRECTED.within(results, judge=judge))
-        kappas = [score for score in scores if (score.metric, score.scoring) == (MEAN_KAPPA, "robust")]
+        kappas = [score for score in scores if score.quantity == Quantity(MEAN_KAPPA, kind)]
     return next((kappa for kappa in kappas if kappa.n + kappa.missing), None)
-
-
-def taxonomies() -> list[LabelSource]:
-    """The releases of MRBench's dimensions, in which people label a run's own replies too."""
-    return [source for source in LABEL_SOURCES.values() if source.taxonomy]
 
 
 def lights(plan: Plan, results: Path) -> LightOf:

@@ -13,7 +13,6 @@ import pandas as pd
 from maieutic.config.models import CriteriaModel, JudgeModel, Model, RewardModel
 from maieutic.core import paths
 from maieutic.core.records import Judgement, Quantity, Score, read_records
-from maieutic.judges.labels import LABEL_SOURCES
 from maieutic.judges.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import agreement_chart
@@ -114,7 +113,7 @@ def dimension_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
     tables = []
     for name in all_graders(plan):
         scores, floors = measured_of(plan, results, name), floors_of(results, name)
-        for release in LABEL_SOURCES:
+        for release in plan.label_sets:
             kappas = [
                 quantity for quantity in scores if (quantity.metric, quantity.release) == ("weighted_kappa", release)
             ]
@@ -132,7 +131,7 @@ def dimension_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
             tables.append(
                 {
                     "label": label_of(plan, name),
-                    "release": LABEL_SOURCES[release].title,
+                    "release": plan.label_sets[release].title,
                     "binary": isinstance(plan.models[name], CriteriaModel),
                     "rows": rows,
                 }
@@ -390,5 +389,5 @@ def trust_section(plan: Plan, results: Path, lights: LightOf) -> dict[str, Any] 
         "rubrics": rubric_rows(plan),
         "judged": plan.judged_benchmarks() if plan.run.judges else [],
         "counts": label_counts(plan, results),
-        "release": " and ".join(LABEL_SOURCES[release].title for release in plan.releases),
+        "release": " and ".join(plan.label_sets[release].title for release in plan.releases),
     }

@@ -14,12 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maieutic.core.records import Scale
 from maieutic.core.stats import Array, Estimate, Sampling, Statistic, estimate, share
 
 # MRBench's labels as numbers, best first where the first label is desired: 1, 0.5, 0 for people (the coding of the
 # authors' own toolkit); a critic's printed scores 1, 2, 3 run the other way.
 PEOPLE = (1.0, 0.5, 0.0)
 CRITIC = (1.0, 2.0, 3.0)
+PRINTED = CRITIC  # as many labels have a printed coding
 
 
 class Pairing(NamedTuple):
@@ -88,9 +90,17 @@ def correlation_of(tables: Array, gold_codes: Array, said_codes: Array) -> Array
     return rate(covariance, np.sqrt(np.where(product > 1e-15, product, 0.0)))
 
 
+def codes_of(codes: Sequence[float], labels: int) -> list[float]:
+    """Codes for so many labels: the printed ones, and for more labels than these as many steps of one size."""
+    if labels <= len(codes):
+        return [*codes[:labels]]
+    step = codes[1] - codes[0]
+    return [codes[0] + step * place for place in range(labels)]
+
+
 def coded(codes: Sequence[float], tables: Array) -> Array:
     """Codes for as many labels as a table has."""
-    return np.broadcast_to(np.array(codes[: tables.shape[-2]]), tables.shape[:-1])
+    return np.broadcast_to(np.array(codes_of(codes, tables.shape[-2])), tables.shape[:-1])
 
 
 def midranks(counts: Array) -> Array:
@@ -124,7 +134,8 @@ def pearson_value(said_codes: Sequence[float]) -> Callable[[list[int], list[int]
     """Pearson's correlation by scipy."""
 
     def value(gold: list[int], verdicts: list[int], labels: int) -> float:
-        x, y = [PEOPLE[place] for place in gold], [said_codes[place] for place in verdicts]
+        own, other = codes_of(PEOPLE, labels), codes_of(said_codes, labels)
+        x, y = [own[place] for place in gold], [other[place] for place in verdicts]
         from scipy.stats import pearsonr
 
         return math.nan if constant(x) or constant(y) else float(pearsonr(x, y).statistic)
@@ -236,6 +247,18 @@ def usual_fleiss(labels_of_items: Sequence[Sequence[str]]) -> tuple[float | None
     usual = max(Counter(map(len, labels_of_items)).items(), key=lambda pair: (pair[1], pair[0]), default=(0, 0))[0]
     rated = [labels for labels in labels_of_items if len(labels) == usual]
     return fleiss(rated) if rated else None, len(rated), len(labels_of_items) - len(rated)
+
+
+def krippendorff_alpha(labels_of_items: Sequence[Sequence[str]], scale: Scale) -> float | None:
+    """Krippendorff's alpha of items with any number of labels, by the scale's level; None where nothing varies."""
+    from truescore import krippendorff_alpha as alpha
+
+    most = max(map(len, labels_of_items), default=0)
+    places = [[float(scale.labels.index(label)) for label in labels] for labels in labels_of_items]
+    if most < 2 or len({place for item in places for place in item}) < 2:
+        return None
+    by_item = np.array([[*item, *[math.nan] * (most - len(item))] for item in places])
+    return float(alpha(by_item.T, level=scale.level))
 
 
 def cohen(first: Sequence[object], second: Sequence[object]) -> float | None:

@@ -1,7 +1,9 @@
 """Floors of graders, as baseline tutors are floors of metrics: what needs no understanding of a reply.
 
-majority label: always the most frequent one; keywords: a list of words a criterion; word counts: a linear classifier of
-TF-IDF, each reply predicted by a model that has not seen its problem. A judge that beats none of them adds nothing.
+majority label: always the most frequent one; constant: always the desired one (else the first of the scale), as a
+grader that praises everything; keywords: a list of words a criterion, where there is one; word counts: a linear
+classifier of TF-IDF, each reply predicted by a model that has not seen its problem. A judge that beats none of them
+adds nothing.
 """
 
 from __future__ import annotations
@@ -12,14 +14,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from maieutic.core.plugins import merged
-from maieutic.core.records import Item, Label
-from maieutic.judges.labels import SCALES, Labels
+from maieutic.core.records import Item, Label, Scale
+from maieutic.judges.labels import Labels
 from maieutic.validation.heuristics import Heuristic
 from maieutic.validation.trust import Said
 
 FOLDS = 5
-MAJORITY, KEYWORDS, TFIDF = "majority label", "keywords", "word counts"
-FLOORS = (MAJORITY, KEYWORDS, TFIDF)
+MAJORITY, CONSTANT, KEYWORDS, TFIDF = "majority label", "constant", "keywords", "word counts"
+FLOORS = (MAJORITY, CONSTANT, KEYWORDS, TFIDF)
 HEURISTICS: dict[str, Heuristic] = merged("heuristics", "HEURISTICS")
 
 
@@ -35,8 +37,12 @@ def floor_verdicts(labels: Labels, seed: int) -> dict[str, Said]:
         replies = [texts[label.id, label.tutor] for label in criterion_labels]
         most = Counter(label.label for label in criterion_labels).most_common(1)[0][0]
         verdicts[MAJORITY] |= dict.fromkeys(keys, most)
+        scale = labels.scales[criterion]
+        verdicts[CONSTANT] |= dict.fromkeys(keys, scale.desired or scale.labels[0])
         verdicts[KEYWORDS] |= {
-            key: by_keywords(criterion, labels.items[key[0]], text) for key, text in zip(keys, replies, strict=True)
+            key: by_keywords(criterion, labels.items[key[0]], text, scale)
+            for key, text in zip(keys, replies, strict=True)
+            if criterion in HEURISTICS
         }
         predicted = by_word_counts(
             replies, [label.label for label in criterion_labels], [label.problem for label in criterion_labels], seed
@@ -45,11 +51,10 @@ def floor_verdicts(labels: Labels, seed: int) -> dict[str, Said]:
     return verdicts
 
 
-def by_keywords(criterion: str, item: Item, text: str) -> str:
+def by_keywords(criterion: str, item: Item, text: str, scale: Scale) -> str:
     """The label that a list of words gives."""
-    scale = SCALES[criterion]
     heuristic = HEURISTICS[criterion]
-    return scale[0 if heuristic.holds(item, text) else heuristic.otherwise]
+    return scale.labels[0 if heuristic.holds(item, text) else heuristic.otherwise]
 
 
 def by_word_counts(texts: Sequence[str], labels: Sequence[str], problems: Sequence[str], seed: int) -> list[str]:

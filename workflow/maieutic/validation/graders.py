@@ -12,16 +12,18 @@ import numpy as np
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job, Sampled
-from maieutic.core.records import Judgement, Labelling, Pair, Reward, Score, read_records
+from maieutic.core.records import Judgement, Label, Labelling, Pair, Reward, Score, read_records
 from maieutic.core.stats import Sampling, Statistic, estimate
 from maieutic.judges.assignments import PAIRS_TASK
-from maieutic.judges.labels import DESIRED, LABEL_SOURCES, Labels, read_labels
+from maieutic.judges.labels import Labels, read_labels
+from maieutic.judges.rubrics import read_rubric, scales_of
+from maieutic.people.labels import ReadsPeople
 from maieutic.rewards.criteria import binary
 from maieutic.scores.score import write_scores
 from maieutic.validation.agreement import Pairing
 from maieutic.validation.floors import floor_verdicts
 from maieutic.validation.pairs import pair_scores
-from maieutic.validation.people import corrected_rates, half_of, people_scores, read_people
+from maieutic.validation.people import annotator_scores, corrected_rates, half_of, people_scores
 from maieutic.validation.trust import (
     PEOPLE,
     Said,
@@ -53,26 +55,32 @@ class ScoreLabels(Sampled):
 
 
 def score_labels(*, job: ScoreLabels, labels: list[Path], out: Path) -> None:
-    """Write the DAMR of every labelled tutor by the labels of people (MRBench, Tables 3, 8 and 9).
+    """Write the DAMR of every labelled tutor by the labels of people, and how far annotators agree with each other.
 
-    labels: the files of the release, in its folder.
+    Of MRBench it is what its Tables 3, 8 and 9 print. labels: the files of the set, in its folder.
     """
-    scores = match_rates(PEOPLE, read_labels(labels[0].parent), None, Sampling(job.resamples, job.seed))
+    folder = labels[0].parent
+    made, given = read_labels(folder), read_records(folder / "annotations.jsonl", Label)
+    scores = match_rates(PEOPLE, made, None, Sampling(job.resamples, job.seed))
+    scores += annotator_scores(None, [label for label in given if not label.resolves], made.scales)
     write_scores(on_release(scores, job.release), out)
 
 
 def label_scores(judge: str, source: str, labels: Labels, verdicts: Said, sampling: Sampling) -> list[Score]:
-    """A judge on one labelled release: its agreement with people, and that of the floors on the same replies.
+    """A judge on one labelled set: its agreement with people, and that of the floors on the same replies.
 
-    On MRBench's dimensions also what the paper's tables hold, and what half of the labels would mend.
+    Of criteria with a desired label also each tutor's rate by the judge and by people, and what half of the labels
+    would mend.
     """
-    scores = agreement_scores(judge, pairings_of(labels.labels, verdicts, lengths_of(labels)), sampling)
+    pairings = pairings_of(labels.labels, verdicts, lengths_of(labels), labels.scales)
+    scores = agreement_scores(judge, pairings, labels.scales, sampling)
     scores += floor_agreement(judge, labels, verdicts, sampling)
-    if not LABEL_SOURCES[source].taxonomy:
+    if not any(scale.desired for scale in labels.scales.values()):
         return on_release(scores, source)
     scores += match_rates(judge, labels, verdicts, sampling)
     scores += correlations_by_tutor(judge, labels, verdicts)
-    scores += corrected_rates(judge, half_of(labels, verdicts, sampling.seed), verdicts, "ppi_half", sampling)
+    half = half_of(labels, verdicts, sampling.seed)
+    scores += corrected_rates(judge, half, verdicts, "ppi_half", labels.scales, sampling)
     seen = labels._replace(
         labels=[label for label in labels.labels if (label.id, label.tutor, label.criterion) in verdicts]
     )
@@ -86,8 +94,8 @@ def floor_agreement(grader: str, labels: Labels, verdicts: Said, sampling: Sampl
     scores = []
     for name, predictions in floor_verdicts(labels, sampling.seed).items():
         subset = {key: predictions[key] for key in verdicts if key in predictions}
-        pairings = pairings_of(labels.labels, subset, lengths_of(labels))
-        scores += agreement_scores(name, pairings, sampling, by=grader)
+        pairings = pairings_of(labels.labels, subset, lengths_of(labels), labels.scales)
+        scores += agreement_scores(name, pairings, labels.scales, sampling, by=grader)
     return scores
 
 
@@ -160,7 +168,7 @@ def validate_reward_on_labels(*, job: ValidateRewardOnLabels, labels: list[Path]
     problems: dict[tuple[str, str], str] = {}
     for label in release.labels:
         key = label.id, label.tutor
-        desired.setdefault(key, []).append(label.label == DESIRED[label.criterion])
+        desired.setdefault(key, []).append(label.label == release.scales[label.criterion].desired)
         problems[key] = label.problem
     read = [key for key in desired if scores.get(key) is not None]
     values = [float(scores[key] or 0.0) for key in read]
@@ -174,9 +182,9 @@ def validate_reward_on_labels(*, job: ValidateRewardOnLabels, labels: list[Path]
     ]
     from sklearn.metrics import roc_auc_score  # a second to import, which those who only name a job need not pay
 
-    for criterion in DESIRED:
+    for criterion, scale in release.scales.items():
         marks = [
-            (scores.get((label.id, label.tutor)), label.label == DESIRED[criterion])
+            (scores.get((label.id, label.tutor)), label.label == scale.desired)
             for label in release.labels
             if label.criterion == criterion
         ]
@@ -246,20 +254,21 @@ def validate_criteria_on_labels(*, job: ValidateCriteriaOnLabels, labels: list[P
         else int(labelling.probability <= 0.5)
         for labelling in held
     }
-    scores = agreement_scores(classifier, compared(own), sampling, binary=True)
+    scores = agreement_scores(classifier, compared(own), None, sampling)
     for floor, verdicts in floor_verdicts(release, job.seed).items():
         codes = {
             (f"{item}-{tutor}", criterion): None if label is None else 1 - binary(criterion, label)
             for (item, tutor, criterion), label in verdicts.items()
         }
-        scores += agreement_scores(floor, compared(codes), sampling, binary=True, by=classifier)
+        scores += agreement_scores(floor, compared(codes), None, sampling, by=classifier)
     write_scores(on_release(scores, job.release), out)
 
 
-class CorrectByPeople(Sampled):
-    """A judge of this run's replies."""
+class CorrectByPeople(ReadsPeople):
+    """A judge of this run's replies; tasks: those that it judges by each rubric with criteria of its own."""
 
     judge: str
+    tasks: dict[str, list[str]]
 
 
 def correct_by_people(*, job: CorrectByPeople, verdicts: list[Path], people: Path, out: Path) -> None:
@@ -267,7 +276,7 @@ def correct_by_people(*, job: CorrectByPeople, verdicts: list[Path], people: Pat
 
     people: the CSV of their labels (`run.human_labels`).
     """
-    labels = read_people(people)
+    labels = job.labels_in(people)
     read = [judgement for path in verdicts for judgement in read_records(path, Judgement)]
     known = {(judgement.task, judgement.id, judgement.tutor) for judgement in read}
     judged = {task for task, _, _ in known}
@@ -278,14 +287,27 @@ def correct_by_people(*, job: CorrectByPeople, verdicts: list[Path], people: Pat
                 f"this run has no judged reply of {label.tutor} to {label.task}/{label.id}",
                 "item and tutor are named as in results/replies",
             )
-    # Two tasks may have items of one name.
-    apart = [
-        label.model_copy(update={"id": f"{label.task}/{label.id}"})
-        for label in labels
-        if label.criterion in DESIRED and label.task in judged
-    ]
-    answers = said_by(judgement.model_copy(update={"id": f"{judgement.task}/{judgement.id}"}) for judgement in read)
-    write_scores(people_scores(job.judge, apart, answers, Sampling(job.resamples, job.seed)), out)
+    sampling = Sampling(job.resamples, job.seed)
+    scores: list[Score] = []
+    for rubric, tasks in job.tasks.items():
+        scales = scales_of(read_rubric(rubric).rubric)
+        # Two tasks may have items of one name.
+        apart = [
+            label.model_copy(update={"id": f"{label.task}/{label.id}"})
+            for label in labels
+            if label.criterion in scales and label.task in tasks
+        ]
+        if not apart:
+            continue
+        answers = said_by(
+            judgement.model_copy(update={"id": f"{judgement.task}/{judgement.id}"})
+            for judgement in read
+            if judgement.rubric == rubric and judgement.task in tasks
+        )
+        found = people_scores(job.judge, apart, answers, scales, sampling)
+        # What is over all criteria belongs to the rubric.
+        scores += [row if row.criterion else row.model_copy(update={"criterion": rubric}) for row in found]
+    write_scores(scores, out)
 
 
 class CheckJudges(Job):

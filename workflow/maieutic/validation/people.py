@@ -6,34 +6,23 @@ replies have to be a random part of the tutor's replies; replies to different di
 
 from __future__ import annotations
 
-import csv
 import math
-import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from maieutic.config.limits import USUAL, Limits
-from maieutic.core.errors import UserError
-from maieutic.core.files import MB
-from maieutic.core.records import Label, Score
+from maieutic.core.records import Label, Scales, Score
 from maieutic.core.stats import LEVEL, MEAN, Estimate, Interval, Sampling, estimate
 from maieutic.datasets.sampling import ranked
-from maieutic.judges.labels import DESIRED, SCALES, Labels
-from maieutic.judges.rubrics import read_rubric
-from maieutic.validation.agreement import mean_cohen, usual_fleiss
+from maieutic.judges.labels import Labels
+from maieutic.people.labels import majority
+from maieutic.validation.agreement import krippendorff_alpha, mean_cohen, usual_fleiss
 from maieutic.validation.trust import Said, agreement_scores, pairings_of, plain, score
 
 FEWEST = 20  # labelled replies, below which the interval's normal approximation is no good
 MOST_LOST = 0.1  # share of replies that a judge may leave unread, or annotators divided, before there is no estimate
-COLUMNS = ("task", "item", "tutor", "criterion", "label")
-COMPARISONS = "kmp_dialogue"  # the rubric whose criteria have these verdicts
-VERDICTS = ("win", "tie", "lose")
-RATED = re.compile(r"c\d{2,}")  # an item's own criterion, which people rate as a judge does: raters.py
-PASSED = "pass"
 
 
 class Corrected(NamedTuple):
@@ -81,39 +70,42 @@ class Cells(NamedTuple):
 Known = Mapping[tuple[str, str, str], str | None]  # labels by item, tutor and criterion; None: annotators are divided
 
 
-def cells_of(labelled: Known, verdicts: Said) -> dict[tuple[str, str], Cells]:
+def cells_of(labelled: Known, verdicts: Said, scales: Scales) -> dict[tuple[str, str], Cells]:
     """By tutor and criterion, the judge's verdicts with and without a label beside them.
 
     A reply that annotators are divided about is neither labelled nor without a label: it belongs to no part.
     """
     cells: dict[tuple[str, str], Cells] = defaultdict(lambda: Cells([], [], [], [], []))
     for (item, tutor, criterion), value in verdicts.items():
-        if criterion not in DESIRED:
+        wanted = scales[criterion].desired if criterion in scales else None
+        if wanted is None:
             continue
         key, cell = (item, tutor, criterion), cells[tutor, criterion]
         label = labelled.get(key)
         if label is not None:
-            cell.labels.append(float(label == DESIRED[criterion]))
+            cell.labels.append(float(label == wanted))
         if value is None or (key in labelled and label is None):
             cell.lost.append(item)
             continue
-        verdict = float(value == DESIRED[criterion])
+        verdict = float(value == wanted)
         if label is None:
             cell.alone.append(verdict)
         else:
-            cell.people.append(float(label == DESIRED[criterion]))
+            cell.people.append(float(label == wanted))
             cell.judge.append(verdict)
     return dict(cells)
 
 
-def corrected_rates(grader: str, labelled: Known, verdicts: Said, name: str, sampling: Sampling) -> list[Score]:
+def corrected_rates(
+    grader: str, labelled: Known, verdicts: Said, name: str, scales: Scales, sampling: Sampling
+) -> list[Score]:
     """The corrected DAMR of every tutor and criterion with labels, beside the judge's and the labels' own.
 
     The value is None with fewer than 20 labels, or where more than a tenth of the replies is lost: what is left would
     be another population. Where every reply has a label, people have said it all, and their rate stands.
     """
     scores = []
-    for (tutor, criterion), cell in cells_of(labelled, verdicts).items():
+    for (tutor, criterion), cell in cells_of(labelled, verdicts, scales).items():
         if not cell.labels:
             continue
         n = len(cell.people) + len(cell.alone)
@@ -145,75 +137,12 @@ def half_of(labels: Labels, verdicts: Said, seed: int) -> Known:
     return {(label.id, label.tutor, label.criterion): label.label for label in labels.labels if label.id in kept}
 
 
-def read_people(path: Path, limits: Limits = USUAL) -> list[Label]:
-    """Labels that people gave to this run's replies: a CSV of task, item, tutor, criterion, label, annotator, resolves.
+def annotator_scores(model: str | None, labels: Sequence[Label], scales: Scales) -> list[Score]:
+    """How far people agree with each other.
 
-    Raises UserError naming the line. `annotator` may be left out where there is one only; `resolves` says yes in the
-    lines of one who decides where others differ.
+    Fleiss: of the replies with the usual number of labels; Cohen: averaged over the pairs of annotators; Krippendorff's
+    alpha: of all labels, by the scale's level.
     """
-    mend = f"the columns are {', '.join(COLUMNS)}, and annotator"
-    labels: list[Label] = []
-    keys: set[tuple[str | None, ...]] = set()
-    try:
-        if path.stat().st_size > limits.labels_mb * MB:
-            raise UserError(
-                str(path), f"more than limits.labels_mb, {limits.labels_mb:g} MB", "raise it, or split the file"
-            )
-        with open(path, encoding="utf-8-sig", newline="") as handle:
-            reader = csv.DictReader(handle)
-            for row in reader:
-                place = f"{path}:{reader.line_num}"
-                label = label_of(place, row, mend)
-                key = label.task, label.id, label.tutor, label.criterion, label.annotator
-                if key in keys:
-                    raise UserError(place, "this reply has such a label already", "name its annotators in a column")
-                keys.add(key)
-                labels.append(label)
-    except (OSError, ValueError, csv.Error) as error:  # ValueError: not UTF-8
-        raise UserError(str(path), f"cannot be read: {error}", mend) from None
-    return labels
-
-
-def label_of(place: str, row: Mapping[str, str | None], mend: str) -> Label:
-    """One line's label."""
-    if missing := [name for name in COLUMNS if not (row.get(name) or "").strip()]:
-        raise UserError(place, f"{', '.join(missing)} is missing", mend)
-    task, item, tutor, criterion, label = ((row[name] or "").strip() for name in COLUMNS)
-    compared = read_rubric(COMPARISONS).rubric.criteria
-    known: dict[str, Sequence[str]] = {**{name: SCALES[name] for name in DESIRED}, **dict.fromkeys(compared, VERDICTS)}
-    if RATED.fullmatch(criterion):
-        known[criterion] = (PASSED, "fail")
-    label = label if criterion in DESIRED else label.casefold()
-    if label not in known.get(criterion, ()):
-        choices = ", ".join(known.get(criterion, known))
-        raise UserError(place, f"no such label {criterion}: {label!r}", f"known: {choices}")
-    return Label(
-        id=item,
-        task=task,
-        tutor=tutor,
-        criterion=criterion,
-        label=label,
-        problem=item,
-        annotator=(row.get("annotator") or "").strip() or None,
-        resolves=(row.get("resolves") or "").strip().casefold() == "yes",
-    )
-
-
-def majority(labels: Sequence[Label]) -> list[tuple[Label, str | None]]:
-    """Each reply and criterion with the resolver's label, else the most frequent; None where annotators are divided."""
-    by_key: dict[tuple[str, ...], list[Label]] = defaultdict(list)
-    for label in labels:
-        by_key[label.task, label.id, label.tutor, label.criterion].append(label)
-    chosen: list[tuple[Label, str | None]] = []
-    for votes in by_key.values():
-        counts = Counter(vote.label for vote in [vote for vote in votes if vote.resolves] or votes)
-        best = [name for name, count in counts.items() if count == max(counts.values())]
-        chosen.append((votes[0], best[0] if len(best) == 1 else None))
-    return chosen
-
-
-def annotator_scores(model: str, labels: Sequence[Label]) -> list[Score]:
-    """How far people agree with each other. Fleiss: of the replies with the usual number of labels."""
     by_criterion: dict[str, dict[tuple[str, str], dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
     for label in labels:
         by_criterion[label.criterion][label.id, label.tutor][str(label.annotator)] = label.label
@@ -225,15 +154,22 @@ def annotator_scores(model: str, labels: Sequence[Label]) -> list[Score]:
         fleiss = usual_fleiss([list(votes.values()) for votes in several])
         scores.append(plain(model, "fleiss_kappa", *fleiss, criterion=criterion))
         scores.append(plain(model, "cohen_kappa", mean_cohen(several), len(several), 0, criterion=criterion))
+        scale = scales.get(criterion)
+        if scale is not None:
+            alpha = krippendorff_alpha([list(votes.values()) for votes in several], scale)
+            scores.append(plain(model, "krippendorff_alpha", alpha, len(several), 0, criterion=criterion))
     return scores
 
 
-def people_scores(grader: str, labels: Sequence[Label], verdicts: Said, sampling: Sampling) -> list[Score]:
+def people_scores(
+    grader: str, labels: Sequence[Label], verdicts: Said, scales: Scales, sampling: Sampling
+) -> list[Score]:
     """A judge against the labels that people gave to this run's replies, and the rates corrected by them."""
     merged = majority(labels)
     known = {(vote.id, vote.tutor, vote.criterion): label for vote, label in merged}
     agreed = [vote.model_copy(update={"label": label}) for vote, label in merged if label is not None]
-    pairings = pairings_of(agreed, verdicts, {})
-    scores = agreement_scores(grader, pairings, sampling) if pairings else []
+    pairings = pairings_of(agreed, verdicts, {}, scales)
+    scores = agreement_scores(grader, pairings, scales, sampling) if pairings else []
     annotators = [vote for vote in labels if not vote.resolves]
-    return [*scores, *annotator_scores(grader, annotators), *corrected_rates(grader, known, verdicts, "ppi", sampling)]
+    rates = corrected_rates(grader, known, verdicts, "ppi", scales, sampling)
+    return [*scores, *annotator_scores(grader, annotators, scales), *rates]

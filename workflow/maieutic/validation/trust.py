@@ -10,16 +10,21 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from maieutic.core.records import SCORINGS, Judgement, Label, Score
+from maieutic.core.records import SCORINGS, Judgement, Label, Scale, Scales, Score
 from maieutic.core.stats import MEAN, Estimate, Interval, Sampling, Statistic, estimate
-from maieutic.judges.labels import DESIRED, SCALES, SUBSETS, Labels
+from maieutic.judges.labels import Labels
+from maieutic.judges.questions import merged
+from maieutic.judges.rubrics import read_rubric, word_of
 from maieutic.scores.score import Columns, score_of
-from maieutic.validation.agreement import MEASURES, Pairing, kappa_of, measure, statistic_of, tables_of
+from maieutic.validation.agreement import MEASURES, PRINTED, Pairing, measure, statistic_of, tables_of
 
 TASK = "trust"
 MEAN_KAPPA = "mean_weighted_kappa"
 BINARY = "binary"  # a subset of the scores: of labels that are desired or not
-OF_THREE = frozenset({"lenient_macro_f1", "lenient_accuracy", "ac", "ac_paper"})  # measures of three labels
+OF_THREE = frozenset({"lenient_macro_f1", "lenient_accuracy", "ac_paper"})  # measures of three labels
+ORDERED = frozenset({"weighted_kappa", "ac", "spearman"})  # measures that need an order of the labels
+YES_NO = Scale(labels=("yes", "no"))  # what classifiers say
+ALL = "all"  # a subset: every item
 PEOPLE = "people"  # the grader of labels that people gave
 FEWEST = 20  # replies of one tutor with a verdict, below which its correlations are chance
 BY_TUTOR = ("ac_paper", "ac", "spearman", "weighted_kappa")
@@ -35,18 +40,25 @@ def score(validated: str | None, metric: str, result: Estimate, **columns: Unpac
 def said_by(judgements: Iterable[Judgement], rubric: str | None = None) -> Said:
     """A judge's verdicts. Where a criterion was asked for again, the answer that can be read counts."""
     verdicts: Said = {}
+    both: dict[tuple[str, str, str], list[Judgement]] = defaultdict(list)
     for judgement in judgements:
         if judgement.tutor is None or (rubric and judgement.rubric != rubric):
             continue
+        if judgement.order is not None:  # a comparison: what is said in both orders, where both are asked
+            both[judgement.id, judgement.tutor, judgement.rubric].append(judgement)
+            continue
         for verdict in judgement.verdicts:
             key = judgement.id, judgement.tutor, str(verdict.criterion)
-            value = str(verdict.value) if verdict.value is not None else None
+            value = word_of(verdict.value) if verdict.value is not None else None
             verdicts[key] = value if value is not None else verdicts.get(key)
+    for (item, tutor, name), group in both.items():
+        for criterion, (verdict, _) in merged(group, read_rubric(name).rubric.both_orders).items():
+            verdicts[item, tutor, str(criterion)] = None if verdict.value is None else word_of(verdict.value)
     return verdicts
 
 
 def pairings_of(
-    labels: Sequence[Label], verdicts: Said, lengths: Mapping[tuple[str, str], int]
+    labels: Sequence[Label], verdicts: Said, lengths: Mapping[tuple[str, str], int], scales: Scales
 ) -> dict[str, list[Pairing]]:
     """By criterion, what people and a grader say of each reply that the grader was asked about."""
     pairings: dict[str, list[Pairing]] = defaultdict(list)
@@ -54,36 +66,54 @@ def pairings_of(
         key = label.id, label.tutor, label.criterion
         if key not in verdicts:
             continue
-        known = SCALES[label.criterion]
+        known = scales[label.criterion].labels
         value = verdicts[key]
         place = known.index(value) if value in known else None
         pairings[label.criterion].append(
             Pairing(known.index(label.label), place, label.problem, lengths.get((label.id, label.tutor), 0))
         )
-    return {name: pairings[name] for name in SCALES if name in pairings}
+    return {name: pairings[name] for name in scales if name in pairings}
 
 
 def agreement_scores(
-    model: str, pairings: Mapping[str, Sequence[Pairing]], sampling: Sampling, binary: bool = False, **columns: Any
+    model: str,
+    pairings: Mapping[str, Sequence[Pairing]],
+    scales: Scales | None,
+    sampling: Sampling,
+    **columns: Any,
 ) -> list[Score]:
     """Every measure of every criterion. Unreadable verdicts: left out (robust), or wrong (paper_compat, as in BEA).
 
-    binary: of labels that are desired or not, as classifiers give; columns: of every score.
+    scales: of the criteria; None: of labels that are desired or not, as classifiers give; columns: of every score.
     """
     scores = []
-    columns |= {"subset": BINARY} if binary else {}
+    columns |= {"subset": BINARY} if scales is None else {}
+    by_criterion = {name: YES_NO if scales is None else scales[name] for name in pairings}
     for criterion, group in pairings.items():
-        labels = 2 if binary else places(criterion)
+        labels = len(by_criterion[criterion].labels)
         for name, about in MEASURES.items():
-            if labels < 3 and name in OF_THREE:
-                continue  # a yes or a no cannot be merged, and has no printed coding
+            if not measures(name, by_criterion[criterion]):
+                continue
             for scoring in SCORINGS if about.strict else SCORINGS[1:]:
                 measured = measure(name, group, labels, scoring == "paper_compat", sampling)
                 scores.append(score(model, name, measured, scoring=scoring, criterion=criterion, **columns))
         for name, value in besides(group).items():
             scores.append(plain(model, name, *value, criterion=criterion, **columns))
-    sizes = {criterion: 2 if binary else places(criterion) for criterion in pairings}
-    return [*scores, *mean_scores(model, pairings, sizes, sampling, **columns)]
+    return [*scores, *mean_scores(model, pairings, by_criterion, sampling, **columns)]
+
+
+def measures(name: str, scale: Scale) -> bool:
+    """Whether a measure says something of a scale.
+
+    A yes or a no cannot be merged, and has no printed coding; more than three labels have none either. The light rests
+    on the weighted kappa, which of labels without an order is the plain one.
+    """
+    labels = len(scale.labels)
+    if name in OF_THREE and labels != len(PRINTED):
+        return False
+    if name == "ac" and labels < len(PRINTED):
+        return False
+    return scale.level == "ordinal" or name == "weighted_kappa" or name not in ORDERED | OF_THREE
 
 
 def besides(pairings: Sequence[Pairing]) -> dict[str, tuple[float | None, int, int]]:
@@ -122,16 +152,13 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float |
 def mean_scores(
     model: str,
     pairings: Mapping[str, Sequence[Pairing]],
-    sizes: Mapping[str, int],
+    scales: Scales,
     sampling: Sampling,
     **columns: Any,
 ) -> list[Score]:
-    """Weighted kappa averaged over the criteria that have one (for the traffic light); the unreadable share.
-
-    sizes: by criterion the number of its labels.
-    """
+    """Weighted kappa averaged over the criteria that have one (for the traffic light); the unreadable share."""
     several = {name: [pairing for pairing in group if pairing.said is not None] for name, group in pairings.items()}
-    known = {name: kappa_on(group, sizes[name]) for name, group in several.items()}
+    known = {name: kappa_on(group, scales[name]) for name, group in several.items()}
     used = [name for name, value in known.items() if not math.isnan(value)]
     total = sum(len(group) for group in pairings.values())
     missing = total - sum(len(group) for group in several.values())
@@ -142,25 +169,31 @@ def mean_scores(
         plain(model, "length_correlation", sum(lengths) / len(lengths) if lengths else None, replies, 0, **columns),
     ]
     pooled = [(name, pairing) for name in used for pairing in several[name]]
-    statistic = mean_kappa({name: sizes[name] for name in used})
+    statistic = mean_kappa({name: scales[name] for name in used})
     mean = estimate(statistic, pooled, [pairing.problem for _, pairing in pooled], sampling)
     return [score(model, MEAN_KAPPA, mean._replace(n=replies), **columns), *beside]
 
 
-def kappa_on(pairings: Sequence[Pairing], labels: int) -> float:
-    """Weighted kappa of some pairings; NaN where there are none, or where both sides know one label only."""
-    return statistic_of("weighted_kappa", labels).value(pairings) if pairings else math.nan
+def weighted(scale: Scale) -> str:
+    """The kappa that a light rests on: quadratically weighted, of labels without an order the plain one."""
+    return "weighted_kappa" if scale.level == "ordinal" else "kappa"
 
 
-def mean_kappa(sizes: Mapping[str, int]) -> Statistic[tuple[str, Pairing]]:
-    """The mean over criteria of the weighted kappa of each. sizes: by criterion the number of its labels."""
+def kappa_on(pairings: Sequence[Pairing], scale: Scale) -> float:
+    """That kappa of some pairings; NaN where there are none, or where both sides know one label only."""
+    return statistic_of(weighted(scale), len(scale.labels)).value(pairings) if pairings else math.nan
+
+
+def mean_kappa(scales: Scales) -> Statistic[tuple[str, Pairing]]:
+    """The mean over criteria of the weighted kappa of each."""
+    sizes = {name: len(scale.labels) for name, scale in scales.items()}
     widths = [size * (size + 1) for size in sizes.values()]
 
     def of_each(pooled: Sequence[tuple[str, Pairing]]) -> dict[str, list[Pairing]]:
         return {name: [pairing for criterion, pairing in pooled if criterion == name] for name in sizes}
 
     def value(pooled: Sequence[tuple[str, Pairing]]) -> float:
-        kappas = [kappa_on(group, sizes[name]) for name, group in of_each(pooled).items()]
+        kappas = [kappa_on(group, scales[name]) for name, group in of_each(pooled).items()]
         return sum(kappas) / len(kappas)
 
     def counts(pooled: Sequence[tuple[str, Pairing]]) -> Any:
@@ -172,9 +205,9 @@ def mean_kappa(sizes: Mapping[str, int]) -> Statistic[tuple[str, Pairing]]:
 
     def of_sums(sums: Any) -> Any:
         start, kappas = 0, []
-        for size, width in zip(sizes.values(), widths, strict=True):
+        for (name, size), width in zip(sizes.items(), widths, strict=True):
             tables = sums[..., start : start + width].reshape(*sums.shape[:-1], size, size + 1)
-            kappas.append(kappa_of(tables, 2))
+            kappas.append(MEASURES[weighted(scales[name])].of_tables(tables))
             start += width
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a resample in which no criterion has a kappa has no mean
@@ -183,17 +216,15 @@ def mean_kappa(sizes: Mapping[str, int]) -> Statistic[tuple[str, Pairing]]:
     return Statistic(value, counts, of_sums)
 
 
-def places(criterion: str) -> int:
-    """How many labels a criterion has: those of its release, or the two of a classifier."""
-    return len(SCALES.get(criterion, ("yes", "no")))
+def subsets_of(labels: Labels) -> tuple[str, ...]:
+    """All items of a labelled set, and those of each source that it says."""
+    return (ALL, *sorted({item.tags["source"] for item in labels.items.values() if "source" in item.tags}))
 
 
-def match_rates(
-    grader: str, labels: Labels, verdicts: Said | None, sampling: Sampling, criteria: Sequence[str] = tuple(DESIRED)
-) -> list[Score]:
-    """DAMR: the share of a tutor's replies with the desired label, by tutor, dimension and subset (MRBench, 5.4).
+def match_rates(grader: str, labels: Labels, verdicts: Said | None, sampling: Sampling) -> list[Score]:
+    """DAMR: the share of a tutor's replies with the desired label, by tutor, criterion and subset (MRBench, 5.4).
 
-    verdicts: a grader's; None: the labels that people gave.
+    Of the criteria of which a label is desired. verdicts: a grader's; None: the labels that people gave.
     """
     scores = []
     by_cell: dict[tuple[str, str], list[tuple[str, str, str | None]]] = defaultdict(list)
@@ -204,14 +235,15 @@ def match_rates(
         value = label.label if verdicts is None else verdicts[key]
         by_cell[label.tutor, label.criterion].append((label.id, label.problem, value))
     for (tutor, criterion), cells in by_cell.items():
-        if criterion not in criteria:
+        wanted = labels.scales[criterion].desired
+        if wanted is None:
             continue
-        for subset in SUBSETS:
-            part = [cell for cell in cells if subset in {"all", labels.items[cell[0]].tags["source"]}]
+        for subset in subsets_of(labels):
+            part = [cell for cell in cells if subset in {ALL, labels.items[cell[0]].tags.get("source")}]
             read = [(problem, value) for _, problem, value in part if value is not None]
             if not part:
                 continue
-            desired = [float(value == DESIRED[criterion]) for _, value in read]
+            desired = [float(value == wanted) for _, value in read]
             rate = estimate(MEAN, desired, [problem for problem, _ in read], sampling, missing=len(part) - len(read))
             by = None if verdicts is None else grader
             scores.append(score(None, "damr", rate, tutor=tutor, criterion=criterion, subset=subset, by=by))
@@ -226,13 +258,14 @@ def correlations_by_tutor(grader: str, labels: Labels, verdicts: Said) -> list[S
     scores = []
     for tutor in dict.fromkeys(label.tutor for label in labels.labels):
         tutor_labels = [label for label in labels.labels if label.tutor == tutor]
-        for criterion, group in pairings_of(tutor_labels, verdicts, {}).items():
+        for criterion, group in pairings_of(tutor_labels, verdicts, {}, labels.scales).items():
             read = [pairing for pairing in group if pairing.said is not None]
-            for name in BY_TUTOR:
+            scale = labels.scales[criterion]
+            for name in (name for name in BY_TUTOR if measures(name, scale)):
                 value = math.nan
                 if len(read) >= FEWEST:
                     value = MEASURES[name].value(
-                        [pairing.gold for pairing in read], [pairing.said or 0 for pairing in read], 3
+                        [pairing.gold for pairing in read], [pairing.said or 0 for pairing in read], len(scale.labels)
                     )
                 known, missing = None if math.isnan(value) else value, len(group) - len(read)
                 scores.append(plain(None, name, known, len(read), missing, tutor=tutor, criterion=criterion, by=grader))

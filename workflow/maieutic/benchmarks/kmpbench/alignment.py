@@ -13,16 +13,18 @@ from pathlib import Path
 
 from maieutic.benchmarks.kmpbench.items import PRINCIPLES
 from maieutic.core.errors import UserError
-from maieutic.core.jobs import Sampled
 from maieutic.core.records import Judgement, Label, Score, read_records
 from maieutic.core.stats import MEAN, Sampling, estimate
 from maieutic.judges.grading import grades_of_reply
-from maieutic.judges.rubrics import read_rubric
+from maieutic.judges.kinds.win_tie_lose import COMPARISONS
+from maieutic.judges.kinds.win_tie_lose import WIN_TIE_LOSE as VERDICTS
+from maieutic.judges.rubrics import read_rubric, scales_of
+from maieutic.people.labels import ReadsPeople, majority
 from maieutic.scores.metrics.common import Graded
 from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.score import score_of, write_scores
 from maieutic.validation.agreement import Pairing, measure
-from maieutic.validation.people import COMPARISONS, VERDICTS, annotator_scores, majority, read_people
+from maieutic.validation.people import annotator_scores
 from maieutic.validation.trust import PEOPLE
 
 TASK = "alignment"
@@ -144,7 +146,7 @@ def pooled_kappa(by: str, judge: Verdicts, people: Verdicts, sampling: Sampling)
     return score_of(measure(KAPPA, pairings, len(VERDICTS), False, sampling), TASK, KAPPA, tutor=ALL, by=by)
 
 
-class AlignJudge(Sampled):
+class AlignJudge(ReadsPeople):
     """A judge that has compared this run's replies with a reference."""
 
     judge: str
@@ -158,7 +160,7 @@ def align_judge(*, job: AlignJudge, verdicts: list[Path], people: Path, out: Pat
     judge = job.judge
     by_reply = judged_verdicts(judge, (judgement for path in verdicts for judgement in read_records(path, Judgement)))
     compared = {task for task, _, _ in by_reply}
-    labels = [label for label in read_people(people) if label.label in VERDICTS and label.task in compared]
+    labels = [label for label in job.labels_in(people) if label.label in VERDICTS and label.task in compared]
     for label in labels:
         if (label.task, label.id, label.tutor) not in by_reply:
             raise UserError(
@@ -167,6 +169,7 @@ def align_judge(*, job: AlignJudge, verdicts: list[Path], people: Path, out: Pat
                 "item and tutor are named as in results/replies",
             )
     scores = aligned(judge, by_reply, people_verdicts(labels), Sampling(job.resamples, job.seed)) if labels else []
-    agreed = annotator_scores(judge, [label for label in labels if not label.resolves])
+    scales = scales_of(read_rubric(COMPARISONS).rubric)
+    agreed = annotator_scores(judge, [label for label in labels if not label.resolves], scales)
     scores += [score.model_copy(update={"task": TASK, "by": judge}) for score in agreed]
     write_scores(scores, out)

@@ -10,7 +10,7 @@ import re
 
 from maieutic.benchmarks.kmpbench.items import Posed, Solved, detected
 from maieutic.config.datasets import Source
-from maieutic.core.records import Item, Label, LabelledSet, Reply, Turn
+from maieutic.core.records import Item, Label, LabelledSet, Reply, Scale, Turn
 from maieutic.datasets.text import cluster_of, plain_solution
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -65,7 +65,7 @@ def with_twins(records: list[Source], task: str) -> list[Item]:
 
 
 ERROR_REASON = "error_reason"
-REASONS = {ERROR_REASON: ("correct", "incorrect")}
+REASONS = {ERROR_REASON: Scale(labels=("correct", "incorrect"))}
 REASONS_TASK = "graded_reasons"
 OUTPUT = "_eval_output"
 
@@ -87,7 +87,7 @@ def graded_reasons(*sources: list[Source]) -> LabelledSet:
         common = {"id": name, "task": REASONS_TASK, "tutor": tutor}
         replies.append(Reply(**common, key="none", turns=turns))
         verdict = record["error_reason_correctness"]
-        if verdict not in REASONS[ERROR_REASON]:
+        if verdict not in REASONS[ERROR_REASON].labels:
             raise ValueError(f"{name}, {tutor}: no such verdict {verdict!r}")
         labels.append(Label(**common, criterion=ERROR_REASON, label=verdict, problem=problem))
     return LabelledSet(list(items.values()), replies, labels)

@@ -15,6 +15,7 @@ from maieutic.benchmarks.kmpbench.items import PRINCIPLES
 from maieutic.config.models import BaselineModel
 from maieutic.core import paths
 from maieutic.core.records import Item, Judgement, Reply, Score, read_records
+from maieutic.judges.kinds.win_tie_lose import COMPARISONS
 from maieutic.judges.questions import merged
 from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
@@ -22,7 +23,6 @@ from maieutic.report.sections import Run, Section
 from maieutic.report.tables import items_of_task, label_of, leads, score_file
 from maieutic.report.traffic_light import kinds_on
 from maieutic.scores.papers import PrintedRow, printed_rows
-from maieutic.validation.people import COMPARISONS
 from maieutic.validation.trust import PEOPLE
 
 BENCHMARK = "kmpbench"

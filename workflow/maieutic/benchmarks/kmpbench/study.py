@@ -23,8 +23,9 @@ from maieutic.core.files import safe_cell, whole_file, write_json
 from maieutic.core.paths import ITEMS, REPLIES, ROOT
 from maieutic.core.records import Item, Reply, read_records
 from maieutic.judges.assignments import criteria_of
+from maieutic.judges.kinds.win_tie_lose import COMPARISONS
 from maieutic.judges.rubrics import Criterion, read_rubric
-from maieutic.validation.people import COLUMNS, COMPARISONS
+from maieutic.people.labels import COLUMNS
 
 log = logging.getLogger(__name__)
 KEY = "key.json"

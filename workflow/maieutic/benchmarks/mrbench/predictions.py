@@ -19,7 +19,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.records import Record
 from maieutic.core.stats import Sampling
-from maieutic.datasets.mrbench import LABELS
+from maieutic.datasets.mrbench import LABELS, SCALES
 from maieutic.judges.labels import Labels, read_labels
 from maieutic.validation.agreement import measure
 from maieutic.validation.trust import Said, pairings_of
@@ -227,7 +227,7 @@ def score_predictions(
         covered = coverage_of(keys, predicted.said)
         check_missing(path, criterion, covered, missing)
         answers: Said = {key: predicted.said.get(key) for key in keys}
-        [(_, pairings)] = pairings_of(labelled, answers, {}).items()
+        [(_, pairings)] = pairings_of(labelled, answers, {}, SCALES).items()
         by_track[criterion] = {
             name: {
                 "value": estimate.value,

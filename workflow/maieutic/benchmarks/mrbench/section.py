@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITICS
+from maieutic.benchmarks.mrbench.statistics import SUBSETS
 from maieutic.config.models import JudgeModel
 from maieutic.core import paths
 from maieutic.core.records import Quantity, Score
 from maieutic.datasets.mrbench import DESIRED
-from maieutic.judges.labels import LABEL_SOURCES, SUBSETS
 from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
 from maieutic.report.sections import Run, Section
@@ -274,7 +274,7 @@ def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Everything that the page on labelled releases shows, release by release."""
     shown = []
     judges = [name for name in plan.run.judges if isinstance(plan.models[name], JudgeModel)]
-    for release in (name for name in plan.releases if LABEL_SOURCES[name].taxonomy):
+    for release in (name for name in plan.releases if name in plan.taxonomies):
         people = score_file(paths.LABEL_SCORES.within(results, release=release))
         statistics = read_json(paths.LABEL_STATISTICS.within(results, release=release))
         if not people or not statistics:
@@ -286,9 +286,9 @@ def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
         shown.append(
             {
                 "name": release,
-                "title": LABEL_SOURCES[release].title,
+                "title": plan.label_sets[release].title,
                 "published": published,
-                "kinds": {name: release_rubric(plan.judge_entry(name), release) for name in judges},
+                "kinds": {name: release_rubric(plan, name, release) for name in judges},
                 "counts": statistics["all"],
                 "damr": damr_tables(release, people, judged, plan, dimensions, published),
                 "ac": correlation_tables(release, judged, plan, dimensions, published),

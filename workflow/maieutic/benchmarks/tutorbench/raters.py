@@ -15,14 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from maieutic.core.errors import UserError
-from maieutic.core.jobs import Sampled
 from maieutic.core.records import Item, Judgement, Label, Score, read_items, read_records
 from maieutic.core.stats import MEAN, Sampling, estimate
+from maieutic.people.labels import PASSED, RATED, ReadsPeople
 from maieutic.scores.metrics.common import Graded
 from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.score import write_scores
 from maieutic.validation.agreement import Pairing, measure, usual_fleiss
-from maieutic.validation.people import PASSED, RATED, read_people
 from maieutic.validation.trust import plain, score
 
 TASK = "raters"
@@ -54,7 +53,7 @@ class Rating(NamedTuple):
         return None if 2 * passes == len(self.people) else 2 * passes > len(self.people)
 
 
-class RateJudge(Sampled):
+class RateJudge(ReadsPeople):
     """A judge of the replies to some tasks whose items have criteria of their own."""
 
     judge: str
@@ -69,7 +68,7 @@ def rate_judge(*, job: RateJudge, verdicts: list[Path], people: Path, items: Pat
     people: the CSV of their ratings (`run.human_labels`); items: the folder of the benchmark's items.
     """
     cases = {(item.task, item.id): item for item in read_items(items, job.tasks)}
-    labels = [label for label in read_people(people) if RATED.fullmatch(label.criterion)]
+    labels = [label for label in job.labels_in(people) if RATED.fullmatch(label.criterion)]
     judge_verdicts = verdicts_of(judgement for path in verdicts for judgement in read_records(path, Judgement))
     check_known(people, labels, judge_verdicts)
     ratings = ratings_of(labels, judge_verdicts, cases)

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 from maieutic.core.records import Item, Reply
 
 Order = Literal["ab", "ba"]
+PASS_FAIL = ("pass", "fail")
 
 
 class Kind:
@@ -37,6 +38,14 @@ class Kind:
 
     def desired(self, label: str | None) -> str | bool | None:
         """The verdict of a good reply, in the terms of the grades; None: none is better. label: the criterion's own."""
+        return label
+
+    def words(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """What people may say under one criterion, whose own labels these are."""
+        return tuple(labels)
+
+    def desired_word(self, label: str | None) -> str | None:
+        """What people say of a good reply. label: the criterion's own."""
         return label
 
     def verdict(self, value: str) -> str | bool:
@@ -74,7 +83,15 @@ class PassFail(Kind):
 
     def values(self, labels: Sequence[str], about_tutor: bool) -> list[str]:
         """Pass or fail."""
-        return ["pass", "fail"]
+        return [*PASS_FAIL]
+
+    def words(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """Pass or fail."""
+        return PASS_FAIL
+
+    def desired_word(self, label: str | None) -> str | None:
+        """To pass."""
+        return PASS_FAIL[0]
 
     def desired(self, label: str | None) -> str | bool | None:
         """To pass."""

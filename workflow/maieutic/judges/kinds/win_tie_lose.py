@@ -8,6 +8,8 @@ from maieutic.core.records import Item, Reply
 from maieutic.judges.kinds.base import Kind, Order
 from maieutic.judges.kinds.pairwise import PLACES
 
+COMPARISONS = "kmp_dialogue"  # the card of the paper, by which people compare too
+WIN_TIE_LOSE = ("win", "tie", "lose")
 COMPARED = ("tutor_response", "reference_response")
 
 
@@ -25,6 +27,14 @@ class WinTieLose(Kind):
     def desired(self, label: str | None) -> str | bool | None:
         """The tutor's reply wins."""
         return "win"
+
+    def words(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """The tutor's fate."""
+        return WIN_TIE_LOSE
+
+    def desired_word(self, label: str | None) -> str | None:
+        """The tutor's reply wins."""
+        return WIN_TIE_LOSE[0]
 
     def in_own_terms(self, value: str, order: Order, about_tutor: bool) -> str:
         """`win`, `tie` or `lose` of the tutor's reply, which is the first."""

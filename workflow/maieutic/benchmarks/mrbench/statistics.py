@@ -1,0 +1,43 @@
+"""What MRBench's Table 7 counts of a release."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from maieutic.core.records import LabelledSet
+from maieutic.judges.releases import Counts
+from maieutic.serving.conversations import parse_turns
+
+HUMANS = ("Expert", "Novice")
+SUBSETS = ("all", "bridge", "mathdial")
+
+
+def statistics(made: LabelledSet) -> Counts:
+    """MRBench's Table 7, for all dialogues and each subset. Lengths in characters."""
+    subsets = {item.id: item.tags["source"] for item in made.items}
+    by_subset: Counts = {}
+    for subset in SUBSETS:
+        items = [item for item in made.items if subset in {"all", item.tags["source"]}]
+        replies = [reply for reply in made.replies if subset in {"all", subsets[reply.id]}]
+        lengths: dict[str, list[int]] = defaultdict(list)
+        for reply in replies:
+            lengths[reply.tutor].append(len(reply.text))
+        humans = sum(len(sizes) for tutor, sizes in lengths.items() if tutor in HUMANS)
+        by_subset[subset] = {
+            "dialogues": len(items),
+            "distinct_dialogues": len({item.tags["conversation"] for item in items}),
+            "turns": mean([len(parse_turns(item.vars["history"])) for item in items]),
+            "dialogue_length": mean([made.lengths[item.id] for item in items]),
+            "llm_responses": len(replies) - humans,
+            "human_responses": humans,
+            "responses": len(replies),
+            "labels": sum(subset in {"all", subsets[label.id]} for label in made.labels),
+            "response_length": {tutor: mean(sizes) for tutor, sizes in sorted(lengths.items())},
+        }
+    return by_subset
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The mean, None of nothing."""
+    return round(sum(values) / len(values), 2) if values else None
