@@ -63,6 +63,8 @@ COMMANDS = {
     "For people": (
         "benchmarks.kmpbench.study:draw_study",
         "benchmarks.kmpbench.study:read_study",
+        "plan.labelling:label",
+        "people.returned:read_labels",
         "benchmarks.mrbench.predictions:score_predictions",
         "plan.new_run:init",
         "plan.doctor:doctor",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 PICTURES, DELETE, LOST, LINE = 0x2400, 0x2421, 0xFFFD, 0x21B5
 # Neither XML nor a page may hold them; Unicode's own line ends are line ends to some readers and not to others.
 SIGNS = {
@@ -17,3 +20,9 @@ SIGNS = {
 def visible(text: str) -> str:
     """The text with a sign in the place of each character that cannot be shown. The type stays: markup is markup."""
     return text if text.isprintable() else type(text)(str(text).translate(SIGNS))
+
+
+def embedded(data: Any) -> str:
+    """JSON that may stand inside a script element: no reply can close it."""
+    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from maieutic.config.models import BaselineModel
 from maieutic.core import paths
 from maieutic.core.files import whole_file
 from maieutic.core.records import Grade, Item, Prompt, Reply, each_record
+from maieutic.core.visible import embedded
 from maieutic.datasets.pictures import on_white
 from maieutic.datasets.sampling import select
 from maieutic.plan.plan import Plan
@@ -263,9 +263,3 @@ def add_replies(
                 "grades": [reading(grade) for grade in grades.get((model, *key), [])],
             }
         )
-
-
-def embedded(data: Any) -> str:
-    """JSON that may stand inside a script element: no reply can close it."""
-    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -19,10 +19,10 @@ from maieutic.config.models import BaselineModel
 from maieutic.core.plugins import parts as plugged_in
 from maieutic.core.plugins import places
 from maieutic.core.records import SCORINGS, ReportedScore
-from maieutic.core.visible import visible
+from maieutic.core.visible import embedded, visible
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths, differences, told
-from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, embedded, pass_grades, write_items
+from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, pass_grades, write_items
 from maieutic.report.comparison import against_paper
 from maieutic.report.exports import Exported, exported_tables, with_links
 from maieutic.report.figures import interval_chart, outcome_chart, value_chart

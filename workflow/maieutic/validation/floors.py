@@ -48,7 +48,7 @@ def floor_verdicts(labels: Labels, seed: int) -> dict[str, Said]:
             replies, [label.label for label in criterion_labels], [label.problem for label in criterion_labels], seed
         )
         verdicts[TFIDF] |= dict(zip(keys, predicted, strict=True))
-    return verdicts
+    return {name: said for name, said in verdicts.items() if said}
 
 
 def by_keywords(criterion: str, item: Item, text: str, scale: Scale) -> str:

@@ -1,0 +1,264 @@
+"""People in the loop, from a registry entry to the page: a criterion of one's own, labelled in a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import CHROMIUM, Browser
+from columns import spelt
+from conftest import absent
+from gullible import answering
+from httpserver import serving
+from maieutic.datasets.mrbench import LABELS
+from running import environment, overlay, run
+
+PRAISE = ("None", "Some", "Much", "Too much")  # an ordinal scale of four
+CARD = """rubric: praise
+version: 1
+title: Praise
+source: written for this test
+like: mrbench_taxonomy
+criteria:
+  Praise:
+    title: Praise
+    definition: How much does the tutor praise the student?
+    labels: ["None", "Some", "Much", "Too much"]
+    desired: "Some"
+""" + "".join(f"  {name}: null\n" for name in LABELS)
+
+
+def praise(reply: str) -> str:
+    """What people say in this test: by the words of the reply."""
+    return PRAISE[min(3, len(re.findall(r"[Gg]ood|[Gg]reat|[Nn]ice", reply)))] if reply else "None"
+
+
+def judged(prompt: str) -> str:
+    """A judge that is right but where a reply asks something: there it always says Some."""
+    reply = prompt.split("<<<DATA-")[-1].split(">>>")[0]
+    return json.dumps({"Praise": "Some" if "?" in reply else praise(reply)})
+
+
+@pytest.fixture(scope="module")
+def judge_server() -> Iterator[str]:
+    with serving(answering(judged)) as address:
+        yield address
+
+
+def labelled_lines(annotator: str | None = None) -> list[dict[str, Any]]:
+    """Forty replies to ten dialogues with labels, as a user's own file has them."""
+    praises = ["Good.", "Good, great!", "Hm.", "Good, great, nice: very good work?"]
+    return [
+        {
+            "id": f"d{number // 4}",
+            "tutor": f"t{number % 4}",
+            "history": f"Tutor: What is {number // 4} plus 5?\nStudent: {number // 4 + 6}.",
+            "question": f"{number // 4} + 5",
+            "reply": praises[number % 4],
+            "criterion": "Praise",
+            "label": praise(praises[number % 4]),
+            "annotator": annotator or "",
+        }
+        for number in range(40)
+    ]
+
+
+def configure(folder: Path, address: str, name: str = "own.yaml", **run_keys: Any) -> Path:
+    (folder / "resources/rubrics/praise.yaml").write_text(CARD, encoding="utf-8")
+    lines = "\n".join(map(json.dumps, labelled_lines()))
+    (folder / "praise.jsonl").write_text(lines + "\n", encoding="utf-8")
+    models = {
+        "scripted": {"engine": "hosted", "model": "m", "base_url": f"{address}/v1"},
+        "praiser": {"engine": "judge", "model": "scripted", "rubrics": ["praise"], "label": "A judge of praise"},
+    }
+    keys = {"tutors": ["reference", "always-ask"], "tasks": ["mrbench"], "judges": ["praiser"], **run_keys}
+    labels = {"our_praise": {"title": "Our praise", "licence": "ours", "file": "praise.jsonl", "rubric": "praise"}}
+    return overlay(folder, {"models": models, "labels": labels, "run": keys, "report": {"resamples": 100}}, name)
+
+
+@pytest.fixture(scope="module")
+def finished(checkouts: Callable[[], Path], judge_server: str) -> Path:
+    folder = checkouts()
+    done = run(folder, configure(folder, judge_server))
+    assert done.returncode == 0, done.stdout
+    return folder
+
+
+def maieutic(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of the package, in a run's folder."""
+    env = {**environment(), "PYTHONPATH": str(folder / "workflow")}
+    line = [sys.executable, "-m", "maieutic", *words]
+    return subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True)
+
+
+def scores_in(path: Path) -> dict[str, dict[str, Any]]:
+    return {spelt(one): one for one in json.loads(path.read_text(encoding="utf-8")) if one["scoring"] == "robust"}
+
+
+def test_a_criterion_of_ones_own_goes_from_its_entry_to_a_light_without_code(finished: Path) -> None:
+    rows = json.loads((finished / "results/validation/praiser/labels.json").read_text(encoding="utf-8"))
+    own = {one["metric"]: one for one in rows if one["grader"] == "praiser" and one["scoring"] == "robust"}
+    assert own["weighted_kappa"]["release"] == "our_praise"
+    assert own["weighted_kappa"]["n"] == 40 and own["accuracy"]["value"] == pytest.approx(0.75), "wrong where it asks"
+    assert "lenient_accuracy" not in own and "ac_paper" not in own, "four labels have no printed coding"
+    floors = {one["grader"] for one in rows if one["by"] == "praiser" and one["grader"]}
+    assert floors == {"majority label", "constant", "word counts"}, "nobody has words for it"
+    page = (finished / "results/report/index.html").read_text(encoding="utf-8")
+    assert "Our praise" in page and re.search(r'class="light (green|amber|red)">', page)
+    by_people = json.loads((finished / "results/scores/labels/our_praise.json").read_text(encoding="utf-8"))
+    assert {one["tutor"] for one in by_people if one["metric"] == "damr"} == {"t0", "t1", "t2", "t3"}
+
+
+BAD_LINES = {
+    "a label outside the scale": ({"label": "Lots"}, r"record 41: no such label Praise: 'Lots'.*None, Some, Much"),
+    "another criterion": ({"criterion": "Tone"}, r"record 41: no such label Tone: 'None'\. Fix: known: Praise"),
+    "the same label twice": ({"id": "d0"}, r"record 41: nobody by name has labelled d0, t0, Praise in record 1"),
+    "another reply": ({"id": "d0", "reply": "Well."}, r"record 41: d0 has another reply in an earlier line"),
+    "another context": ({"id": "d0", "question": "?"}, r"record 41: d0 has another context in an earlier line"),
+    "no reply": ({"reply": ""}, r"record 41: reply is no text"),
+    "no tutor": ({"tutor": " "}, r"record 41: tutor is missing"),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), BAD_LINES.values(), ids=BAD_LINES)
+def test_a_line_of_labels_that_cannot_be_one_is_named(
+    change: dict[str, str], told: str, finished: Path, copied: Callable[[Path], Path], judge_server: str
+) -> None:
+    from maieutic.core.errors import UserError
+    from maieutic.core.records import Scale
+    from maieutic.judges.label_table import labelled_table
+
+    lines = labelled_lines()
+    lines.append({**lines[0], "id": "new", "label": "None", **change})
+    with pytest.raises(UserError) as caught:
+        labelled_table({"Praise": Scale(labels=PRAISE, desired="Some")}, lines)
+    assert re.search(told, caught.value.line), caught.value.line
+
+
+async def label_all(page: Path, folder: Path, say: Callable[[str], str], picture: Path | None = None) -> Path:
+    """Label a whole page as a person does: click each answer, go on, look back, undo, save."""
+    async with Browser(folder) as browser:
+        await browser.open(page)
+        units = await browser.run("data.units.length")
+        assert (
+            await browser.run("document.querySelector('#progress').textContent")
+            == f"0 of {units} labelled, this is number 1"
+        )
+        for number in range(units):
+            reply = await browser.run("document.querySelector('.reply .text').textContent")
+            value = say(reply)
+            if number == 0:  # a wrong click, taken back by a key
+                await browser.click('input[value="Too much"] + span')
+                assert await browser.run("finished()") == 1
+                await browser.press("z", modifiers=2)
+                assert await browser.run("finished()") == 0
+            if number == 1:  # by a key
+                await browser.press(str(PRAISE.index(value) + 1))
+            else:
+                await browser.click(f'input[value="{value}"] + span')
+            await asyncio.sleep(0.32)  # nobody reads faster
+            if number == 2:  # what is answered survives the page
+                await browser.open(page)
+                assert await browser.run("finished()") == 3 and await browser.run("at") == 2
+            if number == 3 and picture:
+                await browser.picture(picture)
+            if number < units - 1:
+                await browser.click("#next")
+        assert await browser.wait("finished() === data.units.length")
+        assert "All are labelled" in await browser.run("document.querySelector('#told').textContent")
+        await browser.click("#export")
+        annotator = await browser.run("data.annotator")
+        saved = await browser.downloaded(f"labels-{annotator}.json")
+        await browser.run("localStorage.clear(), answers = {}, show(), meter()")
+        assert await browser.run("finished()") == 0
+        await browser.choose("#import", saved)
+        assert await browser.wait("finished() === data.units.length"), "what was saved is loaded again"
+        return saved
+
+
+def test_a_sample_is_labelled_by_clicking_and_corrects_the_judge(
+    finished: Path, judge_server: str, tmp_path: Path
+) -> None:
+    """Two people label a blind sample in Chromium, a third decides; the page shows judge, people, corrected rate."""
+    if CHROMIUM is None:
+        absent("Chromium", "install chromium to run this test")
+    config = configure(finished, judge_server)
+    words = [
+        "--configfile",
+        str(config),
+        "--n",
+        "30",
+        "--overlap",
+        "2",
+        "--out",
+        "sample",
+        "--annotators",
+        "ann",
+        "ben",
+    ]
+    drawn = maieutic(finished, "label", *words)
+    assert drawn.returncode == 0, drawn.stderr
+    key = json.loads((finished / "sample/key.json").read_text(encoding="utf-8"))
+    page = finished / "sample/page-ann.html"
+    text = page.read_text(encoding="utf-8")
+    assert not re.search(r'(?:src|href)\s*=\s*"(?!data:)', text), "the page loads nothing"
+    for unit in key["units"].values():
+        assert unit["item"] not in text and not re.search(rf'"{unit["tutor"]}"', text), "blind"
+    again = maieutic(finished, "label", *words[:-5], "--out", "sample", "--annotators", "ann", "ben")
+    assert again.returncode == 2 and "the folder is there already" in again.stderr
+
+    saved = asyncio.run(label_all(page, tmp_path / "ann", praise, tmp_path / "page.png"))
+    differs = iter(range(100))
+    other = asyncio.run(
+        label_all(
+            finished / "sample/page-ben.html",
+            tmp_path / "ben",
+            lambda reply: "Much" if next(differs) in (5, 9) else praise(reply),
+        )
+    )
+    half = ["read-labels", "--sample", "sample", "--out", "people.csv", "--files"]
+    alone = maieutic(finished, *half, str(saved))
+    assert alone.returncode == 2 and "ben: no file came; 2 annotators a unit were planned" in alone.stderr
+    read = maieutic(finished, *half, str(saved), str(other), "--resolver", "eva")
+    assert read.returncode == 0, read.stderr
+    assert "2 questions are divided" in read.stdout and re.search(
+        r"Praise +30 +30 +0\.\d\d +0\.\d\d +0\.\d\d", read.stdout
+    )
+    decided = asyncio.run(label_all_few(finished / "sample/page-eva.html", tmp_path / "eva", praise))
+    read = maieutic(finished, *half, str(saved), str(other), str(decided), "--resolver", "eva")
+    assert read.returncode == 0 and "0 questions are divided" in read.stdout, read.stdout + read.stderr
+    with open(finished / "people.csv", encoding="utf-8") as handle:
+        rows = list(csv.DictReader(handle))
+    assert len(rows) == 62 and {row["resolves"] for row in rows} == {"", "yes"}
+    sizes = {name: size for name, (size, _) in key["strata"].items()}
+    for row in rows:
+        drawn_of = sum(unit["stratum"] == row["stratum"] for unit in key["units"].values())
+        assert float(row["probability"]) == pytest.approx(drawn_of / sizes[row["stratum"]])
+    done = run(finished, configure(finished, judge_server, "labelled.yaml", human_labels="people.csv"))
+    assert done.returncode == 0, done.stdout
+    found = scores_in(finished / "results/validation/praiser/people.json")
+    assert any(name.startswith("ppi/") for name in found), list(found)
+    report = (finished / "results/report/index.html").read_text(encoding="utf-8")
+    assert "Corrected by people" in report
+
+
+async def label_all_few(page: Path, folder: Path, say: Callable[[str], str]) -> Path:
+    """A resolver's short page."""
+    async with Browser(folder, width=420, height=800) as browser:
+        await browser.open(page)
+        assert await browser.run("document.documentElement.scrollWidth <= innerWidth"), "it fits a phone"
+        for _ in range(await browser.run("data.units.length")):
+            reply = await browser.run("document.querySelector('.reply .text').textContent")
+            await browser.click(f'input[value="{say(reply)}"] + span')
+            await asyncio.sleep(0.32)
+            await browser.click("#next")
+        await browser.click("#export")
+        return await browser.downloaded("labels-eva.json")

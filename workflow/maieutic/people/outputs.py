@@ -1,0 +1,211 @@
+"""What annotators are given of a sample: a page that needs no server, a sheet, files for Label Studio and Potato."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import json
+import mimetypes
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+from maieutic.core.errors import UserError
+from maieutic.core.files import safe_cell, whole_file, write_json, write_lines
+from maieutic.core.visible import embedded
+from maieutic.judges.rubrics import Rubric
+from maieutic.people.sample import Asked, Unit, asked, replies_shown, sections_of
+
+HERE = Path(__file__).parent
+SHEET = ["unit", "criterion", "title", "question", "look at", "answers", "answer"]
+INSTANCES = ["unit", "context", "response 1", "response 2"]
+DATA_BEGINS, DATA_ENDS = '<script type="application/json" id="data">', "</script>"
+DATA = re.compile(f"{DATA_BEGINS}(.*?){DATA_ENDS}", re.DOTALL)
+Words = dict[str, Any]
+
+
+class Told(NamedTuple):
+    """What all annotators of a sample are told."""
+
+    sample: str
+    version: str
+    rubric: Rubric
+    guideline: str
+    pictures: Path
+
+    @property
+    def compared(self) -> bool:
+        """Whether two responses are compared."""
+        return self.rubric.rules.against_reference
+
+
+def words_of(name: str, one: Asked) -> Words:
+    """A criterion as the page asks it."""
+    shown = {"1": "Response 1", "2": "Response 2", "tie": "No difference"}
+    answers = [{"value": value, "shown": shown.get(value, value)} for value in one.answers]
+    return {"name": name, "title": one.title, "question": one.question, "scoring": one.scoring, "answers": answers}
+
+
+def picture(path: Path) -> str:
+    """A picture as an address that holds it."""
+    kind = mimetypes.guess_type(path.name)[0] or "image/png"
+    return f"data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+
+
+def shown_unit(unit: Unit, told: Told) -> Words:
+    """A unit as the page shows it: nothing says whose reply it is."""
+    return {
+        "name": unit.name,
+        "sections": sections_of(unit.candidate.item),
+        "replies": replies_shown(unit, told.compared),
+        "pictures": [picture(told.pictures / name) for name in unit.candidate.item.images],
+        "criteria": [words_of(name, one) for name, one in asked(told.rubric, unit.candidate.criteria).items()],
+    }
+
+
+def page_of(annotator: str, units: Sequence[Unit], told: Told) -> str:
+    """One annotator's page: one file, which loads nothing and sends nothing."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("label.css", "label.js"))
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    data = {
+        "sample": told.sample,
+        "version": told.version,
+        "annotator": annotator,
+        "guideline": told.guideline,
+        "units": [shown_unit(unit, told) for unit in units],
+    }
+    environment = Environment(loader=FileSystemLoader(HERE), undefined=StrictUndefined, autoescape=True)
+    return environment.get_template("label.html.jinja").render(
+        annotator=annotator, title=told.rubric.title, policy=policy, style=style, script=script, data=embedded(data)
+    )
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text that appears whole or not at all."""
+    with whole_file(path) as handle:
+        handle.write(text)
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A CSV that spreadsheets open as text."""
+    with whole_file(path) as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([safe_cell(cell) for cell in row] for row in rows)
+
+
+def context_of(unit: Unit) -> str:
+    """What stands before a reply, as one text."""
+    parts = []
+    for section in sections_of(unit.candidate.item):
+        turns = "\n".join(f"{turn['who']}: {turn['text'].strip()}" for turn in section.get("turns", ()))
+        parts.append(f"{section['title']}\n{section.get('text', turns)}")
+    return "\n\n".join(parts)
+
+
+def write_sheets(folder: Path, sheets: Mapping[str, Sequence[Unit]], units: Sequence[Unit], told: Told) -> None:
+    """Instances for all, and a sheet an annotator: a row for each unit and criterion, `answer` left open."""
+    rows = ([unit.name, context_of(unit), *[*replies_shown(unit, told.compared), ""][:2]] for unit in units)
+    write_csv(folder / "instances.csv", INSTANCES, rows)
+    for annotator, own in sheets.items():
+        questions = (
+            [unit.name, name, one.title, one.question, one.scoring, " | ".join(one.answers), ""]
+            for unit in own
+            for name, one in asked(told.rubric, unit.candidate.criteria).items()
+        )
+        write_csv(folder / f"sheet-{annotator}.csv", SHEET, questions)
+
+
+def label_studio_form(told: Told, units: Sequence[Unit]) -> str:
+    """The labelling interface of Label Studio: texts, and for each criterion its choices."""
+    view = ElementTree.Element("View")
+    names = ["context", "response_1", *(["response_2"] if told.compared else [])]
+    for name in names:
+        ElementTree.SubElement(view, "Header", value=name.replace("_", " ").capitalize())
+        ElementTree.SubElement(view, "Text", name=name, value=f"${name}")
+    criteria = {name: one for unit in units for name, one in asked(told.rubric, unit.candidate.criteria).items()}
+    for name, one in criteria.items():
+        ElementTree.SubElement(view, "Header", value=f"{one.title}: {one.question}")
+        choices = ElementTree.SubElement(
+            view, "Choices", name=name, toName="response_1", choice="single", showInline="true"
+        )
+        for value in one.answers:
+            ElementTree.SubElement(choices, "Choice", value=value)
+    ElementTree.indent(view)
+    return ElementTree.tostring(view, encoding="unicode") + "\n"
+
+
+def write_label_studio(folder: Path, units: Sequence[Unit], told: Told) -> None:
+    """Tasks and labelling interface for Label Studio; what it exports as JSON is read back."""
+    tasks = []
+    for unit in units:
+        texts = {f"response_{place}": text for place, text in enumerate(replies_shown(unit, told.compared), 1)}
+        about = {"unit": unit.name, "sample": told.sample, "version": told.version}
+        tasks.append({"data": {**about, "context": context_of(unit), **texts}})
+    write_json(folder / "label-studio/tasks.json", tasks)
+    write_text(folder / "label-studio/interface.xml", label_studio_form(told, units))
+
+
+def write_potato(folder: Path, units: Sequence[Unit], told: Told) -> None:
+    """Data and configuration for Potato."""
+    import yaml
+
+    criteria = {name: one for unit in units for name, one in asked(told.rubric, unit.candidate.criteria).items()}
+    schemes = [
+        {
+            "annotation_type": "radio",
+            "name": name,
+            "description": f"{one.title}: {one.question}",
+            "labels": [{"name": value} for value in one.answers],
+            "label_requirement": {"required": True},
+        }
+        for name, one in criteria.items()
+    ]
+    settings = {
+        "annotation_task_name": told.rubric.title,
+        "data_files": ["data.jsonl"],
+        "item_properties": {"id_key": "id", "text_key": "text"},
+        "output_annotation_dir": "annotations",
+        "output_annotation_format": "jsonl",
+        "annotation_schemes": schemes,
+    }
+    lines = []
+    for unit in units:
+        replies = replies_shown(unit, told.compared)
+        told_of = [f"Response {place}\n{text}" for place, text in enumerate(replies, 1)]
+        lines.append({"id": unit.name, "text": "\n\n".join([context_of(unit), *told_of])})
+    write_lines(folder / "potato/data.jsonl", lines)
+    write_text(folder / "potato/config.yaml", yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+
+
+def write_all(folder: Path, sheets: Mapping[str, Sequence[Unit]], units: Sequence[Unit], told: Told) -> None:
+    """Everything that annotators may be given."""
+    for annotator, own in sheets.items():
+        write_text(folder / f"page-{annotator}.html", page_of(annotator, own, told))
+    write_sheets(folder, sheets, units, told)
+    write_label_studio(folder, units, told)
+    write_potato(folder, units, told)
+
+
+def page_again(folder: Path, annotator: str, units: Sequence[str]) -> str:
+    """A further annotator's page, of some units of a sample: made of the pages that are there. Raises UserError."""
+    shown: dict[str, Words] = {}
+    frame = ""
+    for path in sorted(folder.glob("page-*.html")):
+        frame = path.read_text(encoding="utf-8")
+        data = json.loads(DATA.search(frame)[1])  # type: ignore[index]
+        shown |= {unit["name"]: unit for unit in data["units"]}
+    if missing := [name for name in units if name not in shown]:
+        raise UserError(str(folder), f"no page has {missing[0]}", "leave the pages in the folder of the sample")
+    content = {**data, "annotator": annotator, "units": [shown[name] for name in units]}
+    page = DATA.sub(lambda match: f"{DATA_BEGINS}{embedded(content)}{DATA_ENDS}", frame)
+    return re.sub(r"<title>.*?</title>", f"<title>Labels by {annotator}</title>", page, count=1)
