@@ -447,13 +447,15 @@ def test_rates_are_corrected_by_people_and_unknown_replies_refused(tmp_path: Pat
         CorrectByPeople(judge="j", resamples=100, seed=1, scales={"t": SCALES}, tasks={"mrbench_taxonomy": ["t"]}),
         [tmp_path / "judged.jsonl"],
     )
-    correct_by_people(job=job, verdicts=judged, people=people, out=tmp_path / "out.json")
+    correct_by_people(
+        job=job, verdicts=judged, people=people, out=tmp_path / "out.json", differences=tmp_path / "d.json"
+    )
     found = {spelt(one): one for one in json.loads((tmp_path / "out.json").read_text())}
     assert found["ppi/Actionability"]["value"] == pytest.approx(0.75), "the judge says yes always: the labels decide"
     assert (found["ppi_judge/Actionability"]["value"], found["ppi/Actionability"]["clusters"]) == (1.0, 24)
     with pytest.raises(UserError, match=r"people.csv:2.*no judged reply of n"):
         unknown = people_csv(people, "t,1,n,Actionability,Yes,")
-        correct_by_people(job=job, verdicts=judged, people=unknown, out=tmp_path / "o")
+        correct_by_people(job=job, verdicts=judged, people=unknown, out=tmp_path / "o", differences=tmp_path / "d")
 
 
 def kappa_score(value: float | None, low: float | None, n: int = 200) -> dict[Quantity, Score]:

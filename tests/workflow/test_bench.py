@@ -16,6 +16,7 @@ SMALL = {
     "driver_overhead": ["--requests", "60", "--many", "120"],
     "cheap_jobs": ["--tasks", "mathtutorbench/problem_solving"],
     "peers": ["--requests", "20"],
+    "label_sampling": ["--runs", "20", "--labels", "60"],
     "report_scale": ["--tutors", "2", "--items", "30", "--tasks", "mathtutorbench/problem_solving"],
 }
 

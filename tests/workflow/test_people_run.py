@@ -245,9 +245,11 @@ def test_a_sample_is_labelled_by_clicking_and_corrects_the_judge(
     done = run(finished, configure(finished, judge_server, "labelled.yaml", human_labels="people.csv"))
     assert done.returncode == 0, done.stdout
     found = scores_in(finished / "results/validation/praiser/people.json")
-    assert any(name.startswith("ppi/") for name in found), list(found)
+    rates = {name: one for name, one in found.items() if name.endswith("/Praise")}
+    assert {"ppi/Praise", "ppi_judge/Praise", "ppi_labels/Praise", "judge_bias/Praise"} <= set(rates), list(found)
     report = (finished / "results/report/index.html").read_text(encoding="utf-8")
-    assert "Corrected by people" in report
+    for shown in ("Corrected by people", "labels saved", "Does the agreement carry over?", "Krippendorff"):
+        assert shown in report, shown
 
 
 async def label_all_few(page: Path, folder: Path, say: Callable[[str], str]) -> Path:

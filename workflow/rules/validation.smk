@@ -135,7 +135,8 @@ rule correct_by_people:
     input:
         unpack(plan.inputs_of("correct_by_people")),
     output:
-        paths.CORRECTED,
+        scores=paths.CORRECTED,
+        differences=paths.CORRECTED_DIFFERENCES,
     log:
         paths.log_of("correct_by_people", "judge"),
     localrule: True
@@ -149,7 +150,8 @@ rule correct_by_people:
             "correct-by-people",
             verdicts="{input.verdicts}",
             people="{input.people}",
-            out="{output}",
+            out="{output.scores}",
+            differences="{output.differences}",
         )
 
 

@@ -214,6 +214,15 @@ class Report(Entry):
         le=1,
         description="share of readable replies below which no value is bold, and sorting puts a tutor last",
     )
+    margin: float = Field(
+        0.1,
+        gt=0,
+        lt=1,
+        description=(
+            "how far a judge's rate may be from people's on a tutor's own replies: its state is PASS where the whole "
+            "interval of the bias is within it, FAIL where it is outside"
+        ),
+    )
     browser_items: int = Field(200, ge=0, description="items a task that the page's browser holds; the tables hold all")
     items_mb: float = Field(
         10,

@@ -121,6 +121,7 @@ SUBMISSION = Pattern("results/scores/predictions/{release}/{judge}/predictions.z
 LABEL_VALIDATION = Pattern("results/validation/{grader}/labels.json")
 PAIR_VALIDATION = Pattern("results/validation/{grader}/pairs.json")
 CORRECTED = Pattern("results/validation/{judge}/people.json")
+CORRECTED_DIFFERENCES = Pattern("results/validation/{judge}/differences.json")
 ALIGNMENT = Pattern("results/validation/{judge}/alignment.json")
 RATERS = Pattern("results/validation/{judge}/raters/{benchmark}.json")
 

@@ -244,7 +244,7 @@ class Label(Record):
     """What people say of one tutor's reply under one criterion. `problem` is what the bootstrap draws.
 
     resolves: by somebody who decides where others differ; probability: that the reply was drawn for people to label,
-    None where nobody has said it.
+    None where nobody has said it; stratum: of the replies of which it was drawn at random.
     """
 
     id: str
@@ -256,6 +256,7 @@ class Label(Record):
     annotator: str | None = None
     resolves: bool = False
     probability: float | None = Field(None, gt=0, le=1)
+    stratum: str | None = None
 
 
 class LabelledSet(NamedTuple):
@@ -408,7 +409,7 @@ class Difference(Record):
     first_alone_right, second_alone_right: items that one of both has right; mcnemar_p: McNemar's exact test of these.
     """
 
-    benchmark: str
+    benchmark: str | None
     task: str
     first: str
     second: str

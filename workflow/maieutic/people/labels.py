@@ -17,7 +17,7 @@ from maieutic.judges.kinds.base import PASS_FAIL
 from maieutic.judges.label_table import by_reply, label_in, probability_of
 
 COLUMNS = ("task", "item", "tutor", "criterion", "label")
-MORE = ("annotator", "resolves", "probability")  # columns that may be left out
+MORE = ("annotator", "resolves", "probability", "stratum")  # columns that may be left out
 RATED = re.compile(r"c\d{2,}")  # an item's own criterion, the first one c01
 PASSED = PASS_FAIL[0]
 OWN_SCALE = Scale(labels=PASS_FAIL, desired=PASSED)
@@ -104,6 +104,7 @@ def label_of(
         annotator=(row.get("annotator") or "").strip() or None,
         resolves=yes(row.get("resolves")),
         probability=probability_of(place, row.get("probability")),
+        stratum=(row.get("stratum") or "").strip() or None,
     )
 
 

@@ -21,7 +21,7 @@ from maieutic.people.sample import Key
 FORMAT = "maieutic labels 1"
 SHORTEST = 0.3  # seconds a label: below it nobody has read anything
 DEPTH = 12
-PEOPLE_COLUMNS = [*COLUMNS, *MORE, "stratum", "seconds"]
+PEOPLE_COLUMNS = [*COLUMNS, *MORE, "seconds"]
 
 
 class Answer(NamedTuple):

@@ -1,7 +1,8 @@
 """A blind sample of replies for people to label: drawn by strata with known probabilities, from one seed.
 
-Routing labels to where judges disagree, or are unsure, costs more labels than it saves (`bench/label_sampling.py`), so
-that the default is a random sample of each tutor's replies. Whatever the scheme, each reply's probability is kept.
+The default is a random sample of each tutor's replies. To favour those about which judges differ saves labels where
+they differ because one of them errs, and costs some where that says nothing (`bench/label_sampling.py`), which nobody
+knows before there are labels. Whatever the scheme, each reply's probability is kept.
 """
 
 from __future__ import annotations

@@ -545,7 +545,8 @@ def validation_files(plan: Plan) -> list[str]:
     files += [file for name in judges for file in all_verdicts(plan, name)]
     files += [paths.LABELLED_VERDICTS.of(judge=name) for name in judges]
     if plan.run.human_labels:
-        files += [paths.CORRECTED.of(judge=name) for name in judges if all_verdicts(plan, name)]
+        patterns = (paths.CORRECTED, paths.CORRECTED_DIFFERENCES)
+        files += [pattern.of(judge=name) for name in judges if all_verdicts(plan, name) for pattern in patterns]
         files += [paths.ALIGNMENT.of(judge=name) for name in judges if compared_verdicts(plan, name)]
     return files
 

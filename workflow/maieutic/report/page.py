@@ -70,6 +70,7 @@ def leaderboard(plan: Plan, cards: list[Card], scores: list[ReportedScore], scor
             continue
         rows.append(
             {
+                "name": model,
                 "label": label_of(plan, model),
                 "group": entry.group,
                 "protocol": protocol if (protocol := plan.protocol_of(model)) != plan.run.protocol else None,

@@ -13,7 +13,7 @@ from pathlib import Path
 from maieutic.benchmarks.kmpbench.alignment import ALL, KAPPA
 from maieutic.benchmarks.tutorbench.raters import KAPPA as RATED_KAPPA
 from maieutic.config.cards import Card
-from maieutic.config.models import CriteriaModel, JudgeModel, RewardModel
+from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, RewardModel
 from maieutic.core import paths
 from maieutic.core.records import Quantity, Score
 from maieutic.judges.assignments import rubric_of
@@ -21,6 +21,7 @@ from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.plan import Plan
 from maieutic.report.tables import score_file
 from maieutic.scores.score import all_metrics
+from maieutic.validation.carry_over import BIAS, State, state_of, worst_of
 from maieutic.validation.traffic_light import NOT_VALIDATED, Light, light_of, light_of_people, mean_kappa
 from maieutic.validation.trust import MEAN_KAPPA
 
@@ -28,7 +29,7 @@ PAIRS, LABELS = "pairs", "labels"
 TITLES = {PAIRS: "which of two replies is better", LABELS: "the criteria that they have learnt"}
 BRIDGE = "Bridge pairs"
 Measured = dict[Quantity, Score]  # by what was measured
-LightOf = Callable[[str, str], Light]  # of a grader and a kind
+LightOf = Callable[..., Light]  # of a grader and a kind, and of a tutor whose replies it grades
 
 
 def all_graders(plan: Plan) -> list[str]:
@@ -144,6 +145,42 @@ def people_kappa(plan: Plan, results: Path, judge: str, kind: str) -> Score | No
     return next((kappa for kappa in kappas if kappa.n + kappa.missing), None)
 
 
+def states_of(plan: Plan, results: Path, judge: str, kind: str) -> dict[str, dict[str, tuple[State, Score]]]:
+    """By tutor that people have labelled, and criterion of a kind, whether the judge's agreement carries over to it."""
+    if not plan.run.human_labels or kind not in plan.labelled_by(judge):
+        return {}
+    criteria = read_rubric(kind).rubric.criteria
+    states: dict[str, dict[str, tuple[State, Score]]] = {}
+    for found in score_file(paths.CORRECTED.within(results, judge=judge)):
+        if found.metric == BIAS and found.criterion in criteria and found.tutor is not None:
+            state = state_of(found, plan.config.report.margin)
+            states.setdefault(found.tutor, {})[str(found.criterion)] = (state, found)
+    return states
+
+
+def state_on(plan: Plan, results: Path, judge: str, kind: str, tutor: str) -> State:
+    """Whether a judge's agreement with people carries over to a tutor: the worst of the criteria."""
+    return worst_of(state for state, _ in states_of(plan, results, judge, kind).get(tutor, {}).values())
+
+
+def light_on_tutor(plan: Plan, results: Path, name: str, kind: str, tutor: str) -> Light:
+    """The light of a judge's verdicts on one tutor: no green where nobody has checked it there."""
+    light = light_on(plan, results, name, kind)
+    if not isinstance(plan.models[name], JudgeModel) or isinstance(plan.models.get(tutor), BaselineModel):
+        return light
+    state = state_on(plan, results, name, kind, tutor)
+    if state == "FAIL":
+        margin = plan.config.report.margin
+        return light._replace(colour="red", why=f"{light.why}; on this tutor its rate is off by more than {margin}")
+    if light.colour == "green" and state != "PASS":
+        return light._replace(colour="amber", why=f"{light.why}; on this tutor: {state.lower()}")
+    return light
+
+
 def lights(plan: Plan, results: Path) -> LightOf:
-    """The light of each grader and kind of verdict, looked up once."""
-    return cache(lambda name, kind: light_on(plan, results, name, kind))
+    """The light of each grader and kind of verdict, on all or on one tutor, looked up once."""
+
+    def light(name: str, kind: str, tutor: str | None = None) -> Light:
+        return light_on_tutor(plan, results, name, kind, tutor) if tutor else light_on(plan, results, name, kind)
+
+    return cache(light)

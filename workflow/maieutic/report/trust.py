@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 
-from maieutic.config.models import CriteriaModel, JudgeModel, Model, RewardModel
+from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
 from maieutic.core import paths
-from maieutic.core.records import Judgement, Quantity, Score, read_records
+from maieutic.core.records import Difference, Judgement, Quantity, Score, read_records
 from maieutic.judges.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import agreement_chart
@@ -26,12 +26,14 @@ from maieutic.report.traffic_light import (
     measured_of,
     people_kappa,
     release_of,
+    states_of,
     title_of,
 )
+from maieutic.validation.carry_over import HELD_BIAS, HELD_CORRECTED, HELD_KAPPA, state_of, worst_of
 from maieutic.validation.floors import FLOORS
 from maieutic.validation.people import FEWEST as FEWEST_LABELS
 from maieutic.validation.traffic_light import AMBER, FEWEST, GREEN, mean_kappa
-from maieutic.validation.trust import BINARY
+from maieutic.validation.trust import ALL, BINARY
 
 CALLED = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}
 EXCERPT, MOST_REASONS = 300, 4
@@ -217,10 +219,85 @@ def people_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
                     "corrected": score,
                     "why": why_not(score) if score.value is None else "",
                     "labelled": score.clusters,
-                    "by_judge": by_cell[tutor, "ppi_judge", criterion].value,
-                    "by_people": by_cell[tutor, "ppi_labels", criterion].value,
+                    "by_judge": by_cell[tutor, "ppi_judge", criterion],
+                    "by_people": by_cell[tutor, "ppi_labels", criterion],
+                    "saved": by_cell.get((tutor, "ppi_saved", criterion)),
                 }
             )
+    return rows
+
+
+def state_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """For each judge and tutor of the run, whether the judge's agreement with people carries over to it."""
+    rows = []
+    for name in plan.run.judges:
+        for kind, tasks in plan.labelled_by(name).items():
+            states = states_of(plan, results, name, kind)
+            judged = [tutor for tutor in plan.run.tutors if not isinstance(plan.models[tutor], BaselineModel)]
+            known = labelled_range(plan, results, name, kind)
+            for tutor in dict.fromkeys([*judged, *states]) if tasks else ():
+                by_criterion = states.get(tutor, {})
+                worst = worst_of(state for state, _ in by_criterion.values())
+                rows.append(
+                    {
+                        "judge": label_of(plan, name),
+                        "tutor": label_of(plan, tutor),
+                        "what": title_of(kind),
+                        "state": worst,
+                        "criteria": [
+                            {"criterion": called(criterion), "state": state, "bias": bias}
+                            for criterion, (state, bias) in by_criterion.items()
+                        ],
+                        "range": known if worst == "NOT CHECKED" else None,
+                    }
+                )
+    return rows
+
+
+def labelled_range(plan: Plan, results: Path, judge: str, kind: str) -> tuple[float, float] | None:
+    """The lowest and the highest rate by a judge of the tutors of the labelled set that it was checked on."""
+    release = release_of(plan, judge, kind)
+    scores = score_file(paths.LABEL_VALIDATION.within(results, grader=judge)) if release else []
+    rates: dict[str, list[float]] = {}
+    for score in scores:
+        if (score.metric, score.release, score.by, score.subset) == ("damr", release, judge, ALL):
+            rates.setdefault(str(score.tutor), []).append(score.value or 0.0)
+    means = [sum(values) / len(values) for values in rates.values()]
+    return (min(means), max(means)) if means else None
+
+
+def carried_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Each tutor of a labelled set as if nobody had labelled it: bias of the judge, and of the corrected rate."""
+    rows = []
+    for name in plan.run.judges:
+        by_cell = {
+            (score.release, score.tutor, score.criterion, score.metric): score
+            for score in score_file(paths.LABEL_VALIDATION.within(results, grader=name))
+            if score.metric in (HELD_BIAS, HELD_CORRECTED, HELD_KAPPA)
+        }
+        for release, tutor, criterion, metric in by_cell:
+            if metric != HELD_BIAS:
+                continue
+            cells = {
+                key: by_cell.get((release, tutor, criterion, key)) for key in (HELD_BIAS, HELD_CORRECTED, HELD_KAPPA)
+            }
+            shown = {"judge": label_of(plan, name), "tutor": tutor, "criterion": called(str(criterion))}
+            title = plan.label_sets[str(release)].title
+            states = {key: state_of(cells[key], plan.config.report.margin) for key in (HELD_BIAS, HELD_CORRECTED)}
+            rows.append({**shown, "release": title, **cells, "states": states})
+    return rows
+
+
+def people_differences(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Any two tutors' corrected rates, where people have labelled both."""
+    rows = []
+    for name in plan.run.judges if plan.run.human_labels else ():
+        path = paths.CORRECTED_DIFFERENCES.within(results, judge=name)
+        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        for difference in (Difference.model_validate(one) for one in found):
+            tutors = {side: label_of(plan, getattr(difference, side)) for side in ("first", "second")}
+            criterion = called(str(difference.criterion))
+            rows.append({"judge": label_of(plan, name), **tutors, "criterion": criterion, "apart": difference})
     return rows
 
 
@@ -245,7 +322,8 @@ def annotator_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     by_cell = {(score.metric, score.criterion): score for score in scores}
     return [
         {"criterion": called(str(criterion)), "n": score.n, "fleiss": score.value,
-         "cohen": by_cell["cohen_kappa", criterion].value}
+         "cohen": by_cell["cohen_kappa", criterion].value,
+         "alpha": alpha.value if (alpha := by_cell.get(("krippendorff_alpha", criterion))) else None}
         for (metric, criterion), score in by_cell.items()
         if metric == "fleiss_kappa"
     ]  # fmt: skip
@@ -381,6 +459,10 @@ def trust_section(plan: Plan, results: Path, lights: LightOf) -> dict[str, Any] 
         "rewards": reward_rows(plan, results),
         "people": people_rows(plan, results),
         "own_agreement": own_agreement(plan, results),
+        "states": state_rows(plan, results),
+        "margin": plan.config.report.margin,
+        "carried": carried_rows(plan, results),
+        "apart": people_differences(plan, results),
         "costs": cost_rows(plan, results),
         "pairs": pair_rows(plan, results),
         "own_judges": own_judges(plan),

@@ -12,18 +12,26 @@ import numpy as np
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job, Sampled
-from maieutic.core.records import Judgement, Label, Labelling, Pair, Reward, Score, read_records
+from maieutic.core.records import Difference, Judgement, Label, Labelling, Pair, Reward, Score, read_records
 from maieutic.core.stats import Sampling, Statistic, estimate
 from maieutic.judges.assignments import PAIRS_TASK
 from maieutic.judges.labels import Labels, read_labels
 from maieutic.judges.rubrics import read_rubric, scales_of
-from maieutic.people.labels import ReadsPeople
+from maieutic.people.labels import ReadsPeople, majority
 from maieutic.rewards.criteria import binary
 from maieutic.scores.score import write_scores
 from maieutic.validation.agreement import Pairing
+from maieutic.validation.carry_over import left_out
 from maieutic.validation.floors import floor_verdicts
 from maieutic.validation.pairs import pair_scores
-from maieutic.validation.people import annotator_scores, corrected_rates, half_of, people_scores
+from maieutic.validation.people import (
+    annotator_scores,
+    corrected_differences,
+    corrected_rates,
+    designs_of,
+    half_of,
+    people_scores,
+)
 from maieutic.validation.trust import (
     PEOPLE,
     Said,
@@ -84,6 +92,7 @@ def label_scores(judge: str, source: str, labels: Labels, verdicts: Said, sampli
     seen = labels._replace(
         labels=[label for label in labels.labels if (label.id, label.tutor, label.criterion) in verdicts]
     )
+    scores += left_out(judge, seen, verdicts)
     truth = match_rates(judge, seen, None, Sampling(100, sampling.seed))
     scores += [row.model_copy(update={"metric": "people_damr", "by": judge}) for row in truth]
     return on_release(scores, source)
@@ -271,10 +280,12 @@ class CorrectByPeople(ReadsPeople):
     tasks: dict[str, list[str]]
 
 
-def correct_by_people(*, job: CorrectByPeople, verdicts: list[Path], people: Path, out: Path) -> None:
+def correct_by_people(
+    *, job: CorrectByPeople, verdicts: list[Path], people: Path, out: Path, differences: Path
+) -> None:
     """Write a judge's rates corrected by the labels that people gave to this run's replies. Refuses unknown replies.
 
-    people: the CSV of their labels (`run.human_labels`).
+    people: the CSV of their labels (`run.human_labels`); differences: of the corrected rates of any two tutors.
     """
     labels = job.labels_in(people)
     read = [judgement for path in verdicts for judgement in read_records(path, Judgement)]
@@ -289,6 +300,7 @@ def correct_by_people(*, job: CorrectByPeople, verdicts: list[Path], people: Pat
             )
     sampling = Sampling(job.resamples, job.seed)
     scores: list[Score] = []
+    apart_by: list[Difference] = []
     for rubric, tasks in job.tasks.items():
         scales = scales_of(read_rubric(rubric).rubric)
         # Two tasks may have items of one name.
@@ -305,9 +317,12 @@ def correct_by_people(*, job: CorrectByPeople, verdicts: list[Path], people: Pat
             if judgement.rubric == rubric and judgement.task in tasks
         )
         found = people_scores(job.judge, apart, answers, scales, sampling)
+        labelled = {(vote.id, vote.tutor, vote.criterion): label for vote, label in majority(apart)}
+        apart_by += corrected_differences(job.judge, labelled, answers, scales, designs_of(apart))
         # What is over all criteria belongs to the rubric.
         scores += [row if row.criterion else row.model_copy(update={"criterion": rubric}) for row in found]
     write_scores(scores, out)
+    write_json(differences, [difference.model_dump(mode="json") for difference in apart_by])
 
 
 class CheckJudges(Job):

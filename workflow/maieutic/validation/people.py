@@ -6,6 +6,7 @@ replies have to be a random part of the tutor's replies; replies to different di
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,13 +14,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maieutic.core.records import Label, Scales, Score
+from maieutic.core.records import Difference, Label, Scales, Score
 from maieutic.core.stats import LEVEL, MEAN, Estimate, Interval, Sampling, estimate
 from maieutic.datasets.sampling import ranked
 from maieutic.judges.labels import Labels
 from maieutic.people.labels import majority
+from maieutic.scores.differences import with_holm
+from maieutic.scores.score import Columns
 from maieutic.validation.agreement import krippendorff_alpha, mean_cohen, usual_fleiss
-from maieutic.validation.trust import Said, agreement_scores, pairings_of, plain, score
+from maieutic.validation.carry_over import audit_scores
+from maieutic.validation.designs import Drawn, corrected_mean, difference_of, interval_of
+from maieutic.validation.trust import TASK, Said, agreement_scores, pairings_of, plain, score
 
 FEWEST = 20  # labelled replies, below which the interval's normal approximation is no good
 MOST_LOST = 0.1  # share of replies that a judge may leave unread, or annotators divided, before there is no estimate
@@ -57,7 +62,8 @@ class Cells(NamedTuple):
     """What is known of one tutor's replies under one criterion: 1 where the desired label was given.
 
     people, judge: of replies with both; alone: the judge of replies without a label; lost: replies that the judge has
-    not read; labels: all labels of people, whatever the judge says.
+    not read; labels: all labels of people, whatever the judge says; drawn: of people's, with which probability and of
+    which stratum the reply was drawn, None where nobody has said it.
     """
 
     people: list[float]
@@ -65,17 +71,28 @@ class Cells(NamedTuple):
     alone: list[float]
     lost: list[str]
     labels: list[float]
+    drawn: list[Design | None]
+
+    def design(self) -> list[Drawn] | None:
+        """The labelled replies as they were drawn; None where it is not known of each."""
+        rows = zip(self.people, self.judge, self.drawn, strict=True)
+        known = [Drawn(gold, said, *design) for gold, said, design in rows if design is not None]
+        return known if known and len(known) == len(self.people) else None
 
 
+Design = tuple[float, str | None]  # a probability, and the stratum
+Designs = Mapping[tuple[str, str, str], Design]  # by item, tutor and criterion
 Known = Mapping[tuple[str, str, str], str | None]  # labels by item, tutor and criterion; None: annotators are divided
 
 
-def cells_of(labelled: Known, verdicts: Said, scales: Scales) -> dict[tuple[str, str], Cells]:
+def cells_of(
+    labelled: Known, verdicts: Said, scales: Scales, designs: Designs | None = None
+) -> dict[tuple[str, str], Cells]:
     """By tutor and criterion, the judge's verdicts with and without a label beside them.
 
     A reply that annotators are divided about is neither labelled nor without a label: it belongs to no part.
     """
-    cells: dict[tuple[str, str], Cells] = defaultdict(lambda: Cells([], [], [], [], []))
+    cells: dict[tuple[str, str], Cells] = defaultdict(lambda: Cells([], [], [], [], [], []))
     for (item, tutor, criterion), value in verdicts.items():
         wanted = scales[criterion].desired if criterion in scales else None
         if wanted is None:
@@ -93,33 +110,104 @@ def cells_of(labelled: Known, verdicts: Said, scales: Scales) -> dict[tuple[str,
         else:
             cell.people.append(float(label == wanted))
             cell.judge.append(verdict)
+            cell.drawn.append((designs or {}).get(key))
     return dict(cells)
 
 
 def corrected_rates(
-    grader: str, labelled: Known, verdicts: Said, name: str, scales: Scales, sampling: Sampling
+    grader: str,
+    labelled: Known,
+    verdicts: Said,
+    name: str,
+    scales: Scales,
+    sampling: Sampling,
+    designs: Designs | None = None,
 ) -> list[Score]:
     """The corrected DAMR of every tutor and criterion with labels, beside the judge's and the labels' own.
 
     The value is None with fewer than 20 labels, or where more than a tenth of the replies is lost: what is left would
-    be another population. Where every reply has a label, people have said it all, and their rate stands.
+    be another population. Where every reply has a label, people have said it all, and their rate stands. Where it is
+    known how the replies were drawn, it counts, and the labels that the judge saves are said too.
     """
     scores = []
-    for (tutor, criterion), cell in cells_of(labelled, verdicts, scales).items():
+    for (tutor, criterion), cell in cells_of(labelled, verdicts, scales, designs).items():
         if not cell.labels:
             continue
+        columns: Columns = {"tutor": tutor, "criterion": criterion, "by": grader}
         n = len(cell.people) + len(cell.alone)
-        corrected = None
+        judged, own = [*cell.judge, *cell.alone], [str(number) for number in range(n)]
+        corrected, design, saved = None, cell.design(), None
+        by_labels: tuple[float | None, Interval] = float(np.mean(cell.labels)), Interval(None, None)
         if len(cell.lost) <= MOST_LOST * (n + len(cell.lost)):
-            corrected = whole_rate(cell, sampling) or prediction_powered(cell.people, cell.judge, cell.alone)
-        judged = [*cell.judge, *cell.alone]
-        means = {"judge": float(np.mean(judged)) if judged else None, "labels": float(np.mean(cell.labels))}
+            corrected = whole_rate(cell, sampling)
+            if design is not None and corrected is None and len(design) >= FEWEST:
+                parts, alone = corrected_mean(design, judged), corrected_mean(design, judged, use_judge=False)
+                corrected, saved = Corrected(parts.value, interval_of(parts)), parts.saved
+                by_labels = alone.value, interval_of(alone)
+            corrected = corrected or prediction_powered(cell.people, cell.judge, cell.alone)
         value, interval = corrected or (None, Interval(None, None))
         measured = Estimate(value, interval, n, len(cell.lost), len(cell.labels))
-        scores.append(score(None, name, measured, tutor=tutor, criterion=criterion, by=grader))
-        for which, mean in means.items():
-            scores.append(plain(None, f"{name}_{which}", mean, n, 0, tutor=tutor, criterion=criterion, by=grader))
+        scores.append(score(None, name, measured, **columns))
+        by_judge = estimate(MEAN, judged, own, sampling) if judged else Estimate(None, Interval(None, None), 0)
+        scores.append(score(None, f"{name}_judge", by_judge._replace(n=n, clusters=0), **columns))
+        scores.append(score(None, f"{name}_labels", Estimate(*by_labels, n), **columns))
+        if saved is not None:
+            scores.append(plain(None, f"{name}_saved", saved, n, 0, **columns))
     return scores
+
+
+def corrected_differences(
+    grader: str, labelled: Known, verdicts: Said, scales: Scales, designs: Designs
+) -> list[Difference]:
+    """How far each tutor's corrected rate is ahead of each other one's, where it is known how both were drawn."""
+    cells = cells_of(labelled, verdicts, scales, designs)
+    differences = []
+    for criterion in scales:
+        of_tutor = {tutor: cell for (tutor, name), cell in cells.items() if name == criterion}
+        parts = {
+            tutor: corrected_mean(design, [*cell.judge, *cell.alone])
+            for tutor, cell in of_tutor.items()
+            if (design := cell.design()) is not None and len(design) >= FEWEST and cell.alone
+        }
+        for first, second in itertools.combinations(parts, 2):
+            both = shared_verdicts(verdicts, criterion, first, second, scales[criterion].desired)
+            apart = difference_of(parts[first], parts[second], correlation_of(both))
+            differences.append(
+                Difference(
+                    benchmark=None,
+                    task=TASK,
+                    first=first,
+                    second=second,
+                    metric="ppi",
+                    criterion=criterion,
+                    by=grader,
+                    scoring="robust",
+                    value=apart.value,
+                    low=apart.interval.low,
+                    high=apart.interval.high,
+                    p=apart.p,
+                    n=parts[first].n + parts[second].n,
+                    clusters=len(both),
+                )
+            )
+    return with_holm(differences)
+
+
+def shared_verdicts(
+    verdicts: Said, criterion: str, first: str, second: str, wanted: str | None
+) -> list[tuple[float, float]]:
+    """What a judge says of two tutors' replies to the same items."""
+    items = [item for item, tutor, name in verdicts if tutor == first and name == criterion]
+    pairs = [[verdicts.get((item, tutor, criterion)) for tutor in (first, second)] for item in items]
+    return [(float(one == wanted), float(other == wanted)) for one, other in pairs if None not in (one, other)]
+
+
+def correlation_of(pairs: Sequence[tuple[float, float]]) -> float:
+    """Pearson's correlation; 0 where a side does not vary."""
+    if len(pairs) < FEWEST:
+        return 0.0
+    first, second = np.array(pairs).T
+    return float(np.corrcoef(first, second)[0, 1]) if np.ptp(first) and np.ptp(second) else 0.0
 
 
 def whole_rate(cell: Cells, sampling: Sampling) -> Corrected | None:
@@ -171,5 +259,16 @@ def people_scores(
     pairings = pairings_of(agreed, verdicts, {}, scales)
     scores = agreement_scores(grader, pairings, scales, sampling) if pairings else []
     annotators = [vote for vote in labels if not vote.resolves]
-    rates = corrected_rates(grader, known, verdicts, "ppi", scales, sampling)
-    return [*scores, *annotator_scores(grader, annotators, scales), *rates]
+    rates = corrected_rates(grader, known, verdicts, "ppi", scales, sampling, designs_of(labels))
+    wanted = {name: scale.desired for name, scale in scales.items()}
+    audits = audit_scores(grader, agreed, verdicts, wanted)
+    return [*scores, *annotator_scores(grader, annotators, scales), *rates, *audits]
+
+
+def designs_of(labels: Sequence[Label]) -> dict[tuple[str, str, str], Design]:
+    """How each labelled reply was drawn, as far as it is known."""
+    return {
+        (label.id, label.tutor, label.criterion): (label.probability, label.stratum)
+        for label in labels
+        if label.probability is not None
+    }

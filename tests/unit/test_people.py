@@ -1,0 +1,374 @@
+"""People in the loop: what is drawn, what comes back, what it corrects, how many labels are enough."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from maieutic.core.errors import UserError
+from maieutic.core.records import Item, Scale, Score
+from maieutic.core.stats import Estimate, Interval
+from maieutic.judges.rubrics import read_rubric
+from maieutic.people.labels import read_people
+from maieutic.people.outputs import Told, write_all
+from maieutic.people.reading import probabilities, read_files
+from maieutic.people.returned import read_labels
+from maieutic.people.sample import Candidate, Key, Unit, assigned, drawn, sections_of, version_of
+from maieutic.people.sizes import Pilot, alone_for, half_width, labels_for, pilot_of, plan_lines
+from maieutic.plan.labelling import GUIDELINE
+from maieutic.validation.carry_over import BIAS, Residual, mean_residual, state_of, worst_of
+from maieutic.validation.designs import Drawn, corrected_mean, difference_of, interval_of
+from maieutic.validation.trust import score
+from truescore import post_stratified_estimate, ppi_estimate, required_gold_labels
+
+RUBRIC = read_rubric("mrbench_taxonomy")
+ONE = {"Actionability": RUBRIC.rubric.criteria["Actionability"]}
+
+
+def bench() -> ModuleType:
+    """The simulation of `make bench`."""
+    spec = importlib.util.spec_from_file_location("label_sampling", "bench/label_sampling.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# what is drawn ------------------------------------------------------------------------------------------------------
+
+
+def candidates(count: int = 60, tutors: tuple[str, ...] = ("ann", "bob"), torn: int = 0) -> list[Candidate]:
+    """Replies of some tutors to as many items; judges differ about the first ones."""
+    return [
+        Candidate(
+            "t",
+            Item(id=f"i{number}", task="t", cluster=str(number), vars={"history": f"Tutor: a?\nStudent: {number}"}, reference={}),
+            tutor,
+            (f"Well, {number}?",),
+            ONE,
+            "desired" if number % 3 else "not desired",
+            number < torn,
+        )
+        for number in range(count)
+        for tutor in tutors
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("scheme", ["random", "verdict", "disagreement"])
+def test_each_reply_is_drawn_with_the_probability_that_it_says(scheme: Any) -> None:
+    """Over many seeds each reply is drawn as often as its probability says, whatever the scheme."""
+    pool, times = candidates(12, torn=4), Counter[tuple[str, str]]()
+    said: dict[tuple[str, str], float] = {}
+    for seed in range(600):
+        units = drawn(pool, 10, seed, scheme)
+        assert len({unit.name for unit in units}) == 10
+        for unit in units:
+            key = unit.candidate.item.id, unit.candidate.tutor
+            times[key] += 1
+            said[key] = unit.probability
+    for key, probability in said.items():
+        assert times[key] / 600 == pytest.approx(probability, abs=4 * (probability * (1 - probability) / 600) ** 0.5)
+    if scheme == "disagreement":
+        assert said["i0", "ann"] > 1.5 * said["i11", "ann"]
+    assert [unit.name for unit in drawn(pool, 10, 3, scheme)] == [unit.name for unit in drawn(pool, 10, 3, scheme)]
+
+
+def test_a_sample_that_cannot_be_is_refused() -> None:
+    with pytest.raises(UserError, match=r"--n: 25 replies are wanted, there are 24"):
+        drawn(candidates(12), 25, 1)
+    with pytest.raises(UserError, match=r"--n: 3 replies for 2 strata\. Fix: draw 4 or more"):
+        drawn(candidates(12), 3, 1)
+
+
+def test_annotators_take_turns_and_each_unit_has_as_many_as_planned() -> None:
+    units = drawn(candidates(12), 12, 1)
+    sheets = assigned(units, ["a", "b", "c"], 2)
+    counts = Counter(name for own in sheets.values() for name in own)
+    assert set(counts.values()) == {2} and len(counts) == 12 and {len(own) for own in sheets.values()} == {8}
+
+
+def test_what_stands_before_a_reply_is_shown_once_and_turn_by_turn() -> None:
+    dialogue = "Tutor: What is 2 + 2?\nStudent: 5"
+    item = Item(
+        id="i", task="t", cluster="c", reference={"solution": "4"},
+        vars={"history": dialogue, "dialog_history": dialogue.replace("Tutor", "Teacher"), "topic": "", "question": "2 + 2"},
+    )  # fmt: skip
+    shown = sections_of(item)
+    assert [section["title"] for section in shown] == ["Question", "Reference solution", "History"]
+    assert shown[2]["turns"][1] == {"who": "Student", "text": " 5"}
+
+
+# what comes back ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> tuple[Path, Key, list[Unit]]:
+    """A sample of eight replies for two annotators, on disk."""
+    folder = tmp_path / "sample"
+    units = drawn(candidates(12), 8, 1)
+    sheets = assigned(units, ["ann", "ben"], 2)
+    version = version_of(RUBRIC.rubric, units, GUIDELINE)
+    told = Told("s1", version, RUBRIC.rubric, GUIDELINE, tmp_path)
+    by_name = {unit.name: unit for unit in units}
+    folder.mkdir()
+    write_all(folder, {name: [by_name[unit] for unit in own] for name, own in sheets.items()}, units, told)
+    key = Key(
+        sample="s1", seed=1, scheme="random", rubric="mrbench_taxonomy", compared=False, version=version,
+        annotators=["ann", "ben"], overlap=2, strata={"t, ann": (12, 4), "t, bob": (12, 4)},
+        units={unit.name: {**unit.told, "criteria": ["Actionability"]} for unit in units},
+        criteria={"Actionability": ["Yes", "To some extent", "No"]}, assigned=sheets,
+    )  # fmt: skip
+    key.write(folder)
+    return folder, key, units
+
+
+def saved(key: Key, annotator: str = "ann", **changes: Any) -> dict[str, Any]:
+    """A file as a page saves it."""
+    answers = {
+        unit: {"labels": {"Actionability": "Yes"}, "seconds": 9.5, "comment": ""} for unit in key.assigned[annotator]
+    }
+    file = {
+        "format": "maieutic labels 1", "sample": key.sample, "annotator": annotator, "version": key.version,
+        "finished": True, "exported": "", "answers": answers,
+    }  # fmt: skip
+    return {**file, **changes}
+
+
+Change = Callable[[dict[str, Any]], Any]
+BAD_FILES: dict[str, tuple[Change, str]] = {
+    "another sample": (lambda file: file.update(sample="other"), "is of sample 'other', this is s1"),
+    "another guideline": (lambda file: file.update(version="0"), "was labelled by guideline '0', this sample has"),
+    "nobody who was asked": (lambda file: file.update(annotator="zoe"), r"zoe is no annotator of this sample \(ann, ben\)"),
+    "no answers": (lambda file: file.update(answers=[]), "answers is no mapping"),
+    "an unknown unit": (lambda file: file["answers"].update(u0={"labels": {"Actionability": "Yes"}, "seconds": 9}), "no such unit: 'u0'"),
+    "an unknown criterion": (lambda file: first(file)["labels"].update(Tone="Yes"), "no such criterion: 'Tone'.*known: Actionability"),
+    "outside the scale": (lambda file: first(file)["labels"].update(Actionability="Maybe"), "'Maybe' is no answer.*Yes, To some extent, No"),
+    "no seconds": (lambda file: first(file).update(seconds=0), "1 labels in 0 seconds"),
+    "seconds that are none": (lambda file: first(file).update(seconds="9"), "1 labels in 9 seconds"),
+    "no labels": (lambda file: first(file).update(labels=None), "has no labels"),
+    "half done": (lambda file: first(file)["labels"].clear(), "1 units have open questions"),
+}  # fmt: skip
+
+
+def first(file: dict[str, Any]) -> dict[str, Any]:
+    """The answers to the first unit of a file."""
+    return next(iter(file["answers"].values()))
+
+
+@pytest.mark.parametrize(("change", "told"), BAD_FILES.values(), ids=BAD_FILES)
+def test_a_file_that_is_not_what_was_asked_is_named_and_nothing_written(
+    change: Change, told: str, sample: tuple[Path, Key, list[Unit]], tmp_path: Path
+) -> None:
+    folder, key, _ = sample
+    bad = saved(key)
+    change(bad)
+    files = {"ann.json": bad, "ben.json": saved(key, "ben")}
+    for name, file in files.items():
+        (tmp_path / name).write_text(json.dumps(file), encoding="utf-8")
+    with pytest.raises(UserError) as caught:
+        read_labels(sample=folder, files=[tmp_path / name for name in files], out=tmp_path / "people.csv")
+    assert re.search(told, caught.value.line), caught.value.line
+    assert not (tmp_path / "people.csv").exists()
+
+
+def test_one_annotator_where_two_are_needed_and_two_files_of_one(
+    sample: tuple[Path, Key, list[Unit]], tmp_path: Path
+) -> None:
+    folder, key, _ = sample
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(saved(key)), encoding="utf-8")
+    with pytest.raises(UserError, match=r"ben: no file came; 2 annotators a unit were planned"):
+        read_labels(sample=folder, files=[tmp_path / "one.json"], out=tmp_path / "p.csv")
+    with pytest.raises(UserError, match=r"ann has sent 2 files"):
+        read_labels(sample=folder, files=[tmp_path / "one.json", tmp_path / "two.json"], out=tmp_path / "p.csv")
+    read_labels(sample=folder, files=[tmp_path / "one.json"], out=tmp_path / "p.csv", partial=True)
+    scales = {"t": {"Actionability": Scale(labels=("Yes", "To some extent", "No"))}}
+    labels = read_people(tmp_path / "p.csv", scales)
+    assert {label.probability for label in labels} == {4 / 12} and {label.annotator for label in labels} == {"ann"}
+
+
+def test_sheets_and_label_studio_are_other_ways_back(sample: tuple[Path, Key, list[Unit]], tmp_path: Path) -> None:
+    folder, key, _ = sample
+    sheet = (
+        (folder / "sheet-ann.csv")
+        .read_text(encoding="utf-8")
+        .replace("To some extent | No,\n", "To some extent | No,yes\n")
+    )
+    (tmp_path / "sheet-ann.csv").write_text(sheet.replace(",yes\n", ",No\n"), encoding="utf-8")
+    tasks = json.loads((folder / "label-studio/tasks.json").read_text(encoding="utf-8"))
+    for task in tasks:
+        result = {
+            "from_name": "Actionability",
+            "to_name": "response_1",
+            "type": "choices",
+            "value": {"choices": ["Yes"]},
+        }
+        task["annotations"] = [{"completed_by": {"email": "ben@example.org"}, "lead_time": 8.0, "result": [result]}]
+    (tmp_path / "export.json").write_text(json.dumps(tasks), encoding="utf-8")
+    reads = read_files([tmp_path / "sheet-ann.csv", tmp_path / "export.json"], key, None, 1)
+    assert [(read.annotator, len(read.answers), read.open) for read in reads] == [("ann", 8, []), ("ben", 8, [])]
+    assert {answer.value for answer in reads[0].answers} == {"No"} and reads[1].answers[0].seconds == 8.0
+    assert '<Choice value="To some extent" />' in (folder / "label-studio/interface.xml").read_text(encoding="utf-8")
+    assert len((folder / "potato/data.jsonl").read_text(encoding="utf-8").splitlines()) == 8
+    assert not any(name in (folder / "label-studio/tasks.json").read_text() for name in ('"bob"', '"tutor"')), "blind"
+
+
+def test_units_that_were_left_open_lower_the_probability(sample: tuple[Path, Key, list[Unit]]) -> None:
+    _, key, units = sample
+    of_ann = [unit.name for unit in units if unit.candidate.tutor == "ann"]
+    assert set(probabilities(key, of_ann[:3]).values()) == {3 / 12}
+
+
+def test_a_reply_cannot_leave_its_page(tmp_path: Path) -> None:
+    hostile = "</script><script>document.title='x'</script><img src=x onerror=alert(1)> & \u2028"
+    [unit] = drawn([candidates(1)[0]._replace(texts=(hostile,))], 1, 1)
+    write_all(tmp_path, {"ann": [unit]}, [unit], Told("s", "v", RUBRIC.rubric, GUIDELINE, tmp_path))
+    page = (tmp_path / "page-ann.html").read_text(encoding="utf-8")
+    assert page.count("</script>") == 2 and "<img" not in page.split('id="data">')[1].split("</script>")[0]
+
+
+# what it corrects ---------------------------------------------------------------------------------------------------
+
+
+def world(seed: int, count: int = 600) -> tuple[np.ndarray, np.ndarray]:
+    """What people would say of some replies, and what a judge says that errs on a fifth of them."""
+    chance = np.random.default_rng(seed)
+    people = (chance.random(count) < 0.6).astype(float)
+    return people, np.where(chance.random(count) < 0.8, people, 1 - people)
+
+
+def test_a_corrected_rate_is_that_of_another_library() -> None:
+    """truescore: the same value of a plain random sample, at its weight of the judge; of strata the same and close ends."""
+    people, judge = world(2)
+    chance = np.random.default_rng(3)
+    chosen = chance.choice(len(people), 120, replace=False)
+    sample = [Drawn(people[place], judge[place], 120 / 600, "all") for place in chosen]
+    parts = corrected_mean(sample, list(judge))
+    theirs = ppi_estimate(judge, people[chosen], chosen, alpha=0.05, lambda_=parts.judge * 600 / 480)
+    assert parts.value == pytest.approx(theirs.point, abs=0.02)
+    assert parts.variance**0.5 == pytest.approx(theirs.standard_error, rel=0.15)
+    strata = np.where(judge == 1, "yes", "no")
+    by_word = {word: chance.choice(np.flatnonzero(strata == word), 60, replace=False) for word in ("yes", "no")}
+    both = np.concatenate([*by_word.values()])
+    shares = {word: float((strata == word).mean()) for word in by_word}
+    sample = [
+        Drawn(people[place], judge[place], 60 / (600 * shares[strata[place]]), str(strata[place])) for place in both
+    ]
+    parts = corrected_mean(sample, list(judge))
+    theirs = post_stratified_estimate(judge, people[both], both, strata, shares)
+    assert parts.value == pytest.approx(theirs.point, abs=1e-9)
+    low, high = interval_of(parts)
+    assert (low, high) == (pytest.approx(theirs.low, abs=0.02), pytest.approx(theirs.high, abs=0.02))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["random", "verdict", "disagreement"])
+@pytest.mark.parametrize("rate", [0.3, 0.6])
+def test_intervals_hold_the_truth_as_often_as_they_promise(scheme: str, rate: float) -> None:
+    assert 0.93 <= bench().coverage(scheme, 1000, 600, 120, rate, 0.2) <= 0.97
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.98])
+def test_a_rare_label_has_an_interval_that_holds_it(rate: float) -> None:
+    assert bench().coverage("random", 200, 600, 120, rate, 0.2) >= 0.91
+
+
+def test_labels_alone_and_a_judge_that_is_always_right() -> None:
+    people, _ = world(1)
+    sample = [Drawn(value, value, 0.2, "all") for value in people[:120]]
+    sure = corrected_mean(sample, list(people))
+    assert sure.judge == pytest.approx(1.0) and sure.value == pytest.approx(people.mean())
+    alone = corrected_mean(sample, list(people), use_judge=False)
+    assert alone.value == pytest.approx(people[:120].mean()) and alone.variance > 2 * sure.variance
+    assert sure.saved > 200 and -20 < alone.saved < 40
+    constant = corrected_mean([Drawn(one.people, 1.0, 0.2, "all") for one in sample], [1.0] * 600)
+    assert constant.value == pytest.approx(alone.value), "a judge that always says the same adds nothing"
+
+
+@pytest.mark.slow
+def test_a_difference_of_two_corrected_rates_keeps_its_promise() -> None:
+    held = 0
+    for seed in range(400):
+        chance = np.random.default_rng(seed)
+        hard = chance.random(500)
+        rates = []
+        for number, ease in enumerate((0.65, 0.5)):
+            people = (chance.random(500) < ease + 0.3 * (hard - 0.5)).astype(float)
+            judge = np.where(chance.random(500) < 0.85, people, 1 - people)
+            own = np.random.default_rng(seed * 7 + number).choice(500, 100, replace=False)
+            rates.append((corrected_mean([Drawn(people[i], judge[i], 0.2, "all") for i in own], list(judge)), judge))
+        correlation = float(np.corrcoef(rates[0][1], rates[1][1])[0, 1])
+        apart = difference_of(rates[0][0], rates[1][0], correlation)
+        held += apart.interval.low <= 0.15 <= apart.interval.high
+    assert 0.93 <= held / 400 <= 0.985
+
+
+def bias(value: float, low: float | None, high: float | None, problems: int = 40) -> Score:
+    return score(
+        None, BIAS, Estimate(value, Interval(low, high), problems, 0, problems), tutor="m", criterion="c", by="j"
+    )
+
+
+STATES = {
+    "within": (bias(0.0, -0.05, 0.05), "PASS"),
+    "outside": (bias(0.3, 0.2, 0.4), "FAIL"),
+    "outside below": (bias(-0.3, -0.4, -0.2), "FAIL"),
+    "outside, by few": (bias(0.3, 0.2, 0.4, 5), "FAIL"),
+    "across the margin": (bias(0.05, -0.02, 0.12), "INCONCLUSIVE"),
+    "within, by few": (bias(0.0, -0.05, 0.05, 19), "INCONCLUSIVE"),
+    "without an interval": (bias(0.0, None, None), "INCONCLUSIVE"),
+    "nobody has labelled": (None, "NOT CHECKED"),
+}
+
+
+@pytest.mark.parametrize(("found", "state"), STATES.values(), ids=STATES)
+def test_the_state_of_a_tutor(found: Score | None, state: str) -> None:
+    assert state_of(found, 0.1) == state
+
+
+def test_a_tutor_is_as_good_as_its_worst_criterion() -> None:
+    assert worst_of(["PASS", "FAIL", "INCONCLUSIVE"]) == "FAIL" and worst_of(["PASS", "PASS"]) == "PASS"
+    assert worst_of([]) == "NOT CHECKED" and worst_of(["PASS", "NOT CHECKED"]) == "NOT CHECKED"
+
+
+def test_an_audit_by_hand_and_over_problems() -> None:
+    residuals = [Residual(value, 1.0, str(place)) for place, value in enumerate([0, 0, 1, 0, -1, 0, 0, 1, 0, 0])]
+    found = mean_residual(residuals)
+    values = np.array([one.apart for one in residuals])
+    assert found.value == pytest.approx(0.1) and found.clusters == 10
+    half = 2.262157 * values.std(ddof=1) / 10**0.5  # Student's t with nine degrees of freedom
+    assert found.interval.high == pytest.approx(0.1 + half, rel=1e-6)
+    assert mean_residual(residuals, family=9).interval.high > found.interval.high, "nine tutors are audited"
+    doubled = [one for one in residuals for _ in range(2)]
+    assert mean_residual(doubled).interval == pytest.approx(found.interval), "a problem counts once"
+
+
+# how many labels ----------------------------------------------------------------------------------------------------
+
+
+def test_the_plan_is_the_formula_and_another_library_agrees() -> None:
+    pilot = Pilot(0.5, 0.8, 100, (0.3, 0.3), "x")
+    large = 1_000_000
+    assert half_width(pilot, large, 100) == pytest.approx(1.96 * (0.25 * 0.36 / 100) ** 0.5, rel=0.01)
+    n = labels_for(Pilot(0.5, 0.8, 100, (0.3, 0.3), "x"), 20_000, 0.05)
+    theirs = required_gold_labels(20_000, target_half_width=0.05, true_rate=0.5, sensitivity=0.9, specificity=0.9)
+    assert n == pytest.approx(theirs.required_gold, abs=4), "a judge that errs on a tenth of either kind has rho = 0.8"
+    assert labels_for(pilot, 40, 0.01) is None and alone_for(36, 0.8) == 100
+    assert half_width(pilot, 200, 200) == pytest.approx(1.96 * (0.25 / 200) ** 0.5, rel=0.01), "all are labelled"
+
+
+def test_a_plan_says_what_is_known_and_where_labels_go() -> None:
+    blind = plan_lines(candidates(60), {"Actionability": pilot_of([], [1.0, 0.0], "")}, 40)
+    assert "nothing is known of the judge" in blind[0] and "--scheme random" in blind[-1]
+    pairs = [(1.0, 1.0)] * 60 + [(0.0, 0.0)] * 30 + [(1.0, 0.0)] * 25
+    known = plan_lines(candidates(60), {"Actionability": pilot_of(pairs, [1.0] * 60 + [0.0] * 55, "ours")}, 40)
+    assert "known from ours" in known[0] and "replies that the judge calls not desired need" in known[-1]
+    assert "too few" in known[3], "sixty replies cannot give so narrow an interval"
