@@ -37,7 +37,7 @@ from maieutic.judges.questions import questions_of
 from maieutic.judges.rubrics import read_rubric
 from maieutic.replies.baselines import TUTORS, baseline_reply
 from maieutic.replies.generate import first_messages
-from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
+from maieutic.rewards.pairs import PAIR_SOURCES
 
 DATA = Path(os.environ.get("MAIEUTIC_DATA", ROOT / "../shared/data"))
 OUT = ROOT / "resources/sizes.csv"
@@ -136,12 +136,10 @@ def pair_rows() -> Iterator[dict[str, Any]]:
         DATA / "mrbench/MRBench_V1.json"
     ]
     records = [read_source(path, "json", str(path)) for path in files]
-    pairs = PAIR_SOURCES[TEST_SOURCE].load(*records)
+    pairs = PAIR_SOURCES["bridge"].load(*records)
     for name in every_rubric():
         if name.startswith("pairs_"):
-            yield row_of(
-                "pairs", TEST_SOURCE, name, len(pairs), [(read_rubric(name), pair_case(pair)) for pair in pairs]
-            )
+            yield row_of("pairs", "bridge", name, len(pairs), [(read_rubric(name), pair_case(pair)) for pair in pairs])
 
 
 def row_of(benchmark: str, task: str, rubric: str, items: int, work: list[tuple[Any, Any]]) -> dict[str, Any]:

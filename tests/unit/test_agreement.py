@@ -529,7 +529,7 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
         labels=[tmp_path / "mrbench/labels.jsonl"],
         pairs=[tmp_path / "pairs.jsonl"],
         out=tmp_path / "trust.json",
-        pairs_out=tmp_path / "on_pairs.json",
+        pairs_out=[tmp_path / "on_pairs.json"],
     )
     scores = [Score.model_validate(one) for one in json.loads((tmp_path / "trust.json").read_text())]
     mine = {spelt(one): one.value for one in scores if one.grader == "j"}

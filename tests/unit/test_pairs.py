@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 from maieutic.benchmarks.mathtutorbench import mathdial_bridge
 from maieutic.core.errors import UserError
-from maieutic.core.records import Item, Pair, read_records
+from maieutic.core.records import Item, Judgement, Pair, PairReward, Verdict, read_records
+from maieutic.core.stats import Sampling
 from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
 from maieutic.datasets.sources import read_source
 from maieutic.rewards.criteria import WORST, binary, split_by_dialogue
 from maieutic.rewards.overlap import items_with_seen_problems, leaked_items
+from maieutic.rewards.pair_table import preferences_of_table
 from maieutic.rewards.pairs import PAIR_SOURCES, refusal, turns_before, write_pairs
-from maieutic.serving.conversations import conversation, merged, parse_turns
+from maieutic.serving.conversations import conversation, dialogue, merged, parse_turns
+from maieutic.validation.pairs import pair_scores as judge_pair_scores
+from maieutic.validation.rewards import leak_scores
+from maieutic.validation.rewards import pair_scores as reward_pair_scores
 
 DEMO = Path("resources/demo")
 YES = dict(mrbench.DESIRED)
@@ -180,3 +185,94 @@ def test_the_layout_is_the_released_scorers() -> None:
         {"role": "user", "content": "3"},
         {"role": "assistant", "content": "Why?"},
     ]
+
+
+# preferences of one's own ---------------------------------------------------------------------------------------------
+
+LINE = {"history": "Tutor: What is 2 + 2?\nStudent: 5", "question": "2 + 2", "first": "Look again?", "second": "4."}
+VOTES = {
+    "the first": (["first"], ("Look again?", "4.", False)),
+    "the second, by another word": (["B"], ("4.", "Look again?", False)),
+    "a tie": (["tie"], ("Look again?", "4.", True)),
+    "two of three": (["second", "2", "first"], ("4.", "Look again?", False)),
+    "divided people are a tie": (["first", "second"], ("Look again?", "4.", True)),
+}
+
+
+@pytest.mark.parametrize(("said", "pair"), VOTES.values(), ids=VOTES)
+def test_a_table_of_preferences_says_who_wins(said: list[str], pair: tuple[str, str, bool]) -> None:
+    lines = [{**LINE, "preference": word, "annotator": f"a{number}"} for number, word in enumerate(said)]
+    [found] = preferences_of_table("ours", {}, lines)
+    assert (found.chosen, found.rejected, found.tie) == pair
+    assert found.source == "ours" and [message["role"] for message in found.prompt] == ["user", "assistant", "user"]
+    resolved = [*lines, {**LINE, "preference": "second", "annotator": "eva", "resolves": "yes"}]
+    assert preferences_of_table("ours", {}, resolved)[0].chosen == "4.", "whatever the others say"
+
+
+def test_a_file_of_another_s_columns_is_read_by_their_names() -> None:
+    """The columns of MRBench's replies compared in pairs."""
+    columns = {"history": "conversation_history", "first": "response_1", "second": "response_2", "preference": "winner"}
+    record = {"conversation_history": "Tutor: a?\nStudent: b", "response_1": "x", "response_2": "y", "winner": 2}
+    [pair] = preferences_of_table("pub", columns, [{**record, "tutor_1": "GPT4", "tutor_2": "Novice"}])
+    assert (pair.chosen, pair.rejected) == ("y", "x")
+
+
+BAD_PREFERENCES = {
+    "no preference": ({"preference": "maybe"}, r"record 2: no such preference: 'maybe'.*first, second, tie"),
+    "nothing": ({"preference": ""}, r"record 2: preference is missing"),
+    "a reply that is missing": ({"second": " "}, r"record 2: second is missing"),
+    "said twice": ({}, r"record 2: nobody by name has judged this pair in record 1 already"),
+    "another pair of that id": ({"id": "p1", "first": "Hm"}, r"record 2: its id is that of another pair in record 1"),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), BAD_PREFERENCES.values(), ids=BAD_PREFERENCES)
+def test_a_preference_that_cannot_be_one_is_named(change: dict[str, str], told: str) -> None:
+    line = {**LINE, "preference": "first", "id": "p1"}
+    with pytest.raises(UserError, match=told):
+        preferences_of_table("ours", {}, [line, {**line, **change}])
+
+
+def test_ties_are_counted_by_the_rule_that_is_stated() -> None:
+    """Four strict pairs and two ties: accuracy is of the strict ones, accuracy with ties of all."""
+    pairs = [
+        Pair(id=str(n), source="s", problem=str(n), prompt=[{"role": "user", "content": "x"}], chosen="aa", rejected="b",
+             margin=1.0, tie=n >= 4)
+        for n in range(6)
+    ]  # fmt: skip
+    scores = [(2.0, 1.0), (2.0, 1.0), (1.0, 1.0), (0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]
+    rewards = [PairReward(id=str(n), problem=str(n), chosen=c, rejected=r) for n, (c, r) in enumerate(scores)]
+    found = {one.metric: one for one in reward_pair_scores("rm", pairs, rewards, Sampling(100, 1), task="s_pairs")}
+    assert (found["pair_accuracy"].value, found["pair_accuracy"].n) == (0.5, 4), "a tie of the model's is wrong"
+    assert (found["accuracy_with_ties"].value, found["accuracy_with_ties"].n) == (pytest.approx(3 / 6), 6)
+    assert {one.task for one in found.values()} == {"s_pairs"}
+    said = {0: "AB", 1: "AA", 2: "BA", 3: "AB", 4: "AA", 5: "AB"}  # whom each order names; AB: the first reply twice
+    judgements = [
+        Judgement(id=str(n), task="s_pairs", tutor=None, rubric="r", order=order, key=f"{n}{order}", raw="",
+                  verdicts=[Verdict(criterion=None, value=("first" if (place == "A") == (order == "ab") else "second"))])
+        for n, places in said.items()
+        for order, place in zip(("ab", "ba"), places, strict=True)
+    ]  # fmt: skip
+    judged = {
+        one.metric: one for one in judge_pair_scores("j", pairs, judgements, "r", Sampling(100, 1), True, "s_pairs")
+    }
+    assert judged["consistent_accuracy"].value == 0.5 and judged["consistent_accuracy"].n == 4
+    assert judged["accuracy_with_ties"].value == pytest.approx(3 / 6), "0 and 3 by both orders; 4 where both are tied"
+    strict = {one.metric for one in judge_pair_scores("j", pairs[:4], judgements, "r", Sampling(100, 1), True)}
+    assert "accuracy_with_ties" not in strict
+
+
+def test_what_a_reward_model_has_learnt_from_is_told_by_text_and_by_dialogue() -> None:
+    def pair(name: str, turn: str, chosen: str, solution: str = "s") -> Pair:
+        prompt = dialogue("Add.", solution, [{"role": "user", "content": turn}])
+        return Pair(id=name, source="s", problem=name, prompt=prompt, chosen=chosen, rejected="No.", margin=1.0)
+
+    tested = [pair("a", "5?", "Look!"), pair("b", "6?", "Hm."), pair("c", "7?", "New.")]
+    trained = [
+        pair("x", "5 ?", "look"),
+        pair("y", "6?", "Other", "another solution").model_copy(update={"rejected": "x"}),
+    ]
+    rewards = [PairReward(id=one.id, problem=one.id, chosen=float(one.id == "c"), rejected=0.5) for one in tested]
+    found = {one.metric: one for one in leak_scores("rm", tested, rewards, trained, Sampling(100, 1), "s_pairs")}
+    assert found["leaked_text"].value == pytest.approx(1 / 3) and found["leaked_dialogue"].value == pytest.approx(2 / 3)
+    assert (found["clean_pair_accuracy"].value, found["clean_pair_accuracy"].n) == (1.0, 1)

@@ -43,6 +43,9 @@ def praise(reply: str) -> str:
 
 def judged(prompt: str) -> str:
     """A judge that is right but where a reply asks something: there it always says Some."""
+    if "[[A]]" in prompt:
+        first, second = prompt.split("[The Start of Response B]")
+        return "[[A]]" if first.count("?") >= second.count("?") else "[[B]]"
     reply = prompt.split("<<<DATA-")[-1].split(">>>")[0]
     return json.dumps({"Praise": "Some" if "?" in reply else praise(reply)})
 
@@ -71,17 +74,40 @@ def labelled_lines(annotator: str | None = None) -> list[dict[str, Any]]:
     ]
 
 
+def preferred(number: int) -> dict[str, Any]:
+    """A pair as a public file of compared replies has it: MRBench's columns, two responses, a winner."""
+    return {
+        "conversation_history": f"Tutor: What is {number} plus 5?\nStudent: {number + 6}.",
+        "response_1": "Look again?" if number % 3 else "No.",
+        "response_2": "Hm." if number % 3 else "How did you get there?",
+        "winner": "tie" if number % 10 == 9 else "1" if number % 3 else "2",
+    }
+
+
 def configure(folder: Path, address: str, name: str = "own.yaml", **run_keys: Any) -> Path:
+    with open(folder / "compared.csv", "w", encoding="utf-8", newline="") as handle:
+        writer = csv.DictWriter(handle, list(preferred(0)))
+        writer.writeheader()
+        writer.writerows(preferred(number) for number in range(40))
     (folder / "resources/rubrics/praise.yaml").write_text(CARD, encoding="utf-8")
     lines = "\n".join(map(json.dumps, labelled_lines()))
     (folder / "praise.jsonl").write_text(lines + "\n", encoding="utf-8")
     models = {
         "scripted": {"engine": "hosted", "model": "m", "base_url": f"{address}/v1"},
-        "praiser": {"engine": "judge", "model": "scripted", "rubrics": ["praise"], "label": "A judge of praise"},
+        "praiser": {
+            "engine": "judge",
+            "model": "scripted",
+            "rubrics": ["praise"],
+            "pairs": ["pairs_simple"],
+            "label": "A judge of praise",
+        },
     }
     keys = {"tutors": ["reference", "always-ask"], "tasks": ["mrbench"], "judges": ["praiser"], **run_keys}
     labels = {"our_praise": {"title": "Our praise", "licence": "ours", "file": "praise.jsonl", "rubric": "praise"}}
-    return overlay(folder, {"models": models, "labels": labels, "run": keys, "report": {"resamples": 100}}, name)
+    columns = {"history": "conversation_history", "first": "response_1", "second": "response_2", "preference": "winner"}
+    preferences = {"ours": {"title": "Our pairs", "licence": "ours", "file": "compared.csv", "columns": columns}}
+    registries = {"models": models, "labels": labels, "preferences": preferences}
+    return overlay(folder, {**registries, "run": keys, "report": {"resamples": 100}}, name)
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +141,18 @@ def test_a_criterion_of_ones_own_goes_from_its_entry_to_a_light_without_code(fin
     assert "Our praise" in page and re.search(r'class="light (green|amber|red)">', page)
     by_people = json.loads((finished / "results/scores/labels/our_praise.json").read_text(encoding="utf-8"))
     assert {one["tutor"] for one in by_people if one["metric"] == "damr"} == {"t0", "t1", "t2", "t3"}
+
+
+def test_preferences_of_ones_own_are_judged_beside_the_shipped_ones(finished: Path) -> None:
+    own = json.loads((finished / "results/validation/praiser/preferences/ours.json").read_text(encoding="utf-8"))
+    found = {one["metric"]: one for one in own}
+    assert {one["task"] for one in own} == {"ours_pairs"} and found["pair_accuracy"]["n"] == 72, "36 pairs, two orders"
+    assert found["pair_accuracy"]["value"] == 1.0, "who asks is preferred"
+    assert found["accuracy_with_ties"]["n"] == 40 and found["accuracy_with_ties"]["value"] == pytest.approx(0.9)
+    bridge = json.loads((finished / "results/validation/praiser/pairs.json").read_text(encoding="utf-8"))
+    assert {one["task"] for one in bridge} == {"bridge_pairs"}
+    page = (finished / "results/report/index.html").read_text(encoding="utf-8")
+    assert "Preferences: Our pairs" in page and "people are tied on 4" in page and "Preferences: Bridge" in page
 
 
 BAD_LINES = {

@@ -24,6 +24,7 @@ COMMANDS = {
         "rewards.training:train_reward_model",
         "validation.card:write_model_card",
         "rewards.criteria:train_criteria",
+        "rewards.criteria:classify_pairs",
         "rewards.scoring:score_pairs",
         "rewards.scoring:score_rewards",
         "rewards.grading:grade_by_rewards",

@@ -2,7 +2,7 @@
 
 from maieutic.core import paths
 from maieutic.plan import lines, start
-from maieutic.plan.inputs import PAIRS, downloads, last_checks
+from maieutic.plan.inputs import downloads, last_checks
 from maieutic.plan.patterns import one_of, patterns
 from maieutic.plan.rules import plan_of
 

@@ -97,6 +97,24 @@ rule score_pairs:
         )
 
 
+use rule score_pairs as score_preferences with:
+    """Both replies of every pair of a further set of preferences."""
+    input:
+        unpack(plan.inputs_of("score_preferences")),
+    output:
+        paths.SET_REWARDS,
+    log:
+        paths.log_of("score_preferences", "reward_model", "source"),
+    benchmark:
+        paths.timing_of("score_preferences", "reward_model", "source")
+    wildcard_constraints:
+        source=one_of(plan.further_pairs),
+    params:
+        code=plan.code_of("score_pairs"),
+        job=plan.job_of("score_preferences"),
+        journal=paths.SET_JOURNAL,
+
+
 rule score_rewards:
     """Every reply of a batch of tutors. The human replies are a tutor of the baselines' batch: scored once."""
     input:
@@ -161,6 +179,38 @@ rule train_criteria:
             pairs="{input.pairs}",
             journal="{params.journal}",
             out="{output.heldout}",
+            gpus="{resources.server_gpus}",
+            threads="{threads}",
+        )
+
+
+rule classify_pairs:
+    """What trained classifiers say of both replies of every pair of a further set of preferences."""
+    input:
+        unpack(plan.inputs_of("classify_pairs")),
+    output:
+        paths.SET_CLASSIFIED,
+    log:
+        paths.log_of("classify_pairs", "classifier", "source"),
+    benchmark:
+        paths.timing_of("classify_pairs", "classifier", "source")
+    wildcard_constraints:
+        source=one_of(plan.further_pairs),
+    container:
+        IMAGES.serve
+    threads: plan.threads
+    resources:
+        **MODEL_JOB,
+    params:
+        code=plan.code_of("classify_pairs"),
+        job=plan.job_of("classify_pairs"),
+    shell:
+        lines.command(
+            "classify-pairs",
+            python=lines.SERVE,
+            trained="{input.trained}",
+            pairs="{input.pairs}",
+            out="{output}",
             gpus="{resources.server_gpus}",
             threads="{threads}",
         )

@@ -2,7 +2,7 @@
 
 
 rule validate_reward_model:
-    """A reward model on the Bridge pairs: accuracy, margin, what length alone would say."""
+    """A reward model on the leading set of preferences: accuracy, margin, what length alone would say."""
     input:
         unpack(plan.inputs_of("validate_reward_model")),
     output:
@@ -22,12 +22,26 @@ rule validate_reward_model:
             "validate-reward-model",
             pairs="{input.pairs}",
             rewards="{input.rewards}",
+            training="{input.training}",
             out="{output}",
         )
 
 
+use rule validate_reward_model as validate_reward_on_pairs with:
+    """The same on a further set of preferences."""
+    input:
+        unpack(plan.inputs_of("validate_reward_on_pairs")),
+    output:
+        paths.SET_VALIDATION,
+    log:
+        paths.log_of("validate_reward_on_pairs", "grader", "source"),
+    params:
+        code=plan.code_of("validate_reward_model"),
+        job=plan.job_of("validate_reward_on_pairs"),
+
+
 rule validate_criteria:
-    """Criteria classifiers on held-out dialogues and on the Bridge pairs, alone and together."""
+    """Criteria classifiers on held-out dialogues and on the leading set of preferences, alone and together."""
     input:
         unpack(plan.inputs_of("validate_criteria")),
     output:
@@ -52,13 +66,29 @@ rule validate_criteria:
         )
 
 
+use rule validate_criteria as validate_criteria_on_pairs with:
+    """The same on a further set of preferences."""
+    input:
+        unpack(plan.inputs_of("validate_criteria_on_pairs")),
+    output:
+        paths.SET_VALIDATION,
+    log:
+        paths.log_of("validate_criteria_on_pairs", "grader", "source"),
+    params:
+        code=plan.code_of("validate_criteria"),
+        job=plan.job_of("validate_criteria_on_pairs"),
+
+
 rule validate_judge:
-    """A judge against people: on every labelled release, and on the Bridge pairs in both orders."""
+    """A judge against people: on every labelled set, and on each set of preferences in both orders."""
     input:
         unpack(plan.inputs_of("validate_judge")),
     output:
         labels=paths.LABEL_VALIDATION,
-        pairs=paths.PAIR_VALIDATION,
+        pairs=[
+            paths.PAIR_VALIDATION,
+            *(paths.SET_VALIDATION.partly(source=source) for source in plan.further_pairs),
+        ],
     log:
         paths.log_of("validate_judge", "grader"),
     wildcard_constraints:

@@ -7,6 +7,9 @@ from pydantic import Field, model_validator
 from maieutic.config.models import Entry, FilePath
 
 TABLE = "table"  # the loader of files in our own format
+PAIR_COLUMNS = (
+    "history", "first", "second", "preference", "id", "question", "solution", "annotator", "resolves", "problem",
+)  # fmt: skip
 FORMS = r"^[^{}\n]*\.(jsonl|csv)$"  # braces are wildcards to Snakemake
 
 
@@ -50,3 +53,14 @@ class PreferenceSet(PeopleSet):
     """Pairs of replies of which people prefer one, which judges, reward models and classifiers are checked on."""
 
     default: bool = Field(True, description="whether it is used where `run.preferences` is null")
+    columns: dict[str, str] = Field(
+        {}, description="with loader `table`: by our column (docs/people.md) the name that it has in this file"
+    )
+
+    @model_validator(mode="after")
+    def known_columns(self) -> PreferenceSet:
+        if strange := [name for name in self.columns if name not in PAIR_COLUMNS]:
+            raise ValueError(f"columns: {strange[0]} is no column of ours: {', '.join(PAIR_COLUMNS)}")
+        if self.columns and self.loader != TABLE:
+            raise ValueError(f"columns are those of loader: {TABLE}")
+        return self

@@ -14,7 +14,7 @@ from maieutic.config.datasets import Dataset, Edition
 from maieutic.config.faults import fault_of
 from maieutic.config.limits import Limits
 from maieutic.config.models import DAY, MOST_TOKENS, Entry, FilePath, ModelEntry
-from maieutic.config.people import LabelSet
+from maieutic.config.people import LabelSet, PreferenceSet
 from maieutic.core.errors import UserError
 from maieutic.core.names import check_names
 from maieutic.core.records import NegativeWeights
@@ -92,6 +92,13 @@ class Run(Entry):
             "`mrbench_v3` (BEA 2025, four dimensions), `mr_gsm8k_reasons` (851 graded error reasons), or your own. "
             "`null`, the default: those with `default: true`, where a judge's rubric or a task fits. The first one "
             "that fits a rubric decides its traffic light"
+        ),
+    )
+    preferences: list[str] | None = Field(
+        None,
+        description=(
+            "sets of pairs that graders are checked on, by name in `preferences`: `bridge`, or your own; `null`: "
+            "those with `default: true`. The first one leads: the lights of graders that compare rest on it"
         ),
     )
     predictions: list[str] = Field(
@@ -251,6 +258,7 @@ class Config(Entry):
     containers: Containers = Containers()
     models: dict[str, ModelEntry] = Field(description="Registry: every model that exists (config/models.yaml)")
     datasets: dict[str, Dataset] = Field(description="Registry: every source file (config/datasets.yaml)")
+    preferences: dict[str, PreferenceSet] = Field({}, description="Registry: pairs of replies, compared by people")
     labels: dict[str, LabelSet] = Field({}, description="Registry: replies that people have labelled, by name")
 
 
@@ -285,7 +293,7 @@ def check_secrets(raw: Mapping[str, Any]) -> None:
 def read_config(raw: dict[str, Any]) -> Config:
     """A configuration in its schema. Raises UserError for its first fault."""
     check_secrets(raw)
-    for registry in ("models", "datasets", "labels", "curations", "tunings"):
+    for registry in ("models", "datasets", "labels", "preferences", "curations", "tunings"):
         if isinstance(raw.get(registry), dict):
             check_names(registry, raw[registry])
     run = raw.get("run")

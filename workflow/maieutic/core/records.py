@@ -144,7 +144,7 @@ class Pair(Record):
     """A preference: after the messages of `prompt`, `chosen` is the better reply. `margin` is f(chosen) - f(rejected).
 
     `problem` names the problem (as an item's cluster); `tutoring` says that a reward model's instruction belongs before
-    the prompt, as it does not before general requests.
+    the prompt, as it does not before general requests; `tie`: people prefer neither.
     """
 
     id: str
@@ -155,6 +155,7 @@ class Pair(Record):
     rejected: str
     margin: float
     tutoring: bool = True
+    tie: bool = False
 
 
 class Scalar(Record):

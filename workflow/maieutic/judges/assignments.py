@@ -20,7 +20,6 @@ from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, problem_of
 
 PAIR_VARIABLES = {"problem", "solution", "conversation", "response_a", "response_b"}
 SPEAKER = {"assistant": "Teacher", "user": "Student"}
-PAIRS_TASK = "bridge_pairs"
 CONDITIONS: dict[str, Callable[[Item, Sequence[str]], bool]] = merged("conditions", "CONDITIONS")
 
 
@@ -139,6 +138,11 @@ def conversation_text(messages: Sequence[Message]) -> str:
     return "\n".join(f"{SPEAKER[message['role']]}: {message['content']}" for message in messages)
 
 
+def pairs_task(source: str) -> str:
+    """The task of a judge that is asked about a set of pairs."""
+    return f"{source}_pairs"
+
+
 def pair_case(pair: Pair) -> Case:
     """Two replies to one dialogue. The first message states problem and solution, as reward models are told them."""
     _, _, solution = pair.prompt[0]["content"].partition("\nReference Solution: ")
@@ -147,7 +151,7 @@ def pair_case(pair: Pair) -> Case:
         "solution": solution,
         "conversation": conversation_text(pair.prompt[1:]),
     }
-    return Case(pair.id, PAIRS_TASK, None, variables, {"first": pair.chosen, "second": pair.rejected})
+    return Case(pair.id, pairs_task(pair.source), None, variables, {"first": pair.chosen, "second": pair.rejected})
 
 
 def work_on_pairs(judge: JudgeModel, pairs: Path | None, limit: int | None, seed: int) -> Work:

@@ -79,7 +79,10 @@ def check_selection(plan: Plan) -> None:
             *(partial(check_grader, plan, name) for name in listed_graders(plan)),
             *(partial(check_judge, plan, name) for name in (*run.judges, *run.taggers)),
         ),
-        (partial(check, plan) for check in (check_coverage, check_taggers, check_labels, check_budget)),
+        (
+            partial(check, plan)
+            for check in (check_coverage, check_taggers, check_labels, check_preferences, check_budget)
+        ),
     )
 
 
@@ -266,9 +269,32 @@ def check_grader(plan: Plan, name: str) -> None:
         check_source(plan, name, source)
 
 
+def check_preferences(plan: Plan) -> None:
+    """The sets of pairs exist, no name means two things, and those that this run reads can be had."""
+    for name, entry in plan.config.preferences.items():
+        if name in PAIR_SOURCES and entry.loader != name:
+            raise UserError(f"preferences.{name}", "is the name of a source of training pairs", "give it another name")
+        if entry.file and not Path(entry.file).is_file():
+            raise UserError(f"preferences.{name}.file", f"there is no {entry.file}", "name a file, or leave it out")
+        plan.pair_source(name)
+    for number, name in enumerate(plan.run.preferences or []):
+        if name not in plan.config.preferences:
+            raise unknown(f"run.preferences[{number}]", name, list(plan.config.preferences), "the sets of preferences")
+        if name in (plan.run.preferences or [])[:number]:
+            raise UserError(f"run.preferences[{number}]", f"{name} is listed twice", "list it once")
+    if not plan.preferences and (plan.reward_models or plan.classifiers):
+        fix = "name one of `preferences`, or leave the key out"
+        raise UserError("run.preferences", "reward models and classifiers are checked on no pairs", fix)
+    for name in plan.preferences if plan.used_sources else ():
+        for dataset in plan.pair_datasets(name):
+            if dataset not in plan.datasets:
+                raise unknown(f"preferences.{name}.datasets", dataset, list(plan.datasets), "the registry")
+            plan.datasets[dataset].copy_of(dataset, plan.edition)
+
+
 def check_source(plan: Plan, name: str, source: str) -> None:
     """The files of one source of pairs are in the registry, and pinned in this edition."""
-    for dataset in PAIR_SOURCES[source].datasets:
+    for dataset in plan.pair_datasets(source):
         if dataset not in plan.datasets:
             raise unknown(f"source of pairs {source}", dataset, list(plan.datasets), "the registry")
         try:

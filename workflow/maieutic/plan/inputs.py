@@ -12,12 +12,10 @@ from maieutic.core import paths
 from maieutic.judges import rubrics
 from maieutic.judges.kinds.win_tie_lose import COMPARISONS
 from maieutic.plan.plan import BASELINE_BATCH, Plan, sources_of
-from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
 from maieutic.scores.papers import printed_file
 from maieutic.scores.printed import PAPERS
 
 Files = dict[str, str | list[str]]
-PAIRS = paths.PAIRS.of(source=TEST_SOURCE)
 
 
 # files that several rules read ----------------------------------------------------------------------------------------
@@ -65,7 +63,17 @@ def source_files(datasets: Iterable[str]) -> list[str]:
 
 def judge_pairs(plan: Plan, judge: str) -> list[str]:
     """The pairs that a judge is checked on, where it has a rubric for pairs."""
-    return [PAIRS] if plan.judge_entry(judge).pairs else []
+    return [paths.PAIRS.of(source=source) for source in plan.preferences] if plan.judge_entry(judge).pairs else []
+
+
+def leading_pairs(plan: Plan) -> str:
+    """The pairs on which lights and the papers' tables rest."""
+    return paths.PAIRS.of(source=plan.leading_pairs)
+
+
+def trained_pairs(plan: Plan, reward_model: str) -> list[str]:
+    """The pairs that a reward model has learnt from, as far as they can be had here."""
+    return [paths.PAIRS.of(source=source) for source in sources_of(plan.models[reward_model])]
 
 
 def answering_weights(plan: Plan, judge: str) -> list[str]:
@@ -186,7 +194,8 @@ def make_labels(plan: Plan, release: str) -> Files:
 
 
 def make_pairs(plan: Plan, source: str) -> Files:
-    return {"sources": source_files(PAIR_SOURCES[source].datasets)}
+    entry = plan.config.preferences.get(source)
+    return {"sources": [entry.file] if entry and entry.file else source_files(plan.pair_datasets(source))}
 
 
 def find_overlap(plan: Plan, source: str, benchmark: str) -> Files:
@@ -263,7 +272,7 @@ def write_model_card(plan: Plan, reward_model: str) -> Files:
     sources = sources_of(plan.models[reward_model])
     return {
         "training": paths.TRAINING.of(reward_model=reward_model),
-        "pairs": PAIRS,
+        "pairs": leading_pairs(plan),
         "rewards": paths.PAIR_REWARDS.of(reward_model=reward_model),
         "counts": [paths.PAIR_COUNTS.of(source=source) for source in sources],
     }
@@ -272,7 +281,7 @@ def write_model_card(plan: Plan, reward_model: str) -> Files:
 def score_pairs(plan: Plan, reward_model: str) -> Files:
     return {
         "weights": reward_model_weights(plan, reward_model),
-        "pairs": PAIRS,
+        "pairs": leading_pairs(plan),
         "labels": label_files([plan.reward_release]),
         "prompts": reward_model_prompt(plan, reward_model),
     }
@@ -292,7 +301,7 @@ def train_criteria(plan: Plan, classifier: str) -> Files:
     return {
         "base": base_weights(plan, classifier),
         "labels": paths.SOURCE.of(dataset=plan.label_datasets(plan.first_release)[0]),
-        "pairs": PAIRS,
+        "pairs": leading_pairs(plan),
     }
 
 
@@ -424,12 +433,45 @@ def write_submission(plan: Plan, judge: str, release: str) -> Files:
 
 
 def validate_reward_model(plan: Plan, grader: str) -> Files:
-    return {"pairs": PAIRS, "rewards": paths.PAIR_REWARDS.of(reward_model=grader)}
+    return {
+        "pairs": leading_pairs(plan),
+        "rewards": paths.PAIR_REWARDS.of(reward_model=grader),
+        "training": trained_pairs(plan, grader),
+    }
+
+
+def validate_reward_on_pairs(plan: Plan, grader: str, source: str) -> Files:
+    return {
+        "pairs": paths.PAIRS.of(source=source),
+        "rewards": paths.SET_REWARDS.of(reward_model=grader, source=source),
+        "training": trained_pairs(plan, grader),
+    }
+
+
+def score_preferences(plan: Plan, reward_model: str, source: str) -> Files:
+    return {
+        "weights": reward_model_weights(plan, reward_model),
+        "pairs": paths.PAIRS.of(source=source),
+        "labels": [],
+        "prompts": reward_model_prompt(plan, reward_model),
+    }
+
+
+def classify_pairs(plan: Plan, classifier: str, source: str) -> Files:
+    return {"trained": paths.CLASSIFIER_TRAINING.of(classifier=classifier), "pairs": paths.PAIRS.of(source=source)}
+
+
+def validate_criteria_on_pairs(plan: Plan, grader: str, source: str) -> Files:
+    return {
+        "pairs": paths.PAIRS.of(source=source),
+        "heldout": paths.HELDOUT.of(classifier=grader),
+        "classified": paths.SET_CLASSIFIED.of(classifier=grader, source=source),
+    }
 
 
 def validate_criteria(plan: Plan, grader: str) -> Files:
     return {
-        "pairs": PAIRS,
+        "pairs": leading_pairs(plan),
         "heldout": paths.HELDOUT.of(classifier=grader),
         "classified": paths.CLASSIFIED_PAIRS.of(classifier=grader),
     }
@@ -519,6 +561,7 @@ def grader_files(plan: Plan) -> list[str]:
     """What the page on reward models and classifiers is made of."""
     graders = [*plan.reward_models, *plan.classifiers]
     files = [paths.PAIR_VALIDATION.of(grader=name) for name in graders]
+    files += [paths.SET_VALIDATION.of(grader=name, source=source) for name in graders for source in plan.further_pairs]
     files += [paths.PAIR_REWARDS.of(reward_model=name) for name in plan.reward_models]
     files += [paths.MODEL_CARD.of(reward_model=name) for name in plan.trained_reward_models]
     files += [paths.CLASSIFIER_TRAINING.of(classifier=name) for name in plan.classifiers]
@@ -538,6 +581,12 @@ def validation_files(plan: Plan) -> list[str]:
     judges = plan.run.judges
     files = [paths.LABEL_VALIDATION.of(grader=name) for name in (*plan.reward_models, *plan.classifiers, *judges)]
     files += [paths.PAIR_VALIDATION.of(grader=name) for name in judges]
+    files += [
+        paths.SET_VALIDATION.of(grader=name, source=source)
+        for name in judges
+        if plan.judge_entry(name).pairs
+        for source in plan.further_pairs
+    ]
     files += [paths.LABEL_STATISTICS.of(release=release) for release in plan.releases]
     files += [
         paths.LABEL_SCORES.of(release=release) for release in plan.releases if plan.label_source(release).labelled

@@ -29,10 +29,10 @@ from maieutic.plan.saving import SaveConfig
 from maieutic.replies.generate import GenerateReplies, Shard
 from maieutic.replies.packed import GenerateAllReplies
 from maieutic.replies.recorded import ReadReplies, WriteQuestions
-from maieutic.rewards.criteria import TrainCriteria
+from maieutic.rewards.criteria import ClassifyPairs, TrainCriteria
 from maieutic.rewards.grading import GradeByRewards
 from maieutic.rewards.overlap import FindOverlap
-from maieutic.rewards.pairs import PAIR_SOURCES, MakePairs
+from maieutic.rewards.pairs import MakePairs
 from maieutic.rewards.scoring import ScorePairs, ScoreRewards
 from maieutic.rewards.training import TrainRewardModel
 from maieutic.scores.differences import CompareTutors
@@ -103,8 +103,10 @@ def make_labels(plan: Plan, release: str) -> MakeLabels:
 
 def make_pairs(plan: Plan, source: str) -> MakePairs:
     config = plan.config
-    forms = [config.datasets[dataset].form_of(config.edition) for dataset in PAIR_SOURCES[source].datasets]
-    return MakePairs(source=source, forms=forms, published=config.edition == "published")
+    entry = config.preferences.get(source)
+    forms = [config.datasets[dataset].form_of(config.edition) for dataset in plan.pair_datasets(source)]
+    own = [Path(entry.file).suffix[1:]] if entry and entry.file else []
+    return MakePairs(source=source, forms=own or forms, published=config.edition == "published", entry=entry)
 
 
 def find_overlap(plan: Plan, source: str, benchmark: str) -> FindOverlap:
@@ -191,6 +193,16 @@ def score_pairs(plan: Plan, reward_model: str) -> ScorePairs:
     return ScorePairs(reward_model=reward_model, entry=for_scoring(reward_entry(plan, reward_model)))
 
 
+def score_preferences(plan: Plan, reward_model: str, source: str) -> ScorePairs:
+    return score_pairs(plan, reward_model)
+
+
+def classify_pairs(plan: Plan, classifier: str, source: str) -> ClassifyPairs:
+    entry = plan.models[classifier]
+    assert isinstance(entry, CriteriaModel)
+    return ClassifyPairs(classifier=classifier, criteria=list(entry.train.criteria), max_length=entry.train.max_length)
+
+
 def score_rewards(plan: Plan, reward_model: str, benchmark: str, batch: str) -> ScoreRewards:
     return ScoreRewards(
         reward_model=reward_model,
@@ -209,11 +221,19 @@ def grade_by_rewards(plan: Plan, reward_model: str, benchmark: str, tutor: str) 
 
 
 def validate_reward_model(plan: Plan, grader: str) -> ValidateRewardModel:
-    return ValidateRewardModel(reward_model=grader, **drawn(plan))
+    return ValidateRewardModel(reward_model=grader, source=plan.leading_pairs, **drawn(plan))
+
+
+def validate_reward_on_pairs(plan: Plan, grader: str, source: str) -> ValidateRewardModel:
+    return validate_reward_model(plan, grader).model_copy(update={"source": source})
+
+
+def validate_criteria_on_pairs(plan: Plan, grader: str, source: str) -> ValidateCriteria:
+    return validate_criteria(plan, grader).model_copy(update={"source": source})
 
 
 def validate_criteria(plan: Plan, grader: str) -> ValidateCriteria:
-    return ValidateCriteria(classifier=grader, **drawn(plan))
+    return ValidateCriteria(classifier=grader, source=plan.leading_pairs, **drawn(plan))
 
 
 def validate_reward_on_labels(plan: Plan, grader: str) -> ValidateRewardOnLabels:
@@ -283,7 +303,7 @@ def write_submission(plan: Plan, judge: str, release: str) -> WriteSubmission:
 
 
 def validate_judge(plan: Plan, grader: str) -> ValidateJudge:
-    return ValidateJudge(judge=grader, **drawn(plan))
+    return ValidateJudge(judge=grader, sources=plan.preferences, **drawn(plan))
 
 
 def people(plan: Plan) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def patterns(plan: Plan) -> dict[str, str]:
         "benchmark": one_of(plan.benchmarks),
         "task": "[a-z][a-z0-9_]*",
         "dataset": one_of(plan.datasets),
-        "source": one_of(PAIR_SOURCES),
+        "source": one_of({**PAIR_SOURCES, **plan.config.preferences}),
         "release": one_of(plan.label_sets),
         "model": one_of(plan.models),
         "tutor": one_of(plan.with_engine("vllm", "hosted", "baseline", "recorded")),

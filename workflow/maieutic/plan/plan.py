@@ -6,7 +6,7 @@ from functools import cached_property
 
 from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
-from maieutic.config.people import LabelSet
+from maieutic.config.people import TABLE, LabelSet
 from maieutic.core.errors import UserError
 from maieutic.core.records import Scale
 from maieutic.judges.assignments import rubric_for_labels, rubric_of
@@ -15,7 +15,8 @@ from maieutic.judges.labels import label_source
 from maieutic.judges.releases import LabelSource
 from maieutic.judges.rubrics import LoadedRubric, chosen_rubrics, read_rubric, scales_of
 from maieutic.plan.selection import Selection, remembered
-from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
+from maieutic.rewards.pairs import pair_source
+from maieutic.rewards.sources import PairSource
 
 BASELINE_BATCH = "_baselines"  # no model can have this name
 Batches = dict[str, list[str]]
@@ -82,7 +83,35 @@ class Plan(Selection):
         if not (self.reward_models or self.classifiers or self.judges_of_pairs):
             return []
         trained = (source for name in self.reward_models for source in sources_of(self.models[name]))
-        return sorted({TEST_SOURCE, *trained})
+        return sorted({*self.preferences, *trained})
+
+    @cached_property
+    def preferences(self) -> list[str]:
+        """The sets of pairs that graders are checked on, the leading one first."""
+        if self.run.preferences is not None:
+            return self.run.preferences
+        sets = sorted(self.config.preferences.items(), key=lambda pair: pair[1].loader == TABLE)
+        return [name for name, entry in sets if entry.default]
+
+    @property
+    def leading_pairs(self) -> str:
+        """The set of pairs on which lights and the papers' tables rest."""
+        return self.preferences[0]
+
+    @property
+    def further_pairs(self) -> list[str]:
+        """The other sets of pairs."""
+        return self.preferences[1:]
+
+    @remembered
+    def pair_source(self, source: str) -> PairSource:
+        """How a set of pairs is made."""
+        return pair_source(source, self.config.preferences.get(source))
+
+    def pair_datasets(self, source: str) -> list[str]:
+        """The datasets that pairs are made of; none of a set that is a file of its own."""
+        entry = self.config.preferences.get(source)
+        return entry.datasets if entry else list(self.pair_source(source).datasets)
 
     @remembered
     def reward_cards(self, benchmark: str) -> list[Card]:
@@ -240,8 +269,8 @@ class Plan(Selection):
 
     @cached_property
     def label_sets(self) -> dict[str, LabelSet]:
-        """Every labelled set of the registry."""
-        return self.config.labels
+        """Every labelled set of the registry, benchmarks' own first: a run file's keys come before a registry's."""
+        return dict(sorted(self.config.labels.items(), key=lambda pair: pair[1].loader == TABLE))
 
     @remembered
     def label_source(self, release: str) -> LabelSource:
@@ -398,6 +427,6 @@ class Plan(Selection):
     def used_datasets(self) -> list[str]:
         """Every source file that a run needs."""
         datasets = {loaded.card.dataset for loaded in self.cards.values()}
-        datasets |= {dataset for source in self.used_sources for dataset in PAIR_SOURCES[source].datasets}
+        datasets |= {dataset for source in self.used_sources for dataset in self.pair_datasets(source)}
         datasets |= {dataset for release in self.releases for dataset in self.label_datasets(release)}
         return sorted(datasets)

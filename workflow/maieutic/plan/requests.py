@@ -27,7 +27,6 @@ from maieutic.judges.rubrics import chosen_rubrics
 from maieutic.plan import inputs, jobs
 from maieutic.plan.plan import Plan
 from maieutic.replies.generate import Asking, Limits, Shard, converse
-from maieutic.rewards.pairs import TEST_SOURCE
 from maieutic.serving.backends import Backend, hosted_identity
 from maieutic.serving.server import identity as served_identity
 
@@ -276,7 +275,7 @@ def supposed_labelled(plan: Plan, judge: str) -> list[NewRequests]:
         for release in plan.told_releases(judge)
         if (rubric := plan.rubric_on(judge, release)) is not None
     ]
-    wanted += [("pairs", TEST_SOURCE, name) for name in entry.pairs]
+    wanted += [("pairs", source, name) for source in plan.preferences for name in entry.pairs]
     parts = []
     for key in wanted:
         size = sizes().get(key)

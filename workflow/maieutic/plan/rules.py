@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from maieutic.config.models import Needs
+from maieutic.config.people import TABLE
 from maieutic.config.pins import pinned, read_pins
 from maieutic.config.settings import read_config
 from maieutic.core.errors import Unpinned, UserError, check_in_turn
@@ -17,7 +18,6 @@ from maieutic.plan.checks import check_people, check_selection
 from maieutic.plan.plan import Plan
 from maieutic.plan.planning import Planning
 from maieutic.plan.syntax import Name
-from maieutic.rewards.pairs import PAIR_SOURCES
 
 Instead = dict[Name, tuple[Name, ...]]
 TEMPLATES = {
@@ -126,7 +126,10 @@ def used_by_make_items(plan: Plan, benchmark: str, task: str) -> Instead:
 
 def used_by_make_pairs(plan: Plan, source: str) -> Instead:
     """Of the table of sources of pairs the one that is made."""
-    load = PAIR_SOURCES[source].load
+    entry = plan.config.preferences.get(source)
+    if entry is not None and entry.loader == TABLE:
+        return {Name("rewards.pairs", "PAIR_SOURCES"): (Name("rewards.sources", "PairSource"),)}
+    load = plan.pair_source(source).load
     return {Name("rewards.pairs", "PAIR_SOURCES"): (digest.name_of(load), Name("rewards.sources", "PairSource"))}
 
 

@@ -20,7 +20,7 @@ from maieutic.plan.plan import Plan, sources_of
 from maieutic.report.figures import bar_chart, density_chart, line_chart
 from maieutic.report.tables import label_of, read_json, score_file
 from maieutic.report.traffic_light import PAIRS
-from maieutic.rewards.pairs import PAIR_SOURCES, TEST_SOURCE
+from maieutic.rewards.pairs import PAIR_SOURCES
 from maieutic.scores.papers import PrintedRow, printed_rows
 from maieutic.scores.printed import PAPERS, paper_name
 from maieutic.validation.rewards import BEST_3
@@ -150,10 +150,11 @@ def ablation_rows(plan: Plan, measured: Measured) -> list[dict[str, Any]]:
 def pair_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Table 2: what was counted of each source of pairs, beside the published count."""
     rows = []
-    for source in sorted(plan.used_sources, key=list(PAIR_SOURCES).index):
+    order = [*PAIR_SOURCES, *plan.config.preferences]
+    for source in sorted(plan.used_sources, key=order.index):
         counts = read_json(paths.PAIR_COUNTS.within(results, source=source))
         if counts:
-            about = PAIR_SOURCES[source]
+            about = plan.pair_source(source)
             role = "test" if about.test else "train"
             rows.append({**counts, "preferred": about.preferred, "rejected": about.rejected, "role": role})
     return rows
@@ -256,7 +257,7 @@ def quartiles(plan: Plan, results: Path) -> list[dict[str, Any]]:
     if not plan.run.reward_models:
         return []
     path = paths.PAIR_REWARDS.within(results, reward_model=plan.run.reward_models[0])
-    source = paths.PAIRS.within(results, source=TEST_SOURCE)
+    source = paths.PAIRS.within(results, source=plan.leading_pairs)
     if not path.exists() or not source.exists():
         return []
     pairs = read_records(source, Pair)

@@ -16,6 +16,7 @@ from maieutic.config.models import BaselineModel, HostedModel, JudgeModel, Model
 from maieutic.core import paths
 from maieutic.core.files import safe_cell
 from maieutic.core.records import Difference, Item, Reply, ReportedScore, Score, each_record, read_records
+from maieutic.judges.assignments import pairs_task
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import Provenance, differences
 from maieutic.scores.printed import Circumstances, difference_note, paper_name, printed_of, printed_values
@@ -231,7 +232,10 @@ def trust_table(plan: Plan, results: Path) -> pd.DataFrame:
     files = {}
     for name in graders:
         files[f"trust/{name}"] = paths.LABEL_VALIDATION.within(results, grader=name)
-        files[f"bridge_pairs/{name}"] = paths.PAIR_VALIDATION.within(results, grader=name)
+        leading = pairs_task(plan.preferences[0]) if plan.preferences else "pairs"
+        files[f"{leading}/{name}"] = paths.PAIR_VALIDATION.within(results, grader=name)
+        for source in plan.further_pairs:
+            files[f"{pairs_task(source)}/{name}"] = paths.SET_VALIDATION.within(results, grader=name, source=source)
         files[f"people/{name}"] = paths.CORRECTED.within(results, judge=name)
     files |= {f"labels/{name}": paths.LABEL_SCORES.within(results, release=name) for name in sorted(plan.releases)}
     rows = [

@@ -16,7 +16,7 @@ from maieutic.core.records import Difference, Judgement, Quantity, Score, read_r
 from maieutic.judges.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import agreement_chart
-from maieutic.report.tables import cost, label_of, score_file
+from maieutic.report.tables import cost, label_of, read_json, score_file
 from maieutic.report.traffic_light import (
     PAIRS,
     LightOf,
@@ -396,6 +396,32 @@ def pair_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
+PREFERENCE_MEASURES = (
+    "pair_accuracy", "accuracy_with_ties", "flip_rate", "ties", "unreadable", "leaked_text", "leaked_dialogue",
+    "clean_pair_accuracy",
+)  # fmt: skip
+
+
+def preference_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """For each set of preferences every grader that was checked on it, judges under each of their cards."""
+    tables = []
+    for place, source in enumerate(plan.preferences):
+        counts = read_json(paths.PAIR_COUNTS.within(results, source=source))
+        rows = []
+        for name in all_graders(plan):
+            where = paths.PAIR_VALIDATION if place == 0 else paths.SET_VALIDATION.partly(source=source)
+            scores = {one.quantity: one for one in score_file(where.within(results, grader=name))}
+            model = plan.models[name]
+            for kind in model.pairs if isinstance(model, JudgeModel) else [None]:
+                cells = {metric: scores.get(Quantity(metric, kind)) for metric in PREFERENCE_MEASURES}
+                title = read_rubric(kind).rubric.title if kind else ""
+                if cells["pair_accuracy"]:
+                    rows.append({"label": label_of(plan, name), "card": title, **cells})
+        if rows and counts:
+            tables.append({"title": plan.config.preferences[source].title, "counts": counts, "rows": rows})
+    return tables
+
+
 def own_judges(plan: Plan) -> list[tuple[str, str]]:
     """Judges that answer with a tutor of the run: they judge themselves."""
     judges = [(name, plan.judge_entry(name).model) for name in plan.run.judges]
@@ -465,6 +491,7 @@ def trust_section(plan: Plan, results: Path, lights: LightOf) -> dict[str, Any] 
         "apart": people_differences(plan, results),
         "costs": cost_rows(plan, results),
         "pairs": pair_rows(plan, results),
+        "preferences": preference_tables(plan, results) if plan.further_pairs else [],
         "own_judges": own_judges(plan),
         "human_labels": plan.run.human_labels,
         "annotators": annotator_rows(plan, results),

@@ -123,7 +123,7 @@ def train_all(
             histories[criterion] = train_one(
                 f"{name}/{criterion}", train, base, tokenizer, examples, folder, identity, device
             )
-            probabilities = predictor(folder, tokenizer, device)
+            probabilities = predictor(folder / "model", tokenizer, device)
             heldout += labellings(criterion, split.test, tested, probabilities)
             bridge += pair_rewards(criterion, judged, sides, probabilities)
         for criterion in train.criteria:
@@ -133,6 +133,33 @@ def train_all(
         encoded = [ids for part in split for ids in encode_replies(tokenizer, part, None)]
         tell(name, model, split, sum(len(ids) > longest for ids in encoded), longest, histories, out)
         discard(journal)
+
+
+class ClassifyPairs(Job):
+    """Trained classifiers, one a criterion, and the most tokens that they read."""
+
+    classifier: str
+    criteria: list[str]
+    max_length: int | None = None
+
+
+def classify_pairs(*, job: ClassifyPairs, trained: Path, pairs: Path, out: Path, gpus: int, threads: int) -> None:
+    """Write what trained classifiers say of both replies of every pair of a set. trained: their training.json."""
+    from maieutic.rewards.loading import context_of, load_tokenizer, take_device
+
+    device = take_device(job.classifier, Machine(gpus, threads))
+    judged = read_records(pairs, Pair)
+    rewards: list[PairReward] = []
+    for criterion in job.criteria:
+        weights = trained.parent / criterion
+        tokenizer = load_tokenizer(weights)
+        longest = context_of(weights, tokenizer, job.max_length)
+        sides = [
+            encode(tokenizer, [conversation(pair.prompt, getattr(pair, side), "") for pair in judged], longest)
+            for side in ("chosen", "rejected")
+        ]
+        rewards += pair_rewards(criterion, judged, sides, predictor(weights, tokenizer, device))
+    write_records(out, rewards)
 
 
 def labellings(
@@ -214,7 +241,7 @@ def predictor(folder: Path, tokenizer: Any, device: str) -> Probabilities:
     from maieutic.rewards.loading import load_classifier
     from maieutic.rewards.scorer import forward_of
 
-    forward = forward_of(load_classifier(folder / "model", tokenizer, labels=2), tokenizer.pad_token_id, device)
+    forward = forward_of(load_classifier(folder, tokenizer, labels=2), tokenizer.pad_token_id, device)
 
     def probabilities(conversations: Sequence[Ids]) -> list[float | None]:
         values: list[float | None] = [None] * len(conversations)

@@ -37,6 +37,22 @@ def seen_replies(pairs: Sequence[Pair]) -> set[tuple[str, str]]:
     }
 
 
+def stands_in(pair: Pair, seen: set[tuple[str, str]]) -> bool:
+    """Whether a reply of a pair is among those of training pairs, after the same student turn."""
+    turn = bare(last_student_turn(pair.prompt[1:]))
+    return any((turn, bare(reply)) in seen for reply in (pair.chosen, pair.rejected))
+
+
+def dialogue_of(pair: Pair) -> str:
+    """The whole dialogue before a pair's replies, bare, without the solution: not every set tells it."""
+    return bare(" ".join([problem_of(pair.prompt), *(message["content"] for message in pair.prompt[1:])]))
+
+
+def seen_dialogues(pairs: Sequence[Pair]) -> set[str]:
+    """The dialogues of training pairs."""
+    return {dialogue_of(pair) for pair in pairs if pair.tutoring} - {""}
+
+
 def leaked_items(items: Sequence[Item], pairs: Sequence[Pair]) -> list[str]:
     """The ids of items whose human reply is, word for word and after the same student turn, a reply in the pairs."""
     seen = seen_replies(pairs)

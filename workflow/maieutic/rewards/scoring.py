@@ -234,18 +234,18 @@ def score_pairs(
     job: ScorePairs,
     weights: Path,
     pairs: Path,
-    labels: list[Path],
+    labels: list[Path] | None = None,
     journal: Path,
-    out: tuple[Path, Path],
+    out: list[Path],
     gpus: int,
     threads: int,
 ) -> None:
     """Write the scores of both replies of every pair, and one Reward per labelled reply.
 
-    weights: the reward model's manifest; labels: the files of a labelled release, in its folder; out: the files of the
-    pairs' scores and of the labelled replies'.
+    weights: the reward model's manifest; labels: the files of a labelled set, in its folder, or none; out: the files of
+    the pairs' scores and of the labelled replies'.
     """
-    name, release = job.reward_model, labels[0].parent
+    name = job.reward_model
     loaded = prepare(name, job.entry, weights.parent, Machine(gpus, threads))
     read = read_records(pairs, Pair)
     conversations = [
@@ -254,9 +254,8 @@ def score_pairs(
         for reply in (pair.chosen, pair.rejected)
     ]
     results = score_conversations(name, loaded, conversations, journal)
-    on_pairs, on_labels = out
     write_records(
-        on_pairs,
+        out[0],
         (
             PairReward(
                 id=pair.id,
@@ -268,6 +267,9 @@ def score_pairs(
             for pair, better, worse in zip(read, results[::2], results[1::2], strict=True)
         ),
     )
+    if not labels:
+        return
+    release = labels[0].parent
     items = {(item.task, item.id): item for item in read_records(release / "items.jsonl", Item)}
     labelled = read_records(release / "replies.jsonl", Reply)
-    write_records(on_labels, rewards_of(name, loaded, items, labelled, journal.with_name("labelled.jsonl")))
+    write_records(out[1], rewards_of(name, loaded, items, labelled, journal.with_name("labelled.jsonl")))

@@ -14,7 +14,7 @@ from maieutic.core.files import write_json
 from maieutic.core.jobs import Job, Sampled
 from maieutic.core.records import Difference, Judgement, Label, Labelling, Pair, Reward, Score, read_records
 from maieutic.core.stats import Sampling, Statistic, estimate
-from maieutic.judges.assignments import PAIRS_TASK
+from maieutic.judges.assignments import pairs_task
 from maieutic.judges.labels import Labels, read_labels
 from maieutic.judges.rubrics import read_rubric, scales_of
 from maieutic.people.labels import ReadsPeople, majority
@@ -109,18 +109,19 @@ def floor_agreement(grader: str, labels: Labels, verdicts: Said, sampling: Sampl
 
 
 class ValidateJudge(Sampled):
-    """A judge that was asked about labelled replies and pairs."""
+    """A judge that was asked about labelled replies and pairs. sources: the sets of pairs, the leading one first."""
 
     judge: str
+    sources: list[str] = ["bridge"]
 
 
 def validate_judge(
-    *, job: ValidateJudge, verdicts: Path, labels: list[Path], pairs: list[Path], out: Path, pairs_out: Path
+    *, job: ValidateJudge, verdicts: Path, labels: list[Path], pairs: list[Path], out: Path, pairs_out: list[Path]
 ) -> None:
-    """Write what a judge is worth on every labelled release, and on the pairs under each of its rubrics.
+    """Write what a judge is worth on every labelled release, and on each set of pairs under each of its rubrics.
 
-    labels: files of labelled releases, each in the folder of its release; pairs: the test pairs, or none; pairs_out:
-    the scores on them.
+    labels: files of labelled releases, each in the folder of its release; pairs: a file of each of the job's sets, or
+    none for a judge that compares none; pairs_out: the scores on each set.
     """
     judge, judgements = job.judge, read_records(verdicts, Judgement)
     sampling = Sampling(job.resamples, job.seed)
@@ -129,15 +130,17 @@ def validate_judge(
         on_labels = [judgement for judgement in judgements if judgement.task == folder.name]
         if on_labels:
             scores += label_scores(judge, folder.name, read_labels(folder), said_by(on_labels), sampling)
-    on_pairs = [judgement for judgement in judgements if judgement.task == PAIRS_TASK]
-    rubrics = list(dict.fromkeys(judgement.rubric for judgement in on_pairs))
-    rows: list[Score] = []
-    for path in pairs:
-        read = read_records(path, Pair)
-        for number, rubric in enumerate(rubrics):
-            rows += pair_scores(judge, read, on_pairs, rubric, sampling, headline=number == 0)
     write_scores([*scores, *cost_scores(judge, judgements)], out)
-    write_scores(rows, pairs_out)
+    files = dict(zip(job.sources, pairs, strict=False))
+    for place, own_out in enumerate(pairs_out):
+        source = job.sources[place] if place < len(job.sources) else ""
+        task = pairs_task(source)
+        rows: list[Score] = []
+        on_pairs = [judgement for judgement in judgements if judgement.task == task]
+        read = read_records(files[source], Pair) if source in files else []
+        for number, rubric in enumerate(dict.fromkeys(judgement.rubric for judgement in on_pairs)):
+            rows += pair_scores(judge, read, on_pairs, rubric, sampling, headline=number == 0, task=task)
+        write_scores(rows, own_out)
 
 
 def cost_scores(judge: str, judgements: Sequence[Judgement]) -> list[Score]:

@@ -26,16 +26,25 @@ def verdicts_by_pair(judgements: Sequence[Judgement], rubric: str) -> dict[str, 
 
 
 def pair_scores(
-    model: str, pairs: Sequence[Pair], judgements: Sequence[Judgement], rubric: str, sampling: Sampling, headline: bool
+    model: str,
+    pairs: Sequence[Pair],
+    judgements: Sequence[Judgement],
+    rubric: str,
+    sampling: Sampling,
+    headline: bool,
+    task: str = TASK,
 ) -> list[Score]:
     """What a judge is worth on the pairs under one rubric.
 
     pair_accuracy: the mean of both orders, which is what a random order gives on average (MathTutorBench draws one);
     consistent_accuracy: both orders name the expert's reply; flip_rate: both orders name the same place;
-    first_place: share of all verdicts for the reply that is shown first, 0.5 where place does not matter.
+    first_place: share of all verdicts for the reply that is shown first, 0.5 where place does not matter. These are of
+    pairs of which people prefer one reply. accuracy_with_ties: of all pairs, right where people and judge say the same
+    of first, second and tie (acc_eq of Deutsch et al., Ties Matter, 2023); the judge is tied where its orders differ.
     """
     by_pair = {pair.id: pair for pair in pairs}
-    verdicts = {name: orders for name, orders in verdicts_by_pair(judgements, rubric).items() if name in by_pair}
+    every = {name: orders for name, orders in verdicts_by_pair(judgements, rubric).items() if name in by_pair}
+    verdicts = {name: orders for name, orders in every.items() if not by_pair[name].tie}
     problem = {name: by_pair[name].problem for name in verdicts}
     single = [(name, order, value) for name, orders in verdicts.items() for order, value in orders.items()]
     read = [(name, order, value) for name, order, value in single if value is not None]
@@ -52,7 +61,15 @@ def pair_scores(
 
     def made(metric: str, result: Estimate) -> Score:
         first = headline and metric == "pair_accuracy"
-        return score_of(result, TASK, metric, grader=model, criterion=rubric, headline=first)
+        return score_of(result, task, metric, grader=model, criterion=rubric, headline=first)
+
+    def with_ties(every: dict[str, Orders]) -> list[Score]:
+        told = {name: consistent(orders) for name, orders in every.items()}
+        known = {name: value for name, value in told.items() if value is not None}
+        right = [float(value == ("tie" if by_pair[name].tie else "first")) for name, value in known.items()]
+        problems = [by_pair[name].problem for name in known]
+        three = estimate(MEAN, right, problems, sampling, len(every) - len(known))
+        return [made("accuracy_with_ties", three)] if len(verdicts) < len(every) else []
 
     names = [name for name, _, _ in read]
     unread = len(single) - len(read)
@@ -69,4 +86,5 @@ def pair_scores(
         of_verdicts("unreadable", [float(value is None) for _, _, value in single], [entry[0] for entry in single], 0),
         made("length_correlation", Estimate(correlation, Interval(None, None), len(both))),
         of_pairs("longer_reply_accuracy", {name: float(length > 0) for name, length in lengths.items()}),
+        *with_ties(every),
     ]

@@ -1,6 +1,6 @@
 """How good the graders are: reward models and classifiers on the Bridge pairs and on held-out labels.
 
-Every number is a Score of the task `bridge_pairs`, its model being the grader, with an interval over problems.
+Every number is a Score whose task names the set of pairs, with an interval over problems.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from pathlib import Path
 from maieutic.core.jobs import Sampled
 from maieutic.core.records import Labelling, Pair, PairReward, Score, read_records
 from maieutic.core.stats import MEAN, Sampling, estimate
+from maieutic.judges.assignments import pairs_task
+from maieutic.rewards.overlap import dialogue_of, seen_dialogues, seen_replies, stands_in
 from maieutic.scores.score import score_of, write_scores
 
 TASK = "bridge_pairs"
@@ -29,21 +31,29 @@ def mean_score(
     missing: int = 0,
     headline: bool = False,
     criterion: str | None = None,
+    task: str = TASK,
 ) -> Score:
     """The mean of one number a pair (or reply), with its clustered interval."""
     mean = estimate(MEAN, values, clusters, sampling, missing)
-    return score_of(mean, TASK, metric, grader=model, criterion=criterion, headline=headline)
+    return score_of(mean, task, metric, grader=model, criterion=criterion, headline=headline)
 
 
 def pair_scores(
-    model: str, pairs: Sequence[Pair], rewards: Sequence[PairReward], sampling: Sampling, criterion: str | None = None
+    model: str,
+    pairs: Sequence[Pair],
+    rewards: Sequence[PairReward],
+    sampling: Sampling,
+    criterion: str | None = None,
+    task: str = TASK,
 ) -> list[Score]:
     """Pair accuracy (strict: a tie is wrong), margin, ties, and what length alone would say.
 
+    Of pairs of which people prefer one reply; accuracy_with_ties: of all (acc_eq of Deutsch et al., Ties Matter, 2023).
     criterion: of the classifier, or the set of classifiers whose sum it is.
     Source: MathTutorBench, equation 3 (accuracy) and Table 3 (average margin).
     """
     texts = {pair.id: pair for pair in pairs}
+    every, rewards = rewards, [reward for reward in rewards if not texts[reward.id].tie]
     read = [reward for reward in rewards if reward.chosen is not None and reward.rejected is not None]
     clusters = [reward.problem for reward in read]
     margins = [float(reward.chosen or 0) - float(reward.rejected or 0) for reward in read]
@@ -51,7 +61,7 @@ def pair_scores(
 
     def score(metric: str, values: Sequence[float], headline: bool = False) -> Score:
         missing = len(rewards) - len(read)
-        return mean_score(model, metric, values, clusters, sampling, missing, headline, criterion)
+        return mean_score(model, metric, values, clusters, sampling, missing, headline, criterion, task)
 
     scores = [
         score("pair_accuracy", [float(margin > 0) for margin in margins], headline=criterion is None),
@@ -60,8 +70,46 @@ def pair_scores(
     ]
     if criterion is None:
         scores.append(score("longer_reply_accuracy", [float(length > 0) for length in lengths]))
-        scores.append(correlation(model, margins, lengths, clusters))
+        scores.append(correlation(model, margins, lengths, clusters).model_copy(update={"task": task}))
+    if len(rewards) < len(every):
+        known = [reward for reward in every if reward.chosen is not None and reward.rejected is not None]
+        apart = [float(one.chosen or 0) - float(one.rejected or 0) for one in known]
+        right = [
+            float(margin == 0 if texts[one.id].tie else margin > 0) for one, margin in zip(known, apart, strict=True)
+        ]
+        problems, missing = [one.problem for one in known], len(every) - len(known)
+        named = "accuracy_with_ties"
+        scores.append(mean_score(model, named, right, problems, sampling, missing, criterion=criterion, task=task))
     return scores
+
+
+def leak_scores(
+    model: str,
+    pairs: Sequence[Pair],
+    rewards: Sequence[PairReward],
+    trained: Sequence[Pair],
+    sampling: Sampling,
+    task: str,
+) -> list[Score]:
+    """What of the pairs a reward model has learnt from, by text and by dialogue, and its accuracy on the others.
+
+    leaked_text: a reply of the pair stands in its training pairs, after the same student turn; leaked_dialogue: the
+    whole dialogue before it does.
+    """
+    texts, dialogues = seen_replies(trained), seen_dialogues(trained)
+    by_text = {pair.id: stands_in(pair, texts) for pair in pairs}
+    by_dialogue = {pair.id: dialogue_of(pair) in dialogues for pair in pairs}
+    problems = [pair.problem for pair in pairs]
+    scores = [
+        mean_score(model, name, [float(found[pair.id]) for pair in pairs], problems, sampling, task=task)
+        for name, found in (("leaked_text", by_text), ("leaked_dialogue", by_dialogue))
+    ]
+    ties = {pair.id for pair in pairs if pair.tie}
+    clean = [one for one in rewards if not by_text[one.id] and not by_dialogue[one.id] and one.id not in ties]
+    read = [one for one in clean if one.chosen is not None and one.rejected is not None]
+    values = [float(float(one.chosen or 0) > float(one.rejected or 0)) for one in read]
+    clusters, missing = [one.problem for one in read], len(clean) - len(read)
+    return [*scores, mean_score(model, "clean_pair_accuracy", values, clusters, sampling, missing, task=task)]
 
 
 def correlation(model: str, margins: Sequence[float], lengths: Sequence[float], clusters: Sequence[str]) -> Score:
@@ -75,15 +123,27 @@ def correlation(model: str, margins: Sequence[float], lengths: Sequence[float], 
 
 
 class ValidateRewardModel(Sampled):
-    """A reward model that the test pairs were scored with."""
+    """A reward model that a set of pairs was scored with. source: the set."""
 
     reward_model: str
+    source: str = "bridge"
 
 
-def validate_reward_model(*, job: ValidateRewardModel, pairs: Path, rewards: Path, out: Path) -> None:
-    """Write the scores of one reward model on the Bridge pairs."""
+def validate_reward_model(
+    *, job: ValidateRewardModel, pairs: Path, rewards: Path, training: list[Path], out: Path
+) -> None:
+    """Write the scores of one reward model on a set of pairs, and what of them it has learnt from.
+
+    training: the pairs that it has learnt from, as far as they are here.
+    """
+    name, task = job.reward_model, pairs_task(job.source)
     read, sampling = read_records(pairs, Pair), Sampling(job.resamples, job.seed)
-    write_scores(pair_scores(job.reward_model, read, read_records(rewards, PairReward), sampling), out)
+    scored = read_records(rewards, PairReward)
+    scores = pair_scores(name, read, scored, sampling, task=task)
+    if training:
+        trained = [pair for path in training for pair in read_records(path, Pair)]
+        scores += leak_scores(name, read, scored, trained, sampling, task)
+    write_scores(scores, out)
 
 
 def verdict(probability: float | None) -> float:
@@ -135,9 +195,10 @@ def heldout_scores(model: str, labellings: Sequence[Labelling], sampling: Sampli
 
 
 class ValidateCriteria(Sampled):
-    """Criteria classifiers that have labelled held-out dialogues and the test pairs."""
+    """Criteria classifiers that have labelled held-out dialogues and a set of pairs. source: the set."""
 
     classifier: str
+    source: str = "bridge"
 
 
 def validate_criteria(*, job: ValidateCriteria, pairs: Path, heldout: Path, classified: Path, out: Path) -> None:
@@ -155,8 +216,9 @@ def validate_criteria(*, job: ValidateCriteria, pairs: Path, heldout: Path, clas
     accuracies = {(score.metric, score.criterion): score.value or 0.0 for score in alone}
     gain = {name: accuracies["heldout_accuracy", name] - accuracies["majority_accuracy", name] for name in criteria}
     best = sorted(criteria, key=lambda name: -gain[name])[:BEST]
-    scores = [*alone, *pair_scores(model, read, ensemble(rewards, criteria), sampling)]
-    scores += pair_scores(model, read, ensemble(rewards, best), sampling, BEST_3)
+    task = pairs_task(job.source)
+    scores = [*alone, *pair_scores(model, read, ensemble(rewards, criteria), sampling, task=task)]
+    scores += pair_scores(model, read, ensemble(rewards, best), sampling, BEST_3, task)
     for criterion in criteria:
-        scores += pair_scores(model, read, ensemble(rewards, [criterion]), sampling, criterion)
+        scores += pair_scores(model, read, ensemble(rewards, [criterion]), sampling, criterion, task)
     write_scores(scores, out)
