@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from maieutic.core.errors import UserError
-from maieutic.core.records import Item, Scale, Score
+from maieutic.core.records import Item, Label, Scale, Score
 from maieutic.core.stats import Estimate, Interval
+from maieutic.judges.annotators import joined
 from maieutic.judges.rubrics import read_rubric
 from maieutic.people.labels import read_people
 from maieutic.people.outputs import Told, write_all
@@ -26,6 +27,7 @@ from maieutic.people.sizes import Pilot, alone_for, half_width, labels_for, pilo
 from maieutic.plan.labelling import GUIDELINE
 from maieutic.validation.carry_over import BIAS, Residual, mean_residual, state_of, worst_of
 from maieutic.validation.designs import Drawn, corrected_mean, difference_of, interval_of
+from maieutic.validation.people import Cells
 from maieutic.validation.trust import score
 from truescore import post_stratified_estimate, ppi_estimate, required_gold_labels
 
@@ -203,7 +205,7 @@ def test_sheets_and_label_studio_are_other_ways_back(sample: tuple[Path, Key, li
         .replace("To some extent | No,\n", "To some extent | No,yes\n")
     )
     (tmp_path / "sheet-ann.csv").write_text(sheet.replace(",yes\n", ",No\n"), encoding="utf-8")
-    tasks = json.loads((folder / "label-studio/tasks.json").read_text(encoding="utf-8"))
+    tasks = json.loads((folder / "label-studio/tasks-ben.json").read_text(encoding="utf-8"))
     for task in tasks:
         result = {
             "from_name": "Actionability",
@@ -218,7 +220,9 @@ def test_sheets_and_label_studio_are_other_ways_back(sample: tuple[Path, Key, li
     assert {answer.value for answer in reads[0].answers} == {"No"} and reads[1].answers[0].seconds == 8.0
     assert '<Choice value="To some extent" />' in (folder / "label-studio/interface.xml").read_text(encoding="utf-8")
     assert len((folder / "potato/data.jsonl").read_text(encoding="utf-8").splitlines()) == 8
-    assert not any(name in (folder / "label-studio/tasks.json").read_text() for name in ('"bob"', '"tutor"')), "blind"
+    assert not any(name in (folder / "label-studio/tasks-ben.json").read_text() for name in ('"bob"', '"tutor"')), (
+        "blind"
+    )
 
 
 def test_units_that_were_left_open_lower_the_probability(sample: tuple[Path, Key, list[Unit]]) -> None:
@@ -305,10 +309,9 @@ def test_a_difference_of_two_corrected_rates_keeps_its_promise() -> None:
             judge = np.where(chance.random(500) < 0.85, people, 1 - people)
             own = np.random.default_rng(seed * 7 + number).choice(500, 100, replace=False)
             rates.append((corrected_mean([Drawn(people[i], judge[i], 0.2, "all") for i in own], list(judge)), judge))
-        correlation = float(np.corrcoef(rates[0][1], rates[1][1])[0, 1])
-        apart = difference_of(rates[0][0], rates[1][0], correlation)
+        apart = difference_of(rates[0][0], rates[1][0], 0.0)
         held += apart.interval.low <= 0.15 <= apart.interval.high
-    assert 0.93 <= held / 400 <= 0.985
+    assert 0.93 <= held / 400 <= 0.99, "without the items' own correlation it is a little wide"
 
 
 def bias(value: float, low: float | None, high: float | None, problems: int = 40) -> Score:
@@ -321,7 +324,7 @@ STATES = {
     "within": (bias(0.0, -0.05, 0.05), "PASS"),
     "outside": (bias(0.3, 0.2, 0.4), "FAIL"),
     "outside below": (bias(-0.3, -0.4, -0.2), "FAIL"),
-    "outside, by few": (bias(0.3, 0.2, 0.4, 5), "FAIL"),
+    "outside, by few": (bias(0.3, 0.2, 0.4, 5), "INCONCLUSIVE"),
     "across the margin": (bias(0.05, -0.02, 0.12), "INCONCLUSIVE"),
     "within, by few": (bias(0.0, -0.05, 0.05, 19), "INCONCLUSIVE"),
     "without an interval": (bias(0.0, None, None), "INCONCLUSIVE"),
@@ -344,11 +347,78 @@ def test_an_audit_by_hand_and_over_problems() -> None:
     found = mean_residual(residuals)
     values = np.array([one.apart for one in residuals])
     assert found.value == pytest.approx(0.1) and found.clusters == 10
-    half = 2.262157 * values.std(ddof=1) / 10**0.5  # Student's t with nine degrees of freedom
+    pseudo = 0.5 * ((1 - 0.1) ** 2 + (1 + 0.1) ** 2)  # a residual of 1 and one of -1, half a reply each
+    half = (
+        2.262157 * (10 / 9 * (((values - 0.1) ** 2).sum() + pseudo)) ** 0.5 / 10
+    )  # Student's t, nine degrees of freedom
     assert found.interval.high == pytest.approx(0.1 + half, rel=1e-6)
     assert mean_residual(residuals, family=9).interval.high > found.interval.high, "nine tutors are audited"
     doubled = [one for one in residuals for _ in range(2)]
     assert mean_residual(doubled).interval == pytest.approx(found.interval), "a problem counts once"
+    two = mean_residual([Residual(1.0, 1.0, "a"), Residual(1.0, 1.0, "b")])
+    assert two.interval.high - two.interval.low > 5, "two that are equal decide nothing"
+
+
+def cell(**changes: Any) -> Cells:
+    """Thirty labelled replies of a stratum of 300, drawn at random, and the judge on the others."""
+    people, judge = world(4, 300)
+    design = [(0.1, "s: t, m", 300)] * 30
+    known = {"people": list(people[:30]), "judge": list(judge[:30]), "alone": list(judge[30:]), "lost": [],
+             "labels": list(people[:30]), "drawn": design, "divided": []}  # fmt: skip
+    return Cells(**{**known, **changes})
+
+
+NOT_THE_SAMPLE: dict[str, dict[str, Any]] = {
+    "a stratum without a label": {"drawn": [(0.1, "s: t, m", 150)] * 30},
+    "two samples in one file": {"drawn": [(0.1, "s: t, m", 300)] * 15 + [(0.1, "r: t, m", 300)] * 15},
+    "one line without its probability": {"drawn": [None, *[(0.1, "s: t, m", 300)] * 29]},
+    "divided annotators": {"divided": ["i"] * 9},
+    "too much unread": {"lost": ["i"] * 60},
+    "too few": {"people": [1.0] * 9, "judge": [1.0] * 9, "labels": [1.0] * 9, "drawn": [(0.1, "s: t, m", 300)] * 9},
+}
+
+
+@pytest.mark.parametrize("change", NOT_THE_SAMPLE.values(), ids=NOT_THE_SAMPLE)
+def test_a_rate_of_another_population_is_none(change: dict[str, Any]) -> None:
+    assert cell().parts() is not None and cell(**change).parts() is None
+
+
+def test_the_size_of_a_stratum_counts_and_not_how_many_came_back_under_one_criterion() -> None:
+    """Two strata of 500 with rates of 0.1 and 0.9, of one of them only twenty answers under this criterion."""
+    chance = np.random.default_rng(1)
+    few = [Drawn(float(chance.random() < 0.1), 0.0, 0.1, "x", 500) for _ in range(20)]
+    many = [Drawn(float(chance.random() < 0.9), 0.0, 0.1, "y", 500) for _ in range(50)]
+    parts = corrected_mean([*few, *many], [0.0] * 1000)
+    expected = (np.mean([one.people for one in few]) + np.mean([one.people for one in many])) / 2
+    assert parts.value == pytest.approx(expected) and parts.replies == 1000
+
+
+def test_labels_are_one_design_or_none_and_a_minus_survives_a_spreadsheet(tmp_path: Path) -> None:
+    scales = {"t": {"c": Scale(labels=("-1", "1"))}}
+    path = tmp_path / "p.csv"
+    head = "task,item,tutor,criterion,label,annotator,probability,stratum,stratum_size\n"
+    path.write_text(head + "t,'=1,m,c,'-1,a,0.5,s,9\nt,2,m,c,1.0,a,0.5,s,9\n", encoding="utf-8")
+    labels = read_people(path, scales)
+    assert [(one.id, one.label, one.stratum_size) for one in labels] == [("=1", "-1", 9), ("2", "1", 9)]
+    path.write_text(head + "t,1,m,c,1,a,0.5,,\nt,2,m,c,1,a,,,\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"p\.csv:3: no probability, and other lines have one"):
+        read_people(path, scales)
+    path.write_text(head, encoding="utf-8")
+    with pytest.raises(UserError, match="no labels"):
+        read_people(path, scales)
+    path.write_text(head + "t,1,m,c,1,a,0.5,s,many\n", encoding="utf-8")
+    with pytest.raises(UserError, match="stratum_size is 'many'"):
+        read_people(path, scales)
+
+
+def test_what_all_annotators_say_stands_whatever_a_resolver_says() -> None:
+    def vote(label: str, annotator: str, resolves: bool = False) -> Label:
+        return Label(
+            id="i", task="t", tutor="m", criterion="c", label=label, problem="i", annotator=annotator, resolves=resolves
+        )
+
+    assert joined([vote("Yes", "a"), vote("Yes", "b"), vote("No", "e", True)]) == "Yes"
+    assert joined([vote("Yes", "a"), vote("No", "b"), vote("No", "e", True)]) == "No"
 
 
 # how many labels ----------------------------------------------------------------------------------------------------
@@ -361,7 +431,8 @@ def test_the_plan_is_the_formula_and_another_library_agrees() -> None:
     n = labels_for(Pilot(0.5, 0.8, 100, (0.3, 0.3), "x"), 20_000, 0.05)
     theirs = required_gold_labels(20_000, target_half_width=0.05, true_rate=0.5, sensitivity=0.9, specificity=0.9)
     assert n == pytest.approx(theirs.required_gold, abs=4), "a judge that errs on a tenth of either kind has rho = 0.8"
-    assert labels_for(pilot, 40, 0.01) is None and alone_for(36, 0.8) == 100
+    assert labels_for(pilot, 40, 0.01) is None and alone_for(36, 0.8) == pytest.approx(100)
+    assert alone_for(50, 1.0) == float("inf")
     assert half_width(pilot, 200, 200) == pytest.approx(1.96 * (0.25 / 200) ** 0.5, rel=0.01), "all are labelled"
 
 

@@ -44,7 +44,7 @@ def praise(reply: str) -> str:
 def judged(prompt: str) -> str:
     """A judge that is right but where a reply asks something: there it always says Some."""
     if "[[A]]" in prompt:
-        first, second = prompt.split("[The Start of Response B]")
+        first, second = prompt.split("[The Start of Response A]")[1].split("[The Start of Response B]")
         return "[[A]]" if first.count("?") >= second.count("?") else "[[B]]"
     reply = prompt.split("<<<DATA-")[-1].split(">>>")[0]
     return json.dumps({"Praise": "Some" if "?" in reply else praise(reply)})
@@ -160,7 +160,10 @@ BAD_LINES = {
     "another criterion": ({"criterion": "Tone"}, r"record 41: no such label Tone: 'None'\. Fix: known: Praise"),
     "the same label twice": ({"id": "d0"}, r"record 41: nobody by name has labelled d0, t0, Praise in record 1"),
     "another reply": ({"id": "d0", "reply": "Well."}, r"record 41: d0 has another reply in an earlier line"),
-    "another context": ({"id": "d0", "question": "?"}, r"record 41: d0 has another context in an earlier line"),
+    "another context": (
+        {"id": "d0", "question": "?"},
+        r"record 41: d0 has another context \(question\) in an earlier line",
+    ),
     "no reply": ({"reply": ""}, r"record 41: reply is no text"),
     "no tutor": ({"tutor": " "}, r"record 41: tutor is missing"),
 }
@@ -179,6 +182,25 @@ def test_a_line_of_labels_that_cannot_be_one_is_named(
     with pytest.raises(UserError) as caught:
         labelled_table({"Praise": Scale(labels=PRAISE, desired="Some")}, lines)
     assert re.search(told, caught.value.line), caught.value.line
+
+
+def test_a_label_that_is_none_is_told_before_any_work(
+    finished: Path, copied: Callable[[Path], Path], judge_server: str
+) -> None:
+    folder = copied(finished)
+    config = configure(folder, judge_server)
+    with open(folder / "praise.jsonl", "a", encoding="utf-8") as handle:
+        handle.write(json.dumps({**labelled_lines()[0], "id": "new", "label": "Lots"}) + "\n")
+    done = run(folder, config, "-n")
+    assert done.returncode != 0 and "praise.jsonl, record 41: no such label Praise: 'Lots'" in done.stdout
+    (folder / "praise.jsonl").write_text("5\n", encoding="utf-8")
+    done = run(folder, config, "-n")
+    assert done.returncode != 0 and "praise.jsonl" in done.stdout and "Traceback (" not in done.stdout
+    configure(folder, judge_server)
+    people = "task,item,tutor,criterion,label\nmistake_remediation,x,nobody,Praise,Some\n"
+    (folder / "people.csv").write_text(people, encoding="utf-8")
+    done = run(folder, configure(folder, judge_server, human_labels="people.csv"), "-n")
+    assert done.returncode != 0 and "people.csv:2: 'nobody' is not in the tutors of this run" in done.stdout
 
 
 async def label_all(page: Path, folder: Path, say: Callable[[str], str], picture: Path | None = None) -> Path:
@@ -219,6 +241,12 @@ async def label_all(page: Path, folder: Path, say: Callable[[str], str], picture
         assert await browser.run("finished()") == 0
         await browser.choose("#import", saved)
         assert await browser.wait("finished() === data.units.length"), "what was saved is loaded again"
+        await browser.press("z", modifiers=2)
+        assert await browser.run("finished()") == 0, "and that can be taken back"
+        # A second tab that knows nothing leaves what the first one has kept.
+        await browser.run("answer(data.units[0], data.units[0].criteria[0].name, 'None')")
+        await browser.run("answers = {}, keep(), answers = {}, restore()")
+        assert await browser.run("finished()") == 1
         return saved
 
 
@@ -278,8 +306,10 @@ def test_a_sample_is_labelled_by_clicking_and_corrects_the_judge(
     assert len(rows) == 62 and {row["resolves"] for row in rows} == {"", "yes"}
     sizes = {name: size for name, (size, _) in key["strata"].items()}
     for row in rows:
-        drawn_of = sum(unit["stratum"] == row["stratum"] for unit in key["units"].values())
-        assert float(row["probability"]) == pytest.approx(drawn_of / sizes[row["stratum"]])
+        stratum = row["stratum"].removeprefix(f"{key['sample']}: ")
+        drawn_of = sum(unit["stratum"] == stratum for unit in key["units"].values())
+        assert float(row["probability"]) == pytest.approx(drawn_of / sizes[stratum])
+        assert int(row["stratum_size"]) == sizes[stratum]
     done = run(finished, configure(finished, judge_server, "labelled.yaml", human_labels="people.csv"))
     assert done.returncode == 0, done.stdout
     found = scores_in(finished / "results/validation/praiser/people.json")

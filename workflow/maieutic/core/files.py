@@ -56,6 +56,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in handle]
 
 
+def bare_cell(text: str) -> str:
+    """The text of a cell that `safe_cell` wrote."""
+    return text[1:] if text.startswith("'") and safe_cell(text[1:]) == text else text
+
+
 def sha256_of(path: Path) -> str:
     """The file's SHA-256 as 64 hexadecimal digits."""
     digest = hashlib.sha256()

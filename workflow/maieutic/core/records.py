@@ -245,7 +245,7 @@ class Label(Record):
     """What people say of one tutor's reply under one criterion. `problem` is what the bootstrap draws.
 
     resolves: by somebody who decides where others differ; probability: that the reply was drawn for people to label,
-    None where nobody has said it; stratum: of the replies of which it was drawn at random.
+    None where nobody has said it; stratum: of the replies of which it was drawn at random, so many.
     """
 
     id: str
@@ -258,6 +258,7 @@ class Label(Record):
     resolves: bool = False
     probability: float | None = Field(None, gt=0, le=1)
     stratum: str | None = None
+    stratum_size: int | None = None
 
 
 class LabelledSet(NamedTuple):

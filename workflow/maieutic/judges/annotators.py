@@ -14,7 +14,13 @@ def yes(value: object) -> bool:
 
 
 def joined(votes: Sequence[Label]) -> str | None:
-    """What people say of one reply under one criterion: the resolver's word, else most of them; None if divided."""
+    """What people say of one reply under one criterion; None if divided.
+
+    What all say stands; where they differ, the resolver's word, else that of most of them.
+    """
+    annotators = {vote.label for vote in votes if not vote.resolves}
+    if len(annotators) == 1:
+        return annotators.pop()
     counts = Counter(vote.label for vote in [vote for vote in votes if vote.resolves] or votes)
     best = [name for name, count in counts.items() if count == max(counts.values())]
     return best[0] if len(best) == 1 else None

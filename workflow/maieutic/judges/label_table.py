@@ -14,7 +14,8 @@ from maieutic.datasets.sources import read_source
 from maieutic.judges.annotators import agreed, yes
 
 REPLY = ("reply", "replies")
-FIXED = ("id", "tutor", *REPLY, "criterion", "label", "labels", "annotator", "resolves", "probability", "problem")
+OF_A_LABEL = ("criterion", "label", "labels", "annotator", "resolves", "probability", "stratum", "seconds", "comment")
+FIXED = ("id", "tutor", *REPLY, *OF_A_LABEL, "problem")
 REFERENCE = {"reference": "text", "reference_solution": "solution"}  # columns that are no variables of a prompt
 NEEDED = "id, tutor, reply, criterion and label"
 
@@ -45,6 +46,9 @@ def columns_of(path: Path) -> list[str]:
     records = read_source(path, path.suffix[1:], str(path))
     if not records:
         raise UserError(str(path), "no records", f"a line for each label: {NEEDED}")
+    for number, record in enumerate(records, 1):
+        if not isinstance(record, dict):
+            raise UserError(f"{path}, record {number}", f"is no mapping, but {type(record).__name__}", NEEDED)
     return list(dict.fromkeys(name for record in records for name in record))
 
 
@@ -52,29 +56,32 @@ def label_in(scale: Scale, text: str) -> str | None:
     """The label that a text means: spelt as it stands, or but for capitals and blanks; None for none of the scale."""
     if text in scale.labels:
         return text
-    near = [label for label in scale.labels if label.casefold() == text.strip().casefold()]
+    words = {text.strip().casefold(), text.strip().casefold().removesuffix(".0")}  # a spreadsheet writes 1.0 for 1
+    near = [label for label in scale.labels if label.casefold() in words]
     return near[0] if len(near) == 1 else None
 
 
-def labelled_table(scales: Scales, *sources: Sequence[Source]) -> LabelledSet:
+def labelled_table(scales: Scales, *sources: Sequence[Source], where: str = "") -> LabelledSet:
     """The replies and labels of a table. Raises UserError naming every line that cannot be one.
 
-    Several annotators of a reply are joined by majority, a resolver before it; what divides them has no label.
+    where: what stands before a record's number in messages. Several annotators of a reply are joined by majority, a
+    resolver before it; what divides them has no label.
     """
     faults: list[UserError] = []
     items: dict[str, Item] = {}
     replies: dict[tuple[str, str], Reply] = {}
     lines: list[Line] = []
     for number, record in enumerate((record for source in sources for record in source), 1):
-        place = f"record {number}"
+        place = f"{where}record {number}"
         try:
             item, reply = item_of(place, record), reply_of(place, record)
-            for known, one, what in (
-                (items.setdefault(item.id, item), item, "another context"),
-                (replies.setdefault((reply.id, reply.tutor), reply), reply, "another reply"),
-            ):
-                if known != one:
-                    raise UserError(place, f"{item.id} has {what} in an earlier line", "give each item its own id")
+            if (known := items.setdefault(item.id, item)) != item:
+                names = {*known.vars, *item.vars}
+                apart = [name for name in sorted(names) if known.vars.get(name) != item.vars.get(name)]
+                what = f"another context ({', '.join(apart) or 'reference, problem'})"
+                raise UserError(place, f"{item.id} has {what} in an earlier line", "give each item its own id")
+            if replies.setdefault((reply.id, reply.tutor), reply) != reply:
+                raise UserError(place, f"{item.id} has another reply in an earlier line", "give each item its own id")
             lines += lines_of(place, record, item, reply, scales)
         except UserError as error:
             faults += error.all
@@ -118,7 +125,10 @@ def text_at(place: str, record: Mapping[str, Any], column: str) -> str:
 def item_of(place: str, record: Source) -> Item:
     """What was asked: every column that is not ours is a variable of the judge's prompt."""
     name = text_at(place, record, "id")
-    own = {key: str(value) for key, value in record.items() if key not in {*FIXED, *REFERENCE} and value is not None}
+    others = {key: value for key, value in record.items() if key not in {*FIXED, *REFERENCE} and value is not None}
+    if lists := [key for key, value in others.items() if isinstance(value, list | dict)]:
+        raise UserError(place, f"{lists[0]} is no text", "a dialogue as lines: Tutor: ..., Student: ...")
+    own = {key: str(value) for key, value in others.items()}
     reference = {key: str(record[column]) for column, key in REFERENCE.items() if record.get(column)}
     problem = str(record.get("problem") or name)
     return Item(id=name, task="labelled", cluster=problem, vars=own, reference=reference)
@@ -172,7 +182,7 @@ def probability_of(place: str, value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    except ValueError:
+    except (ValueError, TypeError):
         number = 0.0
     if not 0 < number <= 1:
         raise UserError(place, f"probability is {str(value)[:20]!r}", "above 0, at most 1, as the sample was drawn")

@@ -40,17 +40,24 @@ class Labels(NamedTuple):
         return self.about.scales
 
 
-def table_source(rubric: str, columns: Iterable[str]) -> LabelSource:
-    """How a table is read whose criteria and labels are those of a rubric card."""
+def table_source(rubric: str, columns: Iterable[str], where: str) -> LabelSource:
+    """How a table is read whose criteria and labels are those of a rubric card. where: its name in messages."""
     scales = scales_of(read_rubric(rubric).rubric)
-    return LabelSource(partial(labelled_table, scales), scales, variables_of_table(columns), rubric=rubric)
+    return LabelSource(partial(labelled_table, scales, where=where), scales, variables_of_table(columns), rubric=rubric)
+
+
+def check_table(entry: LabelSet) -> None:
+    """Raises UserError for all lines of a set's own file that cannot be labels, before any work starts."""
+    if entry.file and entry.rubric:
+        path = Path(entry.file)
+        table_source(entry.rubric, (), f"{path}, ").load(read_source(path, path.suffix[1:], str(path)))
 
 
 def label_source(name: str, entry: LabelSet, fields: Iterable[str]) -> LabelSource:
     """How a set of the registry is read. fields: those of its datasets. Raises UserError for an unknown loader."""
     if entry.loader == TABLE:
         assert entry.rubric is not None, "the entry is checked"
-        return table_source(entry.rubric, columns_of(Path(entry.file)) if entry.file else fields)
+        return table_source(entry.rubric, columns_of(Path(entry.file)) if entry.file else fields, f"labels/{name}, ")
     if entry.loader not in LABEL_LOADERS:
         raise unknown(f"labels.{name}.loader", entry.loader, [TABLE, *LABEL_LOADERS], "the loaders of labels")
     return LABEL_LOADERS[entry.loader]
@@ -84,7 +91,7 @@ def make_labels(*, job: MakeLabels, sources: list[Path], out: Path) -> None:
     """Write items, replies, labels and statistics of a labelled set. out: the file of its items."""
     records = [read_source(path, form) for path, form in zip(sources, job.forms, strict=True)]
     if job.rubric:
-        source = table_source(job.rubric, ())
+        source = table_source(job.rubric, (), f"labels/{job.release}, ")
     else:
         source = LABEL_LOADERS[job.loader]
     write_labels(job.release, source, records, out.parent)

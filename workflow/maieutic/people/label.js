@@ -13,20 +13,34 @@ function made(kind, text, ...classes) {
   return node;
 }
 function tell(text) { $("told").textContent = text; $("told").hidden = !text; }
-function of(unit) { return (answers[unit.name] ??= { labels: {}, seconds: 0, comment: "" }); }
+function of(unit) { return (answers[unit.name] ??= { labels: {}, seconds: 0, comment: "", at: 0 }); }
+function touch(unit) { const one = of(unit); one.at = Date.now(); return one; }
 function left(unit) { return unit.criteria.filter((one) => !(one.name in of(unit).labels)); }
 function finished() { return data.units.filter((unit) => left(unit).length === 0).length; }
 
+function stored() {
+  try { return JSON.parse(localStorage.getItem(place) || "null") || {}; } catch (error) { return {}; }
+}
+// Another tab, or a page with other units of this sample, may have kept something too: of each unit the later one stays.
 function keep() {
-  try { localStorage.setItem(place, JSON.stringify({ version: data.version, answers, at })); }
+  const before = stored().answers, all = before && typeof before === "object" ? before : {};
+  for (const [name, one] of Object.entries(answers)) if (!all[name] || (one.at || 0) >= (all[name].at || 0)) all[name] = one;
+  try { localStorage.setItem(place, JSON.stringify({ answers: all, at })); }
   catch (error) { tell("This browser keeps nothing: save to a file before you close the page."); }
 }
 function restore() {
-  let kept = null;
-  try { kept = JSON.parse(localStorage.getItem(place) || "null"); } catch (error) { return; }
-  if (!kept) return;
-  if (kept.version !== data.version) { tell("What this browser has kept is of another guideline, and is left alone."); return; }
-  answers = known(kept.answers); at = Math.min(Math.max(0, kept.at | 0), data.units.length - 1);
+  const kept = stored();
+  take(known(kept.answers)); at = Math.min(Math.max(0, kept.at | 0), data.units.length - 1);
+}
+// Take over what is later than what is here. Returns how many units that were.
+function take(given) {
+  let taken = 0;
+  for (const [name, one] of Object.entries(given)) {
+    const here = answers[name];
+    if (here && Object.keys(here.labels).length && (here.at || 0) >= (one.at || 0)) continue;
+    answers[name] = one; taken += 1;
+  }
+  return taken;
 }
 // Of what a file or the browser holds, what this sample asks.
 function known(given) {
@@ -39,7 +53,7 @@ function known(given) {
       const value = one.labels && one.labels[name];
       if (words.some((word) => word.value === value)) labels[name] = value;
     }
-    kept[unit.name] = { labels, seconds: Math.max(0, Number(one.seconds) || 0), comment: String(one.comment || "").slice(0, 2000) };
+    kept[unit.name] = { labels, seconds: Math.max(0, Number(one.seconds) || 0), comment: String(one.comment || "").slice(0, 2000), at: Number(one.at) || 0 };
   }
   return kept;
 }
@@ -50,7 +64,7 @@ function clock() {
 }
 function answer(unit, name, value) {
   clock();
-  const labels = of(unit).labels;
+  const labels = touch(unit).labels;
   undone.push([at, name, labels[name]]);
   if (value === undefined) delete labels[name]; else labels[name] = value;
   keep(); meter();
@@ -58,7 +72,8 @@ function answer(unit, name, value) {
 function undo() {
   const last = undone.pop();
   if (!last) return;
-  const [where, name, before] = last, labels = of(data.units[where]).labels;
+  if (last[0] === "file") { answers = last[1]; for (const unit of data.units) touch(unit); keep(); go(at); return; }
+  const [where, name, before] = last, labels = touch(data.units[where]).labels;
   if (before === undefined) delete labels[name]; else labels[name] = before;
   go(where);
 }
@@ -122,7 +137,10 @@ async function load(file) {
   try { given = JSON.parse(await file.text()); } catch (error) { tell(`${file.name} is no file of this page.`); return; }
   if (!given || given.sample !== data.sample || given.annotator !== data.annotator) { tell(`${file.name} is of another sample or of somebody else: nothing was loaded.`); return; }
   if (given.version !== data.version) { tell(`${file.name} is of another guideline: nothing was loaded.`); return; }
-  answers = known(given.answers); undone = []; tell(`${file.name} is loaded.`); keep(); show(); meter();
+  const before = structuredClone(answers), taken = take(known(given.answers));
+  undone.push(["file", before]);
+  tell(`${taken} of ${data.units.length} taken from ${file.name}; what was answered here later stays. Undo takes it back.`);
+  keep(); show(); meter();
 }
 function guideline() {
   const body = $("guideline").lastElementChild;
@@ -135,7 +153,11 @@ $("import").addEventListener("change", (event) => { if (event.target.files[0]) l
 $("back").addEventListener("click", () => go(at - 1));
 $("next").addEventListener("click", () => go(at + 1));
 $("open").addEventListener("click", () => { const open = data.units.findIndex((unit) => left(unit).length); if (open >= 0) go(open); });
-$("comment").addEventListener("input", (event) => { of(data.units[at]).comment = event.target.value; keep(); });
+$("comment").addEventListener("input", (event) => { touch(data.units[at]).comment = event.target.value; keep(); });
+window.addEventListener("storage", (event) => {
+  if (event.key !== place || !take(known(stored().answers))) return;
+  show(); meter(); tell("Another tab of this page is open: what is answered there is taken over.");
+});
 for (const sign of ["pointermove", "keydown", "scroll", "touchstart"]) document.addEventListener(sign, () => { clock(); alive = performance.now(); }, { passive: true });
 document.addEventListener("visibilitychange", () => { clock(); seen = performance.now(); keep(); });
 document.addEventListener("keydown", (event) => {

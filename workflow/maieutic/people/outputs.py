@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import html
 import json
 import mimetypes
 import re
@@ -125,8 +126,13 @@ def write_sheets(folder: Path, sheets: Mapping[str, Sequence[Unit]], units: Sequ
         write_csv(folder / f"sheet-{annotator}.csv", SHEET, questions)
 
 
+def question_of(one: Asked) -> str:
+    """What is asked under a criterion, as one text."""
+    return "\n".join(filter(None, [f"{one.title}: {one.question}", one.scoring]))
+
+
 def label_studio_form(told: Told, units: Sequence[Unit]) -> str:
-    """The labelling interface of Label Studio: texts, and for each criterion its choices."""
+    """The labelling interface of Label Studio: texts, for each criterion a task's question, and choices."""
     view = ElementTree.Element("View")
     names = ["context", "response_1", *(["response_2"] if told.compared else [])]
     for name in names:
@@ -134,7 +140,7 @@ def label_studio_form(told: Told, units: Sequence[Unit]) -> str:
         ElementTree.SubElement(view, "Text", name=name, value=f"${name}")
     criteria = {name: one for unit in units for name, one in asked(told.rubric, unit.candidate.criteria).items()}
     for name, one in criteria.items():
-        ElementTree.SubElement(view, "Header", value=f"{one.title}: {one.question}")
+        ElementTree.SubElement(view, "Text", name=f"question_{name}", value=f"$question_{name}")
         choices = ElementTree.SubElement(
             view, "Choices", name=name, toName="response_1", choice="single", showInline="true"
         )
@@ -144,19 +150,25 @@ def label_studio_form(told: Told, units: Sequence[Unit]) -> str:
     return ElementTree.tostring(view, encoding="unicode") + "\n"
 
 
-def write_label_studio(folder: Path, units: Sequence[Unit], told: Told) -> None:
-    """Tasks and labelling interface for Label Studio; what it exports as JSON is read back."""
-    tasks = []
-    for unit in units:
-        texts = {f"response_{place}": text for place, text in enumerate(replies_shown(unit, told.compared), 1)}
-        about = {"unit": unit.name, "sample": told.sample, "version": told.version}
-        tasks.append({"data": {**about, "context": context_of(unit), **texts}})
-    write_json(folder / "label-studio/tasks.json", tasks)
+def write_label_studio(folder: Path, sheets: Mapping[str, Sequence[Unit]], told: Told) -> None:
+    """Tasks of each annotator and the labelling interface for Label Studio; what it exports as JSON is read back."""
+    units = list({unit.name: unit for own in sheets.values() for unit in own}.values())
+    every = {name for unit in units for name in unit.candidate.criteria}
+    for annotator, own in sheets.items():
+        tasks = []
+        for unit in own:
+            texts = {f"response_{place}": text for place, text in enumerate(replies_shown(unit, told.compared), 1)}
+            questions = dict.fromkeys([f"question_{name}" for name in sorted(every)], "(does not apply)")
+            for name, one in asked(told.rubric, unit.candidate.criteria).items():
+                questions[f"question_{name}"] = question_of(one)
+            about = {"unit": unit.name, "sample": told.sample, "version": told.version, "guideline": told.guideline}
+            tasks.append({"data": {**about, "context": context_of(unit), **texts, **questions}})
+        write_json(folder / f"label-studio/tasks-{annotator}.json", tasks)
     write_text(folder / "label-studio/interface.xml", label_studio_form(told, units))
 
 
 def write_potato(folder: Path, units: Sequence[Unit], told: Told) -> None:
-    """Data and configuration for Potato."""
+    """Data and configuration for Potato; a unit's text says what its criteria ask."""
     import yaml
 
     criteria = {name: one for unit in units for name, one in asked(told.rubric, unit.candidate.criteria).items()}
@@ -164,9 +176,9 @@ def write_potato(folder: Path, units: Sequence[Unit], told: Told) -> None:
         {
             "annotation_type": "radio",
             "name": name,
-            "description": f"{one.title}: {one.question}",
+            "description": name.replace("_", " "),
             "labels": [{"name": value} for value in one.answers],
-            "label_requirement": {"required": True},
+            "label_requirement": {"required": all(name in unit.candidate.criteria for unit in units)},
         }
         for name, one in criteria.items()
     ]
@@ -180,9 +192,9 @@ def write_potato(folder: Path, units: Sequence[Unit], told: Told) -> None:
     }
     lines = []
     for unit in units:
-        replies = replies_shown(unit, told.compared)
-        told_of = [f"Response {place}\n{text}" for place, text in enumerate(replies, 1)]
-        lines.append({"id": unit.name, "text": "\n\n".join([context_of(unit), *told_of])})
+        parts = [f"Response {place}\n{text}" for place, text in enumerate(replies_shown(unit, told.compared), 1)]
+        parts += [f"{name}: {question_of(one)}" for name, one in asked(told.rubric, unit.candidate.criteria).items()]
+        lines.append({"id": unit.name, "text": "\n\n".join([context_of(unit), *parts])})
     write_lines(folder / "potato/data.jsonl", lines)
     write_text(folder / "potato/config.yaml", yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
 
@@ -192,7 +204,7 @@ def write_all(folder: Path, sheets: Mapping[str, Sequence[Unit]], units: Sequenc
     for annotator, own in sheets.items():
         write_text(folder / f"page-{annotator}.html", page_of(annotator, own, told))
     write_sheets(folder, sheets, units, told)
-    write_label_studio(folder, units, told)
+    write_label_studio(folder, sheets, told)
     write_potato(folder, units, told)
 
 
@@ -208,4 +220,5 @@ def page_again(folder: Path, annotator: str, units: Sequence[str]) -> str:
         raise UserError(str(folder), f"no page has {missing[0]}", "leave the pages in the folder of the sample")
     content = {**data, "annotator": annotator, "units": [shown[name] for name in units]}
     page = DATA.sub(lambda match: f"{DATA_BEGINS}{embedded(content)}{DATA_ENDS}", frame)
-    return re.sub(r"<title>.*?</title>", f"<title>Labels by {annotator}</title>", page, count=1)
+    title = f"<title>Labels by {html.escape(annotator)}</title>"
+    return re.sub(r"<title>.*?</title>", lambda match: title, page, count=1)

@@ -6,13 +6,15 @@ Nothing is guessed: what cannot be read is named, and all of it at once.
 from __future__ import annotations
 
 import csv
+import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.core.errors import UserError
-from maieutic.core.files import MB
+from maieutic.core.files import MB, bare_cell
 from maieutic.datasets.sources import parsed
 from maieutic.people.labels import COLUMNS, MORE
 from maieutic.people.outputs import write_csv
@@ -21,11 +23,15 @@ from maieutic.people.sample import Key
 FORMAT = "maieutic labels 1"
 SHORTEST = 0.3  # seconds a label: below it nobody has read anything
 DEPTH = 12
-PEOPLE_COLUMNS = [*COLUMNS, *MORE, "seconds"]
+PEOPLE_COLUMNS = [*COLUMNS, *MORE, "seconds", "comment"]
+COPY = re.compile(r" ?\(\d+\)$")  # what a browser adds to the name of a second download
 
 
 class Answer(NamedTuple):
-    """One label as it came: where it stands, of which unit, by whom, in how many seconds (None: not known)."""
+    """One label as it came: where it stands, of which unit, by whom, in how many seconds (None: not known).
+
+    comment: what the annotator remarks on the unit.
+    """
 
     place: str
     unit: str
@@ -33,6 +39,7 @@ class Answer(NamedTuple):
     value: str
     annotator: str
     seconds: float | None
+    comment: str = ""
 
 
 class Read(NamedTuple):
@@ -43,13 +50,13 @@ class Read(NamedTuple):
     open: list[str]
 
 
-def read_files(paths: Sequence[Path], key: Key, resolver: str | None, most_mb: float) -> list[Read]:
-    """Read what annotators have sent. Raises UserError naming every fault of every file."""
+def read_files(paths: Sequence[Path], key: Key, resolver: str | None, most_mb: float, fast: bool = False) -> list[Read]:
+    """Read what annotators have sent. fast: also labels given in no time. Raises UserError naming every fault."""
     faults: list[UserError] = []
     reads: list[Read] = []
     for path in paths:
         try:
-            reads += read_file(path, key, resolver, most_mb)
+            reads += read_file(path, key, resolver, most_mb, fast)
         except UserError as error:
             faults += error.all
     by_name: dict[str, list[str]] = defaultdict(list)
@@ -64,7 +71,7 @@ def read_files(paths: Sequence[Path], key: Key, resolver: str | None, most_mb: f
     return reads
 
 
-def read_file(path: Path, key: Key, resolver: str | None, most_mb: float) -> list[Read]:
+def read_file(path: Path, key: Key, resolver: str | None, most_mb: float, fast: bool = False) -> list[Read]:
     """One file: a page's, a sheet, or Label Studio's export, which holds several annotators."""
     mend = "a page's file, sheet-NAME.csv, or Label Studio's export as JSON"
     try:
@@ -76,13 +83,13 @@ def read_file(path: Path, key: Key, resolver: str | None, most_mb: float) -> lis
     except (OSError, ValueError, csv.Error) as error:
         raise UserError(str(path), f"cannot be read: {' '.join(str(error).split())[:200]}", mend) from None
     if isinstance(content, dict) and content.get("format") == FORMAT:
-        return [read_page(path, content, key, resolver)]
+        return [read_page(path, content, key, resolver, fast)]
     if isinstance(content, list):
         return read_label_studio(path, content, key, resolver)
     raise UserError(str(path), "is no file of a labelling page", mend)
 
 
-def read_page(path: Path, content: Mapping[str, Any], key: Key, resolver: str | None) -> Read:
+def read_page(path: Path, content: Mapping[str, Any], key: Key, resolver: str | None, fast: bool = False) -> Read:
     """What a page has saved. Raises UserError for another sample, another guideline, or half a file."""
     if content.get("sample") != key.sample:
         raise UserError(
@@ -104,19 +111,23 @@ def read_page(path: Path, content: Mapping[str, Any], key: Key, resolver: str | 
             faults.append(UserError(f"{path}: {unit}", "has no labels", "export it from the page once more"))
             continue
         seconds = one.get("seconds")
-        if labels and (not isinstance(seconds, int | float) or seconds < SHORTEST * len(labels)):
+        timed = isinstance(seconds, int | float) and math.isfinite(seconds)
+        if labels and not fast and (not timed or seconds < SHORTEST * len(labels)):
             found = f"{len(labels)} labels in {seconds} seconds"
-            faults.append(UserError(f"{path}: {unit}", found, "nobody has read it: ask for it again, or take it out"))
-        share = float(seconds) / len(labels) if labels and isinstance(seconds, int | float) else None
+            faults.append(
+                UserError(f"{path}: {unit}", found, "nobody has read it: ask for it again, or --fast to take it")
+            )
+        share = float(seconds) / len(labels) if labels and timed else None
         answers += [
-            Answer(f"{path}: {unit}", unit, name, str(value), annotator, share) for name, value in labels.items()
+            Answer(f"{path}: {unit}", unit, name, str(value), annotator, share, str(one.get("comment") or ""))
+            for name, value in labels.items()
         ]
     return checked(answers, annotator, units, key, faults)
 
 
 def read_sheet(path: Path, key: Key, resolver: str | None) -> Read:
     """A filled-in sheet: its name says whose it is. An open row is an open question."""
-    annotator = path.stem.removeprefix("sheet-")
+    annotator = COPY.sub("", path.stem.removeprefix("sheet-"))
     units = units_of(str(path), annotator, key, resolver)
     answers: list[Answer] = []
     faults: list[UserError] = []
@@ -128,7 +139,7 @@ def read_sheet(path: Path, key: Key, resolver: str | None) -> Read:
         if missing := {"unit", "criterion", "answer"} - set(reader.fieldnames or ()):
             raise UserError(str(path), f"has no column {', '.join(sorted(missing))}", "leave the columns as drawn")
         for row in reader:
-            cells = [(row.get(name) or "").strip() for name in ("unit", "criterion", "answer")]
+            cells = [bare_cell((row.get(name) or "").strip()) for name in ("unit", "criterion", "answer")]
             if cells[2]:
                 place = f"{path}:{reader.line_num}"
                 answers.append(Answer(place, cells[0], cells[1], cells[2].removesuffix(".0"), annotator, None))
@@ -158,7 +169,7 @@ def read_label_studio(path: Path, tasks: Sequence[Any], key: Key, resolver: str 
                     by_annotator[name].append(
                         Answer(place, str(data["unit"]), str(result["from_name"]), str(value), name, seconds)
                     )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             problem = f"is no annotated task: {type(error).__name__}: {error}"
             faults.append(UserError(f"{path}[{number}]", problem, "export as JSON, not as JSON-MIN"))
     if faults:
@@ -235,7 +246,12 @@ def probabilities(key: Key, labelled: Iterable[str]) -> dict[str, float]:
     units = set(labelled)
     for unit in units:
         done[key.units[unit]["stratum"]] += 1
-    return {unit: done[stratum] / key.strata[stratum][0] for unit in units if (stratum := key.units[unit]["stratum"])}
+    return {unit: done[key.units[unit]["stratum"]] / size_of(unit, key) for unit in units}
+
+
+def size_of(unit: str, key: Key) -> int:
+    """How many replies there are of a unit's stratum."""
+    return key.strata[key.units[unit]["stratum"]][0]
 
 
 def people_rows(answers: Sequence[Answer], key: Key, resolver: str | None) -> Iterator[list[object]]:
@@ -252,8 +268,10 @@ def people_rows(answers: Sequence[Answer], key: Key, resolver: str | None) -> It
             one.annotator,
             "yes" if one.annotator == resolver else "",
             repr(probability[one.unit]),
-            about["stratum"],
+            f"{key.sample}: {about['stratum']}",
+            size_of(one.unit, key),
             "" if one.seconds is None else f"{one.seconds:.1f}",
+            one.comment,
         ]
 
 

@@ -11,7 +11,7 @@ from maieutic.config.limits import USUAL
 from maieutic.core.errors import UserError
 from maieutic.core.records import Scale
 from maieutic.people.reading import Answer, Read, divided, read_files, write_people
-from maieutic.people.sample import Key
+from maieutic.people.sample import Key, check_name
 from maieutic.validation.agreement import krippendorff_alpha, mean_cohen, usual_fleiss
 
 log = logging.getLogger(__name__)
@@ -25,17 +25,23 @@ def read_labels(
     out: Path,
     resolver: str | None = None,
     partial: bool = False,
+    fast: bool = False,
 ) -> None:
     """Write the labels that annotators have sent as the CSV that `run.human_labels` takes, and print their agreement.
 
     sample: the folder that label wrote; files: the pages' files, sheets, or Label Studio's export; resolver: who
-    decides where annotators differ: a page and a sheet of those units are written for them; partial: take files with
-    open questions, which are left out. Raises UserError naming every fault of every file: nothing is written then.
+    decides where annotators differ: a page of those units is written for them; partial: take files with open questions,
+    which are left out; fast: take labels that were given in no time. Raises UserError naming every fault of
+    every file: nothing is written then.
     """
     key = Key.read(sample)
     if resolver in key.annotators:
         raise UserError("--resolver", f"{resolver} is an annotator", "name somebody who has not labelled")
-    reads = read_files(files, key, resolver, USUAL.labels_mb)
+    if resolver is not None:
+        check_name("--resolver", resolver)
+    if out.is_dir():
+        raise UserError(str(out), "is a folder", "name a file for the labels, as people.csv")
+    reads = read_files(files, key, resolver, USUAL.labels_mb, fast)
     check_whole(reads, key, resolver, partial)
     answers = [answer for read in reads for answer in read.answers]
     if not answers:
@@ -44,10 +50,14 @@ def read_labels(
     resolved = {(one.unit, one.criterion) for one in answers if one.annotator == resolver}
     open_ = [question for question in torn if question not in resolved]
     if resolver and open_:
-        write_for(resolver, sample, sorted({unit for unit, _ in open_}))
+        # All of them, also those that are decided: a new page takes the place of the one before.
+        write_for(resolver, sample, sorted({unit for unit, _ in torn}))
     write_people(out, answers, key, resolver)
     for line in agreement_lines(answers, key, resolver):
         print(line)
+    remarks = {(one.unit, one.annotator): one.comment for one in answers if one.comment}
+    if remarks:
+        print(f"{len(remarks)} remarks stand in {out}, in the column comment")
     units = len({one.unit for one in answers})
     print(f"{len(answers)} labels of {units} of {len(key.units)} units in {out}; {len(open_)} questions are divided")
     if open_ and not resolver:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -107,6 +108,12 @@ class Key(Record):
         write_json(folder / KEY, self.model_dump(mode="json"))
 
 
+def check_name(place: str, name: str) -> None:
+    """Raises UserError for an annotator who can have no file."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}", name):
+        raise UserError(place, f"{name!r} is no name for a file", "letters, digits, - and _")
+
+
 def strata_of(candidates: Iterable[Candidate], scheme: Scheme) -> dict[str, list[Candidate]]:
     """The replies of each stratum: a tutor's to a task, and by what the judges say of them where the scheme asks."""
     strata: dict[str, list[Candidate]] = defaultdict(list)
@@ -135,11 +142,12 @@ def allocated(sizes: Mapping[str, int], weights: Mapping[str, float], n: int) ->
     return chosen
 
 
-def drawn(candidates: Sequence[Candidate], n: int, seed: int, scheme: Scheme = "random") -> list[Unit]:
+def drawn(candidates: Sequence[Candidate], n: int, seed: int, scheme: Scheme = "random", salt: str = "") -> list[Unit]:
     """A random sample of n replies in random order, each with the probability that it had.
 
     Tutors are drawn evenly, within a tutor's strata by their size, FAVOUR times likelier where judges are torn and the
-    scheme asks for it. Of a stratum each reply is as likely as any other.
+    scheme asks for it. Of a stratum each reply is as likely as any other. salt: what only the key knows, so that nobody
+    can tell from a unit's name whose reply it is.
     """
     strata = strata_of(candidates, scheme)
     of_tutor: Counter[str] = Counter(candidate.tutor for candidate in candidates)
@@ -154,7 +162,7 @@ def drawn(candidates: Sequence[Candidate], n: int, seed: int, scheme: Scheme = "
     units = []
     for stratum, number in allocated(sizes, weights, n).items():
         for candidate in draw.sample(strata[stratum], number):
-            about = f"{seed}:{candidate.task}:{candidate.item.id}:{candidate.tutor}"
+            about = f"{salt}:{seed}:{candidate.task}:{candidate.item.id}:{candidate.tutor}"
             # A letter first: a spreadsheet would take digits for a number.
             name = "u" + hashlib.sha256(about.encode()).hexdigest()[:9]
             units.append(Unit(name, candidate, stratum, number / sizes[stratum], draw.random() < 0.5))

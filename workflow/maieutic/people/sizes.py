@@ -66,9 +66,9 @@ def labels_for(pilot: Pilot, population: int, half: float) -> int | None:
     return next((n for n in range(2, population + 1) if half_width(pilot, population, n) <= half), None)
 
 
-def alone_for(n: int, rho: float) -> int:
+def alone_for(n: int, rho: float) -> float:
     """As many labels as are needed without a judge for the interval that n give with it, of a large population."""
-    return round(n / (1 - rho**2)) if rho < 1 else n
+    return n / (1 - rho**2) if rho < 1 else math.inf
 
 
 def plan_lines(candidates: Sequence[Candidate], pilots: Mapping[str, Pilot], n: int) -> list[str]:
@@ -96,9 +96,9 @@ def plan_lines(candidates: Sequence[Candidate], pilots: Mapping[str, Pilot], n: 
             + " ".join(f"{cell:>9}" for cell in needs)
         )
     each = n // len(sizes)
-    saved = [alone_for(each, pilot.rho) - each for pilot in pilots.values()]
+    saved = [f"{alone_for(each, pilot.rho) - each:.0f}" for pilot in sorted(pilots.values(), key=lambda one: one.rho)]
     lines += [
-        f"--n {n} is {each} labels a tutor: the judge saves {min(saved)} to {max(saved)} of them on each criterion",
+        f"--n {n} is {each} labels a tutor: without the judge it would take {saved[0]} to {saved[-1]} more",
         where_to(pilots),
     ]
     return lines

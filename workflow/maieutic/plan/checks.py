@@ -26,11 +26,11 @@ from maieutic.config.models import (
 from maieutic.config.registry import check_entry, unknown
 from maieutic.config.settings import Config, read_config
 from maieutic.core.errors import UserError, check_all, check_in_turn
-from maieutic.core.records import LabelSetAbout
+from maieutic.core.records import LabelSetAbout, Scale
 from maieutic.datasets.registry import LOADERS
 from maieutic.graders.registry import GRADERS
 from maieutic.judges.assignments import CONDITIONS, PAIR_VARIABLES, offered_by, rubric_of
-from maieutic.judges.labels import fits
+from maieutic.judges.labels import check_table, fits
 from maieutic.judges.rubrics import (
     check_rubric_variables,
     chosen_rubrics,
@@ -38,8 +38,9 @@ from maieutic.judges.rubrics import (
     read_rubric,
     rubric_names,
     rubric_path,
+    scales_of,
 )
-from maieutic.people.labels import read_people
+from maieutic.people.labels import read_lines
 from maieutic.plan.plan import Plan, sources_of
 from maieutic.replies.baselines import TUTORS
 from maieutic.replies.recorded import FORMS
@@ -375,7 +376,25 @@ def check_people(plan: Plan) -> None:
         raise UserError(
             "run.human_labels", "no selected task is judged", "add mrbench to run.tasks, or drop the labels"
         )
-    read_people(Path(plan.run.human_labels), plan.people_scales, plan.own_criteria, plan.config.limits)
+    check_all(partial(check_one_scale, plan, task) for task in plan.people_rubrics)
+    lines = read_lines(Path(plan.run.human_labels), plan.people_scales, plan.own_criteria, plan.config.limits)
+    strange = {label.tutor: place for place, label in lines if label.tutor not in plan.tutors}
+    if strange:
+        faults = [unknown(place, tutor, plan.tutors, "the tutors of this run") for tutor, place in strange.items()]
+        raise UserError.of(faults)
+
+
+def check_one_scale(plan: Plan, task: str) -> None:
+    """What people may say of a task's replies under one criterion is one thing, whatever rubric names it."""
+    scales: dict[str, tuple[str, Scale]] = {}
+    for name in plan.people_rubrics[task]:
+        for criterion, scale in scales_of(read_rubric(name).rubric).items():
+            other, known = scales.setdefault(criterion, (name, scale))
+            if known.labels != scale.labels:
+                problem = f"{name} and {other} have the criterion {criterion} with other labels, both for {task}"
+                raise UserError(
+                    "run.judges", problem, "label by one of them: leave a judge out, or rename the criterion"
+                )
 
 
 def check_judge(plan: Plan, name: str) -> None:
@@ -424,6 +443,7 @@ def rubrics_that_fit(about: LabelSetAbout) -> list[str]:
 def check_labels(plan: Plan) -> None:
     """The labelled sets exist; those that this run reads are pinned in its edition."""
     check_all(partial(plan.label_source, name) for name in plan.label_sets)
+    check_all(partial(check_table, plan.label_sets[name]) for name in plan.releases)
     for key, names, labelled in (
         ("labels", plan.run.labels or [], True),
         ("predictions", plan.run.predictions, False),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from maieutic.judges.assignments import criteria_of
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
 from maieutic.people.labels import majority, read_people
 from maieutic.people.outputs import Told, write_all
-from maieutic.people.sample import Candidate, Key, Scheme, asked, assigned, drawn, strata_of, version_of
+from maieutic.people.sample import Candidate, Key, Scheme, asked, assigned, check_name, drawn, strata_of, version_of
 from maieutic.people.sizes import Pilot, pilot_of, plan_lines
 from maieutic.plan.pinning import configuration
 from maieutic.plan.plan import Plan
@@ -89,9 +90,9 @@ def label(
         raise UserError(
             "--scheme", "judges can differ where there are two", "--scheme random, which needs fewer labels"
         )
-    units = drawn(candidates, n, seed, scheme)
+    units = drawn(candidates, n, seed, scheme, secrets.token_hex(8))
     sheets = assigned(units, names, overlap)
-    text = guideline.read_text(encoding="utf-8") if guideline else GUIDELINE
+    text = read_guideline(guideline) if guideline else GUIDELINE
     version = version_of(loaded.rubric, units, text)
     names_of_all = ",".join([version, str(seed), *sorted(unit.name for unit in units)])
     sample = hashlib.sha256(names_of_all.encode()).hexdigest()[:10]
@@ -115,12 +116,24 @@ def label(
         assigned=sheets,
     )
     by_name = {unit.name: unit for unit in units}
-    out.mkdir(parents=True)
-    write_all(out, {name: [by_name[unit] for unit in own] for name, own in sheets.items()}, units, told)
-    key.write(out)
+    lacking = [name for unit in units for name in unit.candidate.item.images if not (told.pictures / name).is_file()]
+    if lacking:
+        raise UserError(str(told.pictures / lacking[0]), "is not there", "run snakemake first: it fetches the pictures")
+    unfinished = out.with_name(f".{out.name}.{key.sample}")  # a draw that fails leaves nothing that blocks the next one
+    write_all(unfinished, {name: [by_name[unit] for unit in own] for name, own in sheets.items()}, units, told)
+    key.write(unfinished)
+    unfinished.replace(out)
     print(f"{len(units)} replies of {len(sizes)} strata, {overlap} annotator(s) each: {out}/page-NAME.html")
     print(f"{out}/key.json says whose they are, and is not for annotators")
     print(f"then: maieutic read-labels --sample {out} --files labels-*.json --out people.csv")
+
+
+def read_guideline(path: Path) -> str:
+    """A guideline's text. Raises UserError for a file that cannot be read as one."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(str(path), f"cannot be read: {' '.join(str(error).split())}", "a text in UTF-8") from None
 
 
 def check_names(names: Sequence[str], overlap: int, out: Path | None) -> None:
@@ -128,8 +141,7 @@ def check_names(names: Sequence[str], overlap: int, out: Path | None) -> None:
     if not names:
         raise UserError("--annotators", "nobody is named", "a name each, as --annotators ann ben")
     for name in names:
-        if not name.replace("-", "").replace("_", "").isalnum():
-            raise UserError("--annotators", f"{name!r} is no name for a file", "letters, digits, - and _")
+        check_name("--annotators", name)
     if len(set(names)) < len(names):
         raise UserError("--annotators", "a name stands there twice", "give each annotator one of their own")
     if not 1 <= overlap <= len(names):

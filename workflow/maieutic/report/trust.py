@@ -29,6 +29,7 @@ from maieutic.report.traffic_light import (
     states_of,
     title_of,
 )
+from maieutic.validation.carry_over import FEWEST as FEWEST_PROBLEMS
 from maieutic.validation.carry_over import HELD_BIAS, HELD_CORRECTED, HELD_KAPPA, state_of, worst_of
 from maieutic.validation.floors import FLOORS
 from maieutic.validation.people import FEWEST as FEWEST_LABELS
@@ -197,7 +198,9 @@ def why_not(corrected: Score) -> str:
     """Why a corrected rate is left out."""
     if corrected.clusters < FEWEST_LABELS:
         return f"{corrected.clusters} labels, fewer than {FEWEST_LABELS}"
-    return f"{corrected.missing} replies unreadable to the judge or divided between annotators"
+    if corrected.missing:
+        return f"{corrected.missing} replies unreadable to the judge or divided between annotators"
+    return "the strata of the labels are not those of the replies: part of the sample is open, or two are in one file"
 
 
 def people_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
@@ -487,6 +490,7 @@ def trust_section(plan: Plan, results: Path, lights: LightOf) -> dict[str, Any] 
         "own_agreement": own_agreement(plan, results),
         "states": state_rows(plan, results),
         "margin": plan.config.report.margin,
+        "fewest_problems": FEWEST_PROBLEMS,
         "carried": carried_rows(plan, results),
         "apart": people_differences(plan, results),
         "costs": cost_rows(plan, results),

@@ -25,12 +25,16 @@ PRINTED = CRITIC  # as many labels have a printed coding
 
 
 class Pairing(NamedTuple):
-    """What people and a grader say of one reply, as places in the list of labels; None: not to be read."""
+    """What people and a grader say of one reply, as places in the list of labels; None: not to be read.
+
+    weight: how many replies it stands for, where some were likelier to be labelled than others.
+    """
 
     gold: int
     said: int | None
     problem: str
     length: int = 0
+    weight: float = 1.0
 
 
 class Measure(NamedTuple):
@@ -204,7 +208,7 @@ def tables_of(pairings: Sequence[Pairing], labels: int) -> Array:
     """One table a pairing, flat: pairings x (labels * (labels + 1))."""
     tables = np.zeros((len(pairings), labels, labels + 1))
     for number, pairing in enumerate(pairings):
-        tables[number, pairing.gold, labels if pairing.said is None else pairing.said] = 1.0
+        tables[number, pairing.gold, labels if pairing.said is None else pairing.said] = pairing.weight
     return tables.reshape(len(pairings), -1)
 
 
@@ -213,6 +217,9 @@ def statistic_of(name: str, labels: int) -> Statistic[Pairing]:
     about = MEASURES[name]
 
     def value(pairings: Sequence[Pairing]) -> float:
+        if any(pairing.weight != 1.0 for pairing in pairings):
+            sums = tables_of(pairings, labels).sum(0).reshape(labels, labels + 1)
+            return float(about.of_tables(sums))
         verdicts = [labels if pairing.said is None else pairing.said for pairing in pairings]
         return about.value([pairing.gold for pairing in pairings], verdicts, labels)
 

@@ -1,9 +1,9 @@
 """Does a judge's agreement with people carry over to tutors whose replies people have not labelled?
 
-The audit of `cje-eval` (transport_audit, 0.9): the mean of people's label less the judge's on a tutor's own labelled
+The audit of `cje-eval` (transport_audit, 0.9): the mean of the judge's verdict less people's on a tutor's own labelled
 replies, with an interval by Student's t over problems, corrected for as many tutors as are audited (Bonferroni), is
-held against a margin. Where nobody has labelled a tutor, and the judge's rate lies outside those of the labelled
-tutors, no level may be claimed of it.
+held against a margin. Here a residual of 1 and one of -1 weigh half a reply each, so that a few equal ones decide
+nothing, and a FAIL needs as many problems as a PASS.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from maieutic.validation.agreement import MEASURES
 from maieutic.validation.trust import Said, pairings_of, score, weighted
 
 State = Literal["PASS", "FAIL", "INCONCLUSIVE", "NOT CHECKED"]
-FEWEST = 20  # effective problems, below which an audit cannot pass
+FEWEST = 20  # effective problems, below which an audit says nothing
+PSEUDO = 0.5  # what a residual of 1 and one of -1 weigh in the variance
 BIAS, HELD_BIAS, HELD_CORRECTED, HELD_KAPPA = "judge_bias", "held_out_bias", "held_out_corrected_bias", "held_out_kappa"
 
 
 class Residual(NamedTuple):
-    """One labelled reply: people's label less the judge's verdict (1: the desired one), its weight, its problem."""
+    """One labelled reply: the judge's verdict less people's label (1: the desired one), its weight, its problem."""
 
     apart: float
     weight: float
@@ -52,7 +53,8 @@ def mean_residual(residuals: Sequence[Residual], family: int = 1) -> Estimate:
     number = len(groups)
     if number < 2:
         return Estimate(value, Interval(None, None), len(residuals), 0, number)
-    error = math.sqrt(number / (number - 1) * float((sums**2).sum())) / total
+    pseudo = PSEUDO * float((mass**2).mean()) * ((1 - value) ** 2 + (1 + value) ** 2)
+    error = math.sqrt(number / (number - 1) * (float((sums**2).sum()) + pseudo)) / total
     freedom = max(math.floor(effective) - 1, 1)
     half = float(student.ppf(1 - (1 - LEVEL) / family / 2, freedom)) * error
     return Estimate(value, Interval(value - half, value + half), len(residuals), 0, math.floor(effective))
@@ -64,11 +66,11 @@ def state_of(bias: Score | None, margin: float) -> State:
         return "NOT CHECKED"
     if bias.value is None or bias.low is None or bias.high is None:
         return "INCONCLUSIVE"
+    if bias.clusters < FEWEST:
+        return "INCONCLUSIVE"
     if bias.low > margin or bias.high < -margin:
         return "FAIL"
-    if bias.clusters >= FEWEST and -margin <= bias.low and bias.high <= margin:
-        return "PASS"
-    return "INCONCLUSIVE"
+    return "PASS" if -margin <= bias.low and bias.high <= margin else "INCONCLUSIVE"
 
 
 def worst_of(states: Iterable[State]) -> State:
@@ -81,19 +83,19 @@ def worst_of(states: Iterable[State]) -> State:
 def residuals_of(
     labels: Iterable[Label], verdicts: Said, wanted: Mapping[str, str | None]
 ) -> dict[str, dict[str, list[Residual]]]:
-    """By tutor and criterion, how far people are above the judge on the replies that have both."""
+    """By tutor and criterion, how far the judge is above people on the replies that have both."""
     residuals: dict[str, dict[str, list[Residual]]] = defaultdict(lambda: defaultdict(list))
     for label in labels:
         goal, value = wanted.get(label.criterion), verdicts.get((label.id, label.tutor, label.criterion))
         if goal is None or value is None:
             continue
-        apart = float(label.label == goal) - float(value == goal)
+        apart = float(value == goal) - float(label.label == goal)
         residuals[label.tutor][label.criterion].append(Residual(apart, 1 / (label.probability or 1.0), label.problem))
     return residuals
 
 
 def audit_scores(grader: str, labels: Sequence[Label], verdicts: Said, wanted: Mapping[str, str | None]) -> list[Score]:
-    """The bias of a judge on each tutor that people have labelled, criterion by criterion: people less judge."""
+    """The bias of a judge on each tutor that people have labelled, criterion by criterion: judge less people."""
     residuals = residuals_of(labels, verdicts, wanted)
     return [
         score(None, BIAS, mean_residual(group, len(residuals)), tutor=tutor, criterion=criterion, by=grader)
@@ -115,12 +117,12 @@ def left_out(grader: str, labels: Labels, verdicts: Said) -> list[Score]:
         pairings = pairings_of(own, verdicts, {}, labels.scales)
         for criterion, group in by_criterion.items():
             columns: Columns = {"tutor": tutor, "criterion": criterion, "by": grader}
-            scores.append(score(None, HELD_BIAS, negated(mean_residual(group, len(residuals))), **columns))
+            scores.append(score(None, HELD_BIAS, mean_residual(group, len(residuals)), **columns))
             others = [one.apart for name, held in residuals.items() if name != tutor for one in held.get(criterion, ())]
             if others:
                 shift = float(np.mean(others))
                 shifted = [one._replace(apart=one.apart - shift) for one in group]
-                corrected = negated(mean_residual(shifted, len(residuals)))
+                corrected = mean_residual(shifted, len(residuals))
                 scores.append(score(None, HELD_CORRECTED, corrected, **columns))
             read = [pairing for pairing in pairings.get(criterion, ()) if pairing.said is not None]
             scale = labels.scales[criterion]
@@ -129,10 +131,3 @@ def left_out(grader: str, labels: Labels, verdicts: Said) -> list[Score]:
             known = None if math.isnan(kappa) else kappa
             scores.append(score(None, HELD_KAPPA, Estimate(known, Interval(None, None), len(read)), **columns))
     return scores
-
-
-def negated(found: Estimate) -> Estimate:
-    """The judge less people, from people less the judge."""
-    low, high = found.interval
-    turned = Interval(None if high is None else -high, None if low is None else -low)
-    return found._replace(value=None if found.value is None else -found.value, interval=turned)

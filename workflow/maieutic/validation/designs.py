@@ -20,12 +20,16 @@ PSEUDO = 0.5  # a label of 0 and one of 1 weigh so much in a variance: a group w
 
 
 class Drawn(NamedTuple):
-    """One labelled reply: what people and judge say of it, the probability that it was drawn, and of which stratum."""
+    """One labelled reply: what people and judge say of it, the probability that it was drawn, and how.
+
+    stratum: of which replies it was drawn at random; size: how many they are, None where the probability alone says it.
+    """
 
     people: float
     judge: float
     probability: float
     stratum: str | None = None
+    size: int | None = None
 
 
 class Parts(NamedTuple):
@@ -64,12 +68,28 @@ def corrected_mean(drawn: Sequence[Drawn], verdicts: Sequence[float], use_judge:
     return one_by_one(drawn, np.array(verdicts, dtype=float), use_judge)
 
 
+def size_of(members: Sequence[Drawn]) -> int:
+    """How many replies a stratum has. members: those of it that are labelled."""
+    said = members[0].size or round(len(members) / members[0].probability)
+    return max(len(members), said)
+
+
+def population_of(drawn: Sequence[Drawn]) -> int | None:
+    """Of how many replies a sample says that it was drawn; None where it was drawn one by one."""
+    if not all(one.stratum is not None for one in drawn):
+        return None
+    groups: dict[str, list[Drawn]] = defaultdict(list)
+    for one in drawn:
+        groups[str(one.stratum)].append(one)
+    return sum(map(size_of, groups.values()))
+
+
 def by_strata(drawn: Sequence[Drawn], verdicts: Array, use_judge: bool) -> Parts:
     """Of a sample that was drawn at random within strata, without replacement."""
     groups: dict[str, list[Drawn]] = defaultdict(list)
     for one in drawn:
         groups[str(one.stratum)].append(one)
-    sizes = {name: max(len(members), round(len(members) / members[0].probability)) for name, members in groups.items()}
+    sizes = {name: size_of(members) for name, members in groups.items()}
     total = sum(sizes.values())
     strata = []
     for name, members in groups.items():
@@ -151,8 +171,9 @@ class Apart(NamedTuple):
 def difference_of(first: Parts, second: Parts, correlation: float) -> Apart:
     """The difference of two corrected rates on the same items.
 
-    correlation: of what is said of the two tutors' replies to one item, by the judge on all of them: what the replies
-    share cancels. What labelling a part adds does not, since each tutor's replies were drawn by themselves.
+    correlation: of what people say of the two tutors' replies to one item: what the replies share cancels. What
+    labelling a part adds does not, since each tutor's replies were drawn by themselves. 0 where it is not known, which
+    makes a wider interval.
     """
     from scipy.stats import t as student
 

@@ -290,17 +290,22 @@ def correct_by_people(
 
     people: the CSV of their labels (`run.human_labels`); differences: of the corrected rates of any two tutors.
     """
-    labels = job.labels_in(people)
+    lines = job.lines_in(people)
     read = [judgement for path in verdicts for judgement in read_records(path, Judgement)]
     known = {(judgement.task, judgement.id, judgement.tutor) for judgement in read}
     judged = {task for task, _, _ in known}
-    for number, label in enumerate(labels, 2):  # comparisons too: of which replies they are is checked here
-        if label.task in judged and (label.task, label.id, label.tutor) not in known:
-            raise UserError(
-                f"{people}:{number}",
-                f"this run has no judged reply of {label.tutor} to {label.task}/{label.id}",
-                "item and tutor are named as in results/replies",
-            )
+    strange = [  # comparisons too: of which replies they are is checked here
+        UserError(
+            place,
+            f"this run has no judged reply of {label.tutor} to {label.task}/{label.id}",
+            "item and tutor are named as in results/replies",
+        )
+        for place, label in lines
+        if label.task in judged and (label.task, label.id, label.tutor) not in known
+    ]
+    if strange:
+        raise UserError.of(strange)
+    labels = [label for _, label in lines]
     sampling = Sampling(job.resamples, job.seed)
     scores: list[Score] = []
     apart_by: list[Difference] = []
@@ -314,10 +319,12 @@ def correct_by_people(
         ]
         if not apart:
             continue
+        # A rate is of the tasks that people have labelled of a tutor: other tasks' replies are no part of the sample.
+        sampled = {(label.task, label.tutor) for label in labels if label.criterion in scales and label.task in tasks}
         answers = said_by(
             judgement.model_copy(update={"id": f"{judgement.task}/{judgement.id}"})
             for judgement in read
-            if judgement.rubric == rubric and judgement.task in tasks
+            if judgement.rubric == rubric and (judgement.task, judgement.tutor) in sampled
         )
         found = people_scores(job.judge, apart, answers, scales, sampling)
         labelled = {(vote.id, vote.tutor, vote.criterion): label for vote, label in majority(apart)}

@@ -23,7 +23,7 @@ from maieutic.scores.differences import with_holm
 from maieutic.scores.score import Columns
 from maieutic.validation.agreement import krippendorff_alpha, mean_cohen, usual_fleiss
 from maieutic.validation.carry_over import audit_scores
-from maieutic.validation.designs import Drawn, corrected_mean, difference_of, interval_of
+from maieutic.validation.designs import Drawn, Parts, corrected_mean, difference_of, interval_of, population_of
 from maieutic.validation.trust import TASK, Said, agreement_scores, pairings_of, plain, score
 
 FEWEST = 20  # labelled replies, below which the interval's normal approximation is no good
@@ -62,8 +62,8 @@ class Cells(NamedTuple):
     """What is known of one tutor's replies under one criterion: 1 where the desired label was given.
 
     people, judge: of replies with both; alone: the judge of replies without a label; lost: replies that the judge has
-    not read; labels: all labels of people, whatever the judge says; drawn: of people's, with which probability and of
-    which stratum the reply was drawn, None where nobody has said it.
+    not read; labels: all labels of people, whatever the judge says; drawn: of people's, how the reply was drawn, None
+    where nobody has said it; divided: replies that annotators are divided about.
     """
 
     people: list[float]
@@ -72,6 +72,14 @@ class Cells(NamedTuple):
     lost: list[str]
     labels: list[float]
     drawn: list[Design | None]
+    divided: list[str]
+
+    @property
+    def lossy(self) -> bool:
+        """Whether too much is lost: what is left of the replies, or of the labelled ones, is another population."""
+        asked = len(self.people) + len(self.alone) + len(self.lost)
+        drawn_in_all = len(self.labels) + len(self.divided)
+        return len(self.lost) > MOST_LOST * asked or len(self.divided) > MOST_LOST * max(drawn_in_all, 1)
 
     def design(self) -> list[Drawn] | None:
         """The labelled replies as they were drawn; None where it is not known of each."""
@@ -79,8 +87,22 @@ class Cells(NamedTuple):
         known = [Drawn(gold, said, *design) for gold, said, design in rows if design is not None]
         return known if known and len(known) == len(self.people) else None
 
+    def parts(self, use_judge: bool = True) -> Parts | None:
+        """The corrected rate by the design of the labels.
 
-Design = tuple[float, str | None]  # a probability, and the stratum
+        None where it is not known, with too few labels, where too much is lost, or where the strata are not those of
+        the replies: a stratum without a label, or two samples in one file.
+        """
+        design, judged = self.design(), [*self.judge, *self.alone]
+        if design is None or len(design) < FEWEST or self.lossy:
+            return None
+        population, asked = population_of(design), len(judged) + len(self.lost)
+        if population is not None and abs(population - asked) > MOST_LOST * asked:
+            return None
+        return corrected_mean(design, judged, use_judge)
+
+
+Design = tuple[float, str | None, int | None]  # a probability, the stratum, the stratum's replies
 Designs = Mapping[tuple[str, str, str], Design]  # by item, tutor and criterion
 Known = Mapping[tuple[str, str, str], str | None]  # labels by item, tutor and criterion; None: annotators are divided
 
@@ -92,7 +114,7 @@ def cells_of(
 
     A reply that annotators are divided about is neither labelled nor without a label: it belongs to no part.
     """
-    cells: dict[tuple[str, str], Cells] = defaultdict(lambda: Cells([], [], [], [], [], []))
+    cells: dict[tuple[str, str], Cells] = defaultdict(lambda: Cells([], [], [], [], [], [], []))
     for (item, tutor, criterion), value in verdicts.items():
         wanted = scales[criterion].desired if criterion in scales else None
         if wanted is None:
@@ -103,6 +125,8 @@ def cells_of(
             cell.labels.append(float(label == wanted))
         if value is None or (key in labelled and label is None):
             cell.lost.append(item)
+            if key in labelled and label is None:
+                cell.divided.append(item)
             continue
         verdict = float(value == wanted)
         if label is None:
@@ -136,15 +160,16 @@ def corrected_rates(
         columns: Columns = {"tutor": tutor, "criterion": criterion, "by": grader}
         n = len(cell.people) + len(cell.alone)
         judged, own = [*cell.judge, *cell.alone], [str(number) for number in range(n)]
-        corrected, design, saved = None, cell.design(), None
+        corrected, saved = None, None
         by_labels: tuple[float | None, Interval] = float(np.mean(cell.labels)), Interval(None, None)
-        if len(cell.lost) <= MOST_LOST * (n + len(cell.lost)):
+        if not cell.lossy:
             corrected = whole_rate(cell, sampling)
-            if design is not None and corrected is None and len(design) >= FEWEST:
-                parts, alone = corrected_mean(design, judged), corrected_mean(design, judged, use_judge=False)
+            parts, alone = cell.parts(), cell.parts(use_judge=False)
+            if corrected is None and parts is not None and alone is not None:
                 corrected, saved = Corrected(parts.value, interval_of(parts)), parts.saved
                 by_labels = alone.value, interval_of(alone)
-            corrected = corrected or prediction_powered(cell.people, cell.judge, cell.alone)
+            if corrected is None and cell.design() is None:
+                corrected = prediction_powered(cell.people, cell.judge, cell.alone)
         value, interval = corrected or (None, Interval(None, None))
         measured = Estimate(value, interval, n, len(cell.lost), len(cell.labels))
         scores.append(score(None, name, measured, **columns))
@@ -164,13 +189,10 @@ def corrected_differences(
     differences = []
     for criterion in scales:
         of_tutor = {tutor: cell for (tutor, name), cell in cells.items() if name == criterion}
-        parts = {
-            tutor: corrected_mean(design, [*cell.judge, *cell.alone])
-            for tutor, cell in of_tutor.items()
-            if (design := cell.design()) is not None and len(design) >= FEWEST and cell.alone
-        }
+        found = {tutor: cell.parts() for tutor, cell in of_tutor.items() if cell.alone}
+        parts = {tutor: one for tutor, one in found.items() if one is not None}
         for first, second in itertools.combinations(parts, 2):
-            both = shared_verdicts(verdicts, criterion, first, second, scales[criterion].desired)
+            both = shared_labels(labelled, criterion, first, second, scales[criterion].desired)
             apart = difference_of(parts[first], parts[second], correlation_of(both))
             differences.append(
                 Difference(
@@ -193,12 +215,12 @@ def corrected_differences(
     return with_holm(differences)
 
 
-def shared_verdicts(
-    verdicts: Said, criterion: str, first: str, second: str, wanted: str | None
+def shared_labels(
+    labelled: Known, criterion: str, first: str, second: str, wanted: str | None
 ) -> list[tuple[float, float]]:
-    """What a judge says of two tutors' replies to the same items."""
-    items = [item for item, tutor, name in verdicts if tutor == first and name == criterion]
-    pairs = [[verdicts.get((item, tutor, criterion)) for tutor in (first, second)] for item in items]
+    """What people say of two tutors' replies to the same items."""
+    items = [item for item, tutor, name in labelled if tutor == first and name == criterion]
+    pairs = [[labelled.get((item, tutor, criterion)) for tutor in (first, second)] for item in items]
     return [(float(one == wanted), float(other == wanted)) for one, other in pairs if None not in (one, other)]
 
 
@@ -256,6 +278,9 @@ def people_scores(
     merged = majority(labels)
     known = {(vote.id, vote.tutor, vote.criterion): label for vote, label in merged}
     agreed = [vote.model_copy(update={"label": label}) for vote, label in merged if label is not None]
+    weights = {vote.probability for vote in agreed}
+    if len(weights) < 2:  # all were as likely to be labelled: each stands for as many
+        agreed = [vote.model_copy(update={"probability": None}) for vote in agreed]
     pairings = pairings_of(agreed, verdicts, {}, scales)
     scores = agreement_scores(grader, pairings, scales, sampling) if pairings else []
     annotators = [vote for vote in labels if not vote.resolves]
@@ -268,7 +293,7 @@ def people_scores(
 def designs_of(labels: Sequence[Label]) -> dict[tuple[str, str, str], Design]:
     """How each labelled reply was drawn, as far as it is known."""
     return {
-        (label.id, label.tutor, label.criterion): (label.probability, label.stratum)
+        (label.id, label.tutor, label.criterion): (label.probability, label.stratum, label.stratum_size)
         for label in labels
         if label.probability is not None
     }

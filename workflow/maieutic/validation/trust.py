@@ -70,7 +70,13 @@ def pairings_of(
         value = verdicts[key]
         place = known.index(value) if value in known else None
         pairings[label.criterion].append(
-            Pairing(known.index(label.label), place, label.problem, lengths.get((label.id, label.tutor), 0))
+            Pairing(
+                known.index(label.label),
+                place,
+                label.problem,
+                lengths.get((label.id, label.tutor), 0),
+                1 / (label.probability or 1.0),
+            )
         )
     return {name: pairings[name] for name in scales if name in pairings}
 
