@@ -86,8 +86,9 @@ class Browser:
 
     async def open(self, page: Path) -> None:
         """Open a file."""
+        await self.run("window.before = true")
         await self.call("Page.navigate", url=page.resolve().as_uri())
-        await self.wait("document.readyState === 'complete'")
+        await self.wait("!window.before && document.readyState === 'complete'")
 
     async def click(self, selector: str) -> None:
         """Click on an element where it is."""

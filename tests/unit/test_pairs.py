@@ -206,7 +206,7 @@ def test_a_table_of_preferences_says_who_wins(said: list[str], pair: tuple[str, 
     assert (found.chosen, found.rejected, found.tie) == pair
     assert found.source == "ours" and [message["role"] for message in found.prompt] == ["user", "assistant", "user"]
     resolved = [*lines, {**LINE, "preference": "second", "annotator": "eva", "resolves": "yes"}]
-    agreed = len({word for word in said}) == 1
+    agreed = len(set(said)) == 1
     expected = pair[0] if agreed else "4."
     assert preferences_of_table("ours", {}, resolved)[0].chosen == expected, "who resolves decides where others differ"
 

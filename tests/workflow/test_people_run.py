@@ -227,7 +227,7 @@ async def label_all(page: Path, folder: Path, say: Callable[[str], str], picture
             await asyncio.sleep(0.32)  # nobody reads faster
             if number == 2:  # what is answered survives the page
                 await browser.open(page)
-                assert await browser.run("finished()") == 3 and await browser.run("at") == 2
+                assert await browser.wait("finished() === 3 && at === 2"), "all three, and the place"
             if number == 3 and picture:
                 await browser.picture(picture)
             if number < units - 1:

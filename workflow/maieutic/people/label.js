@@ -155,7 +155,9 @@ $("next").addEventListener("click", () => go(at + 1));
 $("open").addEventListener("click", () => { const open = data.units.findIndex((unit) => left(unit).length); if (open >= 0) go(open); });
 $("comment").addEventListener("input", (event) => { touch(data.units[at]).comment = event.target.value; keep(); });
 window.addEventListener("storage", (event) => {
-  if (event.key !== place || !take(known(stored().answers))) return;
+  if (event.key !== place) return;
+  if (finished() === 0) { restore(); show(); meter(); return; }
+  if (!take(known(stored().answers))) return;
   show(); meter(); tell("Another tab of this page is open: what is answered there is taken over.");
 });
 for (const sign of ["pointermove", "keydown", "scroll", "touchstart"]) document.addEventListener(sign, () => { clock(); alive = performance.now(); }, { passive: true });
@@ -173,3 +175,5 @@ document.addEventListener("keydown", (event) => {
 });
 window.addEventListener("beforeunload", () => { clock(); keep(); });
 restore(); guideline(); show(); meter();
+// What a page that was left a moment ago has kept may come late: then once more.
+window.addEventListener("load", () => { if (finished() === 0) { restore(); show(); meter(); } });
