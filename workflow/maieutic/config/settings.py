@@ -137,11 +137,11 @@ class Run(Entry):
         None,
         description=(
             "CSV of labels that people gave to this run's own replies, as `maieutic read-labels` writes it "
-            "(docs/people.md), with the columns `task`, `item`, `tutor`, `criterion`, `label` (as the rubric card spells "
-            "them; of KMP-Bench's criteria win, tie, lose; of TutorBench's `c01`, `c02`, ... pass, fail: "
+            "(docs/people.md), with the columns `task`, `item`, `tutor`, `criterion`, `label` (as the rubric card "
+            "spells them; of KMP-Bench's criteria win, tie, lose; of TutorBench's `c01`, `c02`, ... pass, fail: "
             "docs/study.md) and, where several people labelled, `annotator`, `resolves`; `probability`, `stratum` and "
-            "`stratum_size` where it is known how replies were drawn. They correct the judge's rates (with 20 labels or "
-            "more of a tutor and dimension, drawn at random), and are compared with each other"
+            "`stratum_size` where it is known how replies were drawn. They correct the judge's rates (with 20 labels "
+            "or more of a tutor and dimension, drawn at random), and are compared with each other"
         ),
     )
     budget: Budget = Field(
