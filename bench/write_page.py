@@ -26,7 +26,6 @@ BENCHES = {
     "peers": (sys.executable, "the client beside other harnesses"),
     "vllm_ceiling": (SERVE, "a served job beside vLLM alone"),
     "report_scale": (sys.executable, "the report of a large run"),
-    "label_sampling": (sys.executable, "how people's labels are best drawn"),
     "reward_scoring": (SERVE, "scoring by a reward model"),
 }
 # What a figure may be at most.

@@ -54,7 +54,7 @@ def hostile_run(folder: Path, text: str, in_path: str) -> Path:
     place = folder / f"place {in_path.replace('/', '')}"
     place.mkdir(parents=True)
     labels = place / f"labels {in_path.replace('/', '')}.csv"
-    labels.write_text("task,item,tutor,criterion,label\n")
+    labels.write_text("task,item,tutor,criterion,label\nmistake_remediation,x,h,Actionability,Yes\n")
     replies = place / f"replies {in_path.replace('/', '')}.jsonl"
     replies.write_text('{"id": "problem_solving-0", "reply": "4"}\n')
     weights = place / "weights"
