@@ -19,7 +19,7 @@ from maieutic.rewards.pair_table import preferences_of_table
 from maieutic.rewards.pairs import PAIR_SOURCES, refusal, turns_before, write_pairs
 from maieutic.serving.conversations import conversation, dialogue, merged, parse_turns
 from maieutic.validation.pairs import pair_scores as judge_pair_scores
-from maieutic.validation.rewards import leak_scores
+from maieutic.validation.rewards import leak_scores, on_pairs
 from maieutic.validation.rewards import pair_scores as reward_pair_scores
 
 DEMO = Path("resources/demo")
@@ -244,7 +244,7 @@ def test_ties_are_counted_by_the_rule_that_is_stated() -> None:
     ]  # fmt: skip
     scores = [(2.0, 1.0), (2.0, 1.0), (1.0, 1.0), (0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]
     rewards = [PairReward(id=str(n), problem=str(n), chosen=c, rejected=r) for n, (c, r) in enumerate(scores)]
-    found = {one.metric: one for one in reward_pair_scores("rm", pairs, rewards, Sampling(100, 1), task="s_pairs")}
+    found = {one.metric: one for one in on_pairs(reward_pair_scores("rm", pairs, rewards, Sampling(100, 1)), "s")}
     assert (found["pair_accuracy"].value, found["pair_accuracy"].n) == (0.5, 4), "a tie of the model's is wrong"
     assert (found["accuracy_with_ties"].value, found["accuracy_with_ties"].n) == (pytest.approx(3 / 6), 6)
     assert {one.task for one in found.values()} == {"s_pairs"}
@@ -255,9 +255,7 @@ def test_ties_are_counted_by_the_rule_that_is_stated() -> None:
         for n, places in said.items()
         for order, place in zip(("ab", "ba"), places, strict=True)
     ]  # fmt: skip
-    judged = {
-        one.metric: one for one in judge_pair_scores("j", pairs, judgements, "r", Sampling(100, 1), True, "s_pairs")
-    }
+    judged = {one.metric: one for one in judge_pair_scores("j", pairs, judgements, "r", Sampling(100, 1), True)}
     assert judged["consistent_accuracy"].value == 0.5 and judged["consistent_accuracy"].n == 4
     assert judged["accuracy_with_ties"].value == pytest.approx(3 / 6), "0 and 3 by both orders; 4 where both are tied"
     strict = {one.metric for one in judge_pair_scores("j", pairs[:4], judgements, "r", Sampling(100, 1), True)}
@@ -275,6 +273,6 @@ def test_what_a_reward_model_has_learnt_from_is_told_by_text_and_by_dialogue() -
         pair("y", "6?", "Other", "another solution").model_copy(update={"rejected": "x"}),
     ]
     rewards = [PairReward(id=one.id, problem=one.id, chosen=float(one.id == "c"), rejected=0.5) for one in tested]
-    found = {one.metric: one for one in leak_scores("rm", tested, rewards, trained, Sampling(100, 1), "s_pairs")}
+    found = {one.metric: one for one in leak_scores("rm", tested, rewards, trained, Sampling(100, 1))}
     assert found["leaked_text"].value == pytest.approx(1 / 3) and found["leaked_dialogue"].value == pytest.approx(2 / 3)
     assert (found["clean_pair_accuracy"].value, found["clean_pair_accuracy"].n) == (1.0, 1)

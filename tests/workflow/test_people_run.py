@@ -18,7 +18,10 @@ from columns import spelt
 from conftest import absent
 from gullible import answering
 from httpserver import serving
+from maieutic.core.errors import UserError
+from maieutic.core.records import Scale
 from maieutic.datasets.mrbench import LABELS
+from maieutic.judges.label_table import labelled_table
 from running import environment, overlay, run
 
 PRAISE = ("None", "Some", "Much", "Too much")  # an ordinal scale of four
@@ -170,13 +173,7 @@ BAD_LINES = {
 
 
 @pytest.mark.parametrize(("change", "told"), BAD_LINES.values(), ids=BAD_LINES)
-def test_a_line_of_labels_that_cannot_be_one_is_named(
-    change: dict[str, str], told: str, finished: Path, copied: Callable[[Path], Path], judge_server: str
-) -> None:
-    from maieutic.core.errors import UserError
-    from maieutic.core.records import Scale
-    from maieutic.judges.label_table import labelled_table
-
+def test_a_line_of_labels_that_cannot_be_one_is_named(change: dict[str, str], told: str) -> None:
     lines = labelled_lines()
     lines.append({**lines[0], "id": "new", "label": "None", **change})
     with pytest.raises(UserError) as caught:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -48,6 +49,20 @@ def write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     with whole_file(path) as handle:
         for record in records:
             handle.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text that appears whole or not at all."""
+    with whole_file(path) as handle:
+        handle.write(text)
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A CSV that spreadsheets open as text."""
+    with whole_file(path) as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([safe_cell(cell) for cell in row] for row in rows)
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

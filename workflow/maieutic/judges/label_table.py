@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,11 +40,22 @@ def variables_of_table(columns: Iterable[str]) -> frozenset[str]:
     return frozenset({*own, "reference_solution", "response"})
 
 
-def columns_of(path: Path) -> list[str]:
-    """The columns of a table of one's own. Raises UserError for a file that is not there, or has no record."""
+def records_of(path: Path) -> list[Source]:
+    """The records of a table of one's own, read once a process while it stays the same."""
     if not path.is_file():
         raise UserError(str(path), "there is no such file", "name one, or leave its set out of the registry")
-    records = read_source(path, path.suffix[1:], str(path))
+    return records_at(path, path.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def records_at(path: Path, changed: int) -> list[Source]:
+    """The records of a file. changed: when it was, so that another content is read anew."""
+    return read_source(path, path.suffix[1:], str(path))
+
+
+def columns_of(path: Path) -> list[str]:
+    """The columns of a table of one's own. Raises UserError for a file that is not there, or has no record."""
+    records = records_of(path)
     if not records:
         raise UserError(str(path), "no records", f"a line for each label: {NEEDED}")
     for number, record in enumerate(records, 1):

@@ -18,7 +18,7 @@ from maieutic.core.plugins import merged
 from maieutic.core.records import Item, Label, LabelSetAbout, Reply, Scales, read_records, write_records
 from maieutic.datasets.sampling import ranked
 from maieutic.datasets.sources import read_source
-from maieutic.judges.label_table import columns_of, labelled_table, variables_of_table
+from maieutic.judges.label_table import columns_of, labelled_table, records_of, variables_of_table
 from maieutic.judges.releases import LabelSource
 from maieutic.judges.rubrics import LoadedRubric, read_rubric, scales_of
 
@@ -50,7 +50,7 @@ def check_table(entry: LabelSet) -> None:
     """Raises UserError for all lines of a set's own file that cannot be labels, before any work starts."""
     if entry.file and entry.rubric:
         path = Path(entry.file)
-        table_source(entry.rubric, (), f"{path}, ").load(read_source(path, path.suffix[1:], str(path)))
+        table_source(entry.rubric, (), f"{path}, ").load(records_of(path))
 
 
 def label_source(name: str, entry: LabelSet, fields: Iterable[str]) -> LabelSource:

@@ -56,8 +56,8 @@ def read_lines(
 
     annotator: may be left out where there is one only; resolves: yes in the lines of one who decides where others
     differ; probability: with which the reply was drawn to be labelled, of which stratum of how many.
-    scales: by task what may be said under each criterion; own: the tasks whose items bring
-    criteria of their own. Raises UserError naming every line at fault.
+    scales: by task what may be said under each criterion; own: the tasks whose items bring criteria of their own.
+    Raises UserError naming every line at fault.
     """
     mend = f"the columns are {', '.join(COLUMNS)}, and {', '.join(MORE)}"
     labels: list[tuple[str, Label]] = []

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import base64
-import csv
-import hashlib
-import html
 import json
 import mimetypes
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from maieutic.core.errors import UserError
-from maieutic.core.files import safe_cell, whole_file, write_json, write_lines
-from maieutic.core.visible import embedded
+from maieutic.core.files import write_csv, write_json, write_lines, write_text
+from maieutic.core.visible import embedded, policy_source
 from maieutic.judges.rubrics import Rubric
 from maieutic.people.sample import Asked, Unit, asked, replies_shown, sections_of
 
 HERE = Path(__file__).parent
 SHEET = ["unit", "criterion", "title", "question", "look at", "answers", "answer"]
 INSTANCES = ["unit", "context", "response 1", "response 2"]
-DATA_BEGINS, DATA_ENDS = '<script type="application/json" id="data">', "</script>"
-DATA = re.compile(f"{DATA_BEGINS}(.*?){DATA_ENDS}", re.DOTALL)
+SHOWN = "shown.json"
 Words = dict[str, Any]
 
 
@@ -67,41 +62,34 @@ def shown_unit(unit: Unit, told: Told) -> Words:
     }
 
 
-def page_of(annotator: str, units: Sequence[Unit], told: Told) -> str:
-    """One annotator's page: one file, which loads nothing and sends nothing."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("label.css", "label.js"))
-    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script)]
-    policy = (
-        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
-    data = {
+def shown_of(units: Sequence[Unit], told: Told) -> Words:
+    """All that pages of a sample show."""
+    return {
         "sample": told.sample,
         "version": told.version,
-        "annotator": annotator,
+        "title": told.rubric.title,
         "guideline": told.guideline,
         "units": [shown_unit(unit, told) for unit in units],
     }
+
+
+def page_of(annotator: str, units: Sequence[str], shown: Words) -> str:
+    """One annotator's page: one file, which loads nothing and sends nothing. units: by name; shown: of the sample."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("label.css", "label.js"))
+    policy = (
+        f"default-src 'none'; style-src {policy_source(style)}; script-src {policy_source(script)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    by_name = {unit["name"]: unit for unit in shown["units"]}
+    if missing := [name for name in units if name not in by_name]:
+        raise UserError(SHOWN, f"has no unit {missing[0]}", "leave the sample's folder as it was drawn")
+    data = {**shown, "annotator": annotator, "units": [by_name[name] for name in units]}
     environment = Environment(loader=FileSystemLoader(HERE), undefined=StrictUndefined, autoescape=True)
     return environment.get_template("label.html.jinja").render(
-        annotator=annotator, title=told.rubric.title, policy=policy, style=style, script=script, data=embedded(data)
+        annotator=annotator, title=shown["title"], policy=policy, style=style, script=script, data=embedded(data)
     )
-
-
-def write_text(path: Path, text: str) -> None:
-    """A text that appears whole or not at all."""
-    with whole_file(path) as handle:
-        handle.write(text)
-
-
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A CSV that spreadsheets open as text."""
-    with whole_file(path) as handle:
-        writer = csv.writer(handle, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([safe_cell(cell) for cell in row] for row in rows)
 
 
 def context_of(unit: Unit) -> str:
@@ -200,25 +188,26 @@ def write_potato(folder: Path, units: Sequence[Unit], told: Told) -> None:
 
 
 def write_all(folder: Path, sheets: Mapping[str, Sequence[Unit]], units: Sequence[Unit], told: Told) -> None:
-    """Everything that annotators may be given."""
+    """Everything that annotators may be given, and what further pages of the sample are made of."""
+    shown = shown_of(units, told)
+    write_json(folder / SHOWN, shown)
     for annotator, own in sheets.items():
-        write_text(folder / f"page-{annotator}.html", page_of(annotator, own, told))
+        write_page(folder, annotator, [unit.name for unit in own], shown)
     write_sheets(folder, sheets, units, told)
     write_label_studio(folder, sheets, told)
     write_potato(folder, units, told)
 
 
-def page_again(folder: Path, annotator: str, units: Sequence[str]) -> str:
-    """A further annotator's page, of some units of a sample: made of the pages that are there. Raises UserError."""
-    shown: dict[str, Words] = {}
-    frame = ""
-    for path in sorted(folder.glob("page-*.html")):
-        frame = path.read_text(encoding="utf-8")
-        data = json.loads(DATA.search(frame)[1])  # type: ignore[index]
-        shown |= {unit["name"]: unit for unit in data["units"]}
-    if missing := [name for name in units if name not in shown]:
-        raise UserError(str(folder), f"no page has {missing[0]}", "leave the pages in the folder of the sample")
-    content = {**data, "annotator": annotator, "units": [shown[name] for name in units]}
-    page = DATA.sub(lambda match: f"{DATA_BEGINS}{embedded(content)}{DATA_ENDS}", frame)
-    title = f"<title>Labels by {html.escape(annotator)}</title>"
-    return re.sub(r"<title>.*?</title>", lambda match: title, page, count=1)
+def write_page(folder: Path, annotator: str, units: Sequence[str], shown: Words | None = None) -> Path:
+    """A page of some units of a sample, for one more annotator; its path. Raises UserError for a folder that lacks it.
+
+    shown: all that pages of the sample show; None: as it was drawn.
+    """
+    try:
+        content = shown or json.loads((folder / SHOWN).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        problem = " ".join(str(error).split())[:200]
+        raise UserError(str(folder / SHOWN), f"cannot be read: {problem}", "name the folder that label wrote") from None
+    path = folder / f"page-{annotator}.html"
+    write_text(path, page_of(annotator, units, content))
+    return path

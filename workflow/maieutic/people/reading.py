@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.core.errors import UserError
-from maieutic.core.files import MB, bare_cell
+from maieutic.core.files import MB, bare_cell, write_csv
 from maieutic.datasets.sources import parsed
 from maieutic.people.labels import COLUMNS, MORE
-from maieutic.people.outputs import write_csv
 from maieutic.people.sample import Key
 
 FORMAT = "maieutic labels 1"

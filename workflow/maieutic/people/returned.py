@@ -10,6 +10,7 @@ from pathlib import Path
 from maieutic.config.limits import USUAL
 from maieutic.core.errors import UserError
 from maieutic.core.records import Scale
+from maieutic.people.outputs import write_page
 from maieutic.people.reading import Answer, Read, divided, read_files, write_people
 from maieutic.people.sample import Key, check_name
 from maieutic.validation.agreement import krippendorff_alpha, mean_cohen, usual_fleiss
@@ -51,15 +52,16 @@ def read_labels(
     open_ = [question for question in torn if question not in resolved]
     if resolver and open_:
         # All of them, also those that are decided: a new page takes the place of the one before.
-        write_for(resolver, sample, sorted({unit for unit, _ in torn}))
+        units = sorted({unit for unit, _ in torn})
+        print(f"{len(units)} divided units for {resolver}: {write_page(sample, resolver, units)}")
     write_people(out, answers, key, resolver)
     for line in agreement_lines(answers, key, resolver):
         print(line)
     remarks = {(one.unit, one.annotator): one.comment for one in answers if one.comment}
     if remarks:
         print(f"{len(remarks)} remarks stand in {out}, in the column comment")
-    units = len({one.unit for one in answers})
-    print(f"{len(answers)} labels of {units} of {len(key.units)} units in {out}; {len(open_)} questions are divided")
+    labelled = len({one.unit for one in answers})
+    print(f"{len(answers)} labels of {labelled} of {len(key.units)} units in {out}; {len(open_)} questions are divided")
     if open_ and not resolver:
         print("divided questions have no label: --resolver NAME writes a page for somebody who decides them")
 
@@ -112,12 +114,3 @@ def agreement_lines(answers: Sequence[Answer], key: Key, resolver: str | None) -
             f"{shown(mean_cohen(several) if several else None):>7} {shown(alpha):>7} {middle:>8}"
         )
     return lines
-
-
-def write_for(resolver: str, sample: Path, units: Sequence[str]) -> None:
-    """A page for the resolver: any annotator's page, with the divided units alone."""
-    from maieutic.people.outputs import page_again
-
-    path = sample / f"page-{resolver}.html"
-    path.write_text(page_again(sample, resolver, units), encoding="utf-8")
-    print(f"{len(units)} divided units for {resolver}: {path}")

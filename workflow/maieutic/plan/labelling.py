@@ -4,26 +4,43 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, TypeVar
+
+from cyclopts import Parameter
 
 from maieutic.config.registry import unknown
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.core.records import Item, Judgement, Reply, read_records
+from maieutic.core.records import Item, Judgement, Record, Reply, read_records
 from maieutic.judges.assignments import criteria_of
+from maieutic.judges.labels import read_labels
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
 from maieutic.people.labels import majority, read_people
 from maieutic.people.outputs import Told, write_all
-from maieutic.people.sample import Candidate, Key, Scheme, asked, assigned, check_name, drawn, strata_of, version_of
+from maieutic.people.sample import (
+    Candidate,
+    Key,
+    Scheme,
+    Unit,
+    asked,
+    assigned,
+    check_name,
+    drawn,
+    strata_of,
+    version_of,
+)
 from maieutic.people.sizes import Pilot, pilot_of, plan_lines
+from maieutic.plan.inputs import batch_verdicts
 from maieutic.plan.pinning import configuration
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import plan_before_pins
-from maieutic.validation.trust import Said, said_by
+from maieutic.validation.trust import Said, of_its_task, said_by
 
+R = TypeVar("R", bound=Record)
 GUIDELINE = """Read what stands before the response, then label the response itself, criterion by criterion.
 
 Label what is there, not what you would have said. Where two labels fit, take the one that the question's words name.
@@ -31,13 +48,17 @@ Label what is there, not what you would have said. Where two labels fit, take th
 You are not told whose response it is. The same dialogue may come again with another response: label each on its own.
 
 If you cannot decide, take the label in the middle and leave a remark."""
-RESULTS = Path(paths.ROOT)
 
 
 class Judged(NamedTuple):
     """What the judges of a task say of its replies: by judge, then by item, tutor and criterion."""
 
     by_judge: dict[str, Said]
+
+    def add(self, more: Mapping[str, Said]) -> None:
+        """What they say of further replies."""
+        for judge, words in more.items():
+            self.by_judge.setdefault(judge, {}).update(words)
 
     def said(self, item: str, tutor: str, criterion: str, desired: str | None) -> str:
         """The leading judge's word on one criterion."""
@@ -52,80 +73,109 @@ class Judged(NamedTuple):
         return any(len(values) > 1 for values in words)
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Wanted:
+    """Which replies are labelled, how many, and by what: options of the command."""
+
+    rubric: Annotated[str | None, Parameter(help="card by which people label; else the leading judge's")] = None
+    tasks: Annotated[list[str] | None, Parameter(help="of which replies; else of all that the card is for")] = None
+    tutors: Annotated[list[str] | None, Parameter(help="of whom; else of all tutors of the run")] = None
+    n: Annotated[int, Parameter(help="replies")] = 100
+    scheme: Annotated[
+        Scheme,
+        Parameter(
+            help="random: of each tutor as many; verdict: also by what the judge says; disagreement: likelier where "
+            "judges differ"
+        ),
+    ] = "random"
+    seed: Annotated[int, Parameter(help="of the draw")] = 1
+    overlap: Annotated[int | None, Parameter(help="annotators a reply; else 2 where there are several")] = None
+    guideline: Annotated[Path | None, Parameter(help="text that stands beside each reply")] = None
+
+
 def label(
     *,
-    configfile: list[Path],
-    annotators: list[str] | None = None,
-    out: Path | None = None,
-    rubric: str | None = None,
-    tasks: list[str] | None = None,
-    tutors: list[str] | None = None,
-    n: int = 100,
-    overlap: int | None = None,
-    scheme: Scheme = "random",
-    seed: int = 1,
-    guideline: Path | None = None,
-    plan: bool = False,
+    configfile: Annotated[list[Path], Parameter(help="run files, whose replies are there")],
+    annotators: Annotated[list[str] | None, Parameter(help="their names")] = None,
+    out: Annotated[Path | None, Parameter(help="a new folder for the sample")] = None,
+    wanted: Wanted = Wanted(),
+    plan: Annotated[bool, Parameter(help="write nothing: print how many labels give which interval")] = False,
 ) -> None:
     """Draw a blind sample of a run's replies, and write a page to label them for each annotator; or plan the labels.
 
-    configfile: run files of a run whose replies are there; annotators: their names; out: a new folder; rubric: by which
-    card they label (without it the leading judge's); tasks, tutors: of which replies; n: how many; overlap: annotators
-    a reply (2 where there are several); scheme: random, of each tutor as many; verdict: also by what the judge says;
-    disagreement: likelier where judges differ; guideline: a text that stands beside each reply; plan: write nothing,
-    and print how many labels give which interval. Raises UserError for what is not there, before anything is written.
+    Raises UserError for what is not there, before anything is written.
     """
     made, _ = plan_before_pins(configuration(configfile))
-    loaded = rubric_for_people(made, rubric, tasks)
-    candidates, judged = candidates_of(made, loaded, tasks, tutors)
+    loaded = rubric_for_people(made, wanted.rubric, wanted.tasks)
+    candidates, judged = candidates_of(made, loaded, wanted.tasks, wanted.tutors)
     if plan:
-        for line in plan_lines(candidates, pilot(made, loaded, candidates, judged), n):
+        for line in plan_lines(candidates, pilot(made, loaded, candidates, judged), wanted.n):
             print(line)
         return
     names = annotators or []
-    overlap = min(2, len(names)) if overlap is None else overlap
-    check_names(names, overlap, out)
-    assert out is not None, "it is checked"
-    if scheme == "disagreement" and len(judged.by_judge) < 2:
-        raise UserError(
-            "--scheme", "judges can differ where there are two", "--scheme random, which needs fewer labels"
-        )
-    units = drawn(candidates, n, seed, scheme, secrets.token_hex(8))
-    sheets = assigned(units, names, overlap)
-    text = read_guideline(guideline) if guideline else GUIDELINE
-    version = version_of(loaded.rubric, units, text)
-    names_of_all = ",".join([version, str(seed), *sorted(unit.name for unit in units)])
-    sample = hashlib.sha256(names_of_all.encode()).hexdigest()[:10]
-    told = Told(sample, version, loaded.rubric, text, Path(paths.PICTURE_STORE))
-    every = {name: one for unit in units for name, one in asked(loaded.rubric, unit.candidate.criteria).items()}
-    criteria = {unit.name: list(asked(loaded.rubric, unit.candidate.criteria)) for unit in units}
-    sizes = {name: len(members) for name, members in strata_of(candidates, scheme).items()}
-    key = Key(
-        sample=sample,
-        seed=seed,
-        scheme=scheme,
-        rubric=loaded.name,
+    overlap = min(2, len(names)) if wanted.overlap is None else wanted.overlap
+    check_names(names, overlap)
+    folder = new_folder(out)
+    if wanted.scheme == "disagreement" and len(judged.by_judge) < 2:
+        fix = "--scheme random, which needs fewer labels"
+        raise UserError("--scheme", "judges can differ where there are two", fix)
+    units = drawn(candidates, wanted.n, wanted.seed, wanted.scheme, secrets.token_hex(8))
+    text = read_guideline(wanted.guideline) if wanted.guideline else GUIDELINE
+    told = told_of(loaded, units, text, wanted.seed)
+    key = key_of(told, units, assigned(units, names, overlap), strata_of(candidates, wanted.scheme), wanted)
+    write_sample(folder, key, units, told)
+    print(f"{len(units)} replies of {len(key.strata)} strata, {overlap} annotator(s) each: {folder}/page-NAME.html")
+    print(f"{folder}/key.json says whose they are, and is not for annotators")
+    print(f"then: maieutic read-labels --sample {folder} --files labels-*.json --out people.csv")
+
+
+def told_of(loaded: LoadedRubric, units: Sequence[Unit], guideline: str, seed: int) -> Told:
+    """What annotators are told, and the name of the sample: a digest of that and of the units."""
+    version = version_of(loaded.rubric, units, guideline)
+    named = ",".join([version, str(seed), *sorted(unit.name for unit in units)])
+    sample = hashlib.sha256(named.encode()).hexdigest()[:10]
+    return Told(sample, version, loaded.rubric, guideline, Path(paths.PICTURE_STORE))
+
+
+def key_of(
+    told: Told,
+    units: Sequence[Unit],
+    sheets: Mapping[str, list[str]],
+    strata: Mapping[str, Sequence[Candidate]],
+    wanted: Wanted,
+) -> Key:
+    """The key of a sample. sheets: by annotator the units; strata: all replies that could be drawn."""
+    questions = {unit.name: asked(told.rubric, unit.candidate.criteria) for unit in units}
+    every = {name: one for criteria in questions.values() for name, one in criteria.items()}
+    chosen = Counter(unit.stratum for unit in units)
+    return Key(
+        sample=told.sample,
+        seed=wanted.seed,
+        scheme=wanted.scheme,
+        rubric=told.rubric.rubric,
         compared=told.compared,
-        version=version,
-        annotators=names,
-        overlap=overlap,
-        strata={name: (size, sum(unit.stratum == name for unit in units)) for name, size in sizes.items()},
-        units={unit.name: {**unit.told, "criteria": criteria[unit.name]} for unit in units},
+        version=told.version,
+        annotators=list(sheets),
+        overlap=sum(map(len, sheets.values())) // len(units),
+        strata={name: (len(members), chosen[name]) for name, members in strata.items()},
+        units={unit.name: {**unit.told, "criteria": list(questions[unit.name])} for unit in units},
         criteria={name: list(one.answers) for name, one in every.items()},
-        levels={name: one.level for name, one in loaded.rubric.criteria.items()},
-        assigned=sheets,
+        levels={name: one.level for name, one in told.rubric.criteria.items()},
+        assigned=dict(sheets),
     )
-    by_name = {unit.name: unit for unit in units}
+
+
+def write_sample(folder: Path, key: Key, units: Sequence[Unit], told: Told) -> None:
+    """Write all files of a sample; a draw that fails leaves no folder that would block the next one."""
     lacking = [name for unit in units for name in unit.candidate.item.images if not (told.pictures / name).is_file()]
     if lacking:
         raise UserError(str(told.pictures / lacking[0]), "is not there", "run snakemake first: it fetches the pictures")
-    unfinished = out.with_name(f".{out.name}.{key.sample}")  # a draw that fails leaves nothing that blocks the next one
-    write_all(unfinished, {name: [by_name[unit] for unit in own] for name, own in sheets.items()}, units, told)
+    by_name = {unit.name: unit for unit in units}
+    unfinished = folder.with_name(f".{folder.name}.{key.sample}")
+    write_all(unfinished, {name: [by_name[unit] for unit in own] for name, own in key.assigned.items()}, units, told)
     key.write(unfinished)
-    unfinished.replace(out)
-    print(f"{len(units)} replies of {len(sizes)} strata, {overlap} annotator(s) each: {out}/page-NAME.html")
-    print(f"{out}/key.json says whose they are, and is not for annotators")
-    print(f"then: maieutic read-labels --sample {out} --files labels-*.json --out people.csv")
+    unfinished.replace(folder)
 
 
 def read_guideline(path: Path) -> str:
@@ -136,8 +186,8 @@ def read_guideline(path: Path) -> str:
         raise UserError(str(path), f"cannot be read: {' '.join(str(error).split())}", "a text in UTF-8") from None
 
 
-def check_names(names: Sequence[str], overlap: int, out: Path | None) -> None:
-    """Raises UserError for annotators who are none, and for a folder that is there."""
+def check_names(names: Sequence[str], overlap: int) -> None:
+    """Raises UserError for annotators who are none."""
     if not names:
         raise UserError("--annotators", "nobody is named", "a name each, as --annotators ann ben")
     for name in names:
@@ -146,10 +196,15 @@ def check_names(names: Sequence[str], overlap: int, out: Path | None) -> None:
         raise UserError("--annotators", "a name stands there twice", "give each annotator one of their own")
     if not 1 <= overlap <= len(names):
         raise UserError("--overlap", f"{overlap} annotators a reply, of {len(names)}", "between 1 and their number")
+
+
+def new_folder(out: Path | None) -> Path:
+    """The folder of a sample. Raises UserError where none is named, and for one that is there."""
     if out is None:
         raise UserError("--out", "no folder is named", "--out labels-1")
     if out.exists():
         raise UserError(str(out), "the folder is there already, and what is in it may be labelled", "name another")
+    return out
 
 
 def rubric_for_people(plan: Plan, rubric: str | None, tasks: Sequence[str] | None) -> LoadedRubric:
@@ -172,52 +227,55 @@ def candidates_of(
 ) -> tuple[list[Candidate], Judged]:
     """Every reply that may be drawn. Raises UserError for replies that are not there yet."""
     candidates: list[Candidate] = []
-    judged: dict[str, Said] = {}
+    judged = Judged({})
     for benchmark in plan.benchmarks:
-        for card in plan.judge_cards(benchmark):
-            if loaded.name not in plan.people_rubrics[card.task] or (tasks is not None and card.task not in tasks):
-                continue
-            known = [name for name in plan.compared_tutors(benchmark) if plan.takes(card, name)]
-            if tutors and (strange := [name for name in tutors if name not in plan.tutors_on(benchmark)]):
-                raise unknown("--tutors", strange[0], plan.tutors_on(benchmark), "the tutors of this run")
-            items = {
-                item.id: item for item in read_made(Path(paths.ITEMS.of(benchmark=benchmark, task=card.task)), Item)
-            }
-            said = verdicts_of(plan, loaded, benchmark, card.task)
-            for judge, words in said.items():
-                judged.setdefault(judge, {}).update(words)
-            for tutor in tutors or known:
-                replies = read_made(Path(paths.REPLIES.of(benchmark=benchmark, tutor=tutor)), Reply)
-                judged_here = tutor in card.baselines.named or not any(one.trivial for one in replies)
-                own = [one for one in replies if one.task == card.task and not one.error and one.id in items]
-                if not judged_here:  # no judge is asked about a baseline that the card does not name
+        cards = [
+            card
+            for card in plan.judge_cards(benchmark)
+            if loaded.name in plan.people_rubrics[card.task] and (tasks is None or card.task in tasks)
+        ]
+        if not cards:
+            continue
+        known = plan.tutors_on(benchmark)
+        if strange := [name for name in tutors or () if name not in known]:
+            raise unknown("--tutors", strange[0], known, "the tutors of this run")
+        judged.add(verdicts_of(plan, loaded, benchmark))
+        items = {card.task: items_of(benchmark, card.task) for card in cards}
+        for tutor in tutors or plan.compared_tutors(benchmark):
+            asked_of = [card for card in cards if plan.takes(card, tutor)]
+            replies = read_made(Path(paths.REPLIES.of(benchmark=benchmark, tutor=tutor)), Reply) if asked_of else []
+            for card in asked_of:
+                # No judge is asked about a baseline that the card does not name.
+                if tutor not in card.baselines.named and any(one.trivial for one in replies):
                     continue
-                candidates += [candidate_of(loaded, items[one.id], one, Judged(said)) for one in own]
+                cases = items[card.task]
+                own = [one for one in replies if one.task == card.task and not one.error and one.id in cases]
+                candidates += [candidate_of(loaded, cases[one.id], one, judged) for one in own]
     if not candidates:
         raise UserError("--tutors", "no reply of theirs can be labelled by it", "name others, or another rubric")
-    return candidates, Judged(judged)
+    return candidates, judged
 
 
-def read_made(path: Path, kind: type) -> list:
+def items_of(benchmark: str, task: str) -> dict[str, Item]:
+    """The items of a task by their ids."""
+    return {item.id: item for item in read_made(Path(paths.ITEMS.of(benchmark=benchmark, task=task)), Item)}
+
+
+def read_made(path: Path, kind: type[R]) -> list[R]:
     """The records of a file that the run has made. Raises UserError where it has not."""
     if not path.is_file():
         raise UserError(str(path), "is not there", "run snakemake first: replies are labelled when they are there")
     return read_records(path, kind)
 
 
-def verdicts_of(plan: Plan, loaded: LoadedRubric, benchmark: str, task: str) -> dict[str, Said]:
-    """What each judge says of a task's replies by a rubric, as far as it has said it."""
+def verdicts_of(plan: Plan, loaded: LoadedRubric, benchmark: str) -> dict[str, Said]:
+    """What each judge says of a benchmark's replies by a rubric, as far as it has said it; items as `task/id`."""
     said: dict[str, Said] = {}
     for judge in plan.judges_of_replies:
-        if task not in [card.task for card in plan.judge_cards(benchmark, judge)]:
-            continue
-        files = [
-            paths.VERDICTS.of(judge=judge, benchmark=benchmark, batch=name) for name in plan.judge_batches(benchmark)
-        ]
-        judgements = [one for file in files if Path(file).is_file() for one in read_records(Path(file), Judgement)]
-        words = said_by((one for one in judgements if one.task == task), loaded.name)
-        if words:
-            said[judge] = {(f"{task}/{item}", tutor, name): value for (item, tutor, name), value in words.items()}
+        files = [Path(file) for file in batch_verdicts(plan, judge, benchmark)]
+        judgements = [one for file in files if file.is_file() for one in read_records(file, Judgement)]
+        if words := said_by(map(of_its_task, judgements), loaded.name):
+            said[judge] = words
     return said
 
 
@@ -269,18 +327,13 @@ def pilot(plan: Plan, loaded: LoadedRubric, candidates: Sequence[Candidate], jud
 
 def checked_on(plan: Plan, loaded: LoadedRubric, judge: str | None, pairs: dict[str, list[tuple[str, str]]]) -> str:
     """Add what a judge and people say of the replies of a labelled set that has these criteria; its name."""
-    from maieutic.judges.labels import read_labels
-
-    for release in plan.releases_for(judge) if judge else []:
+    if judge is None:
+        return ""
+    verdicts = Path(paths.LABELLED_VERDICTS.of(judge=judge))
+    for release in plan.releases_for(judge) if verdicts.is_file() else []:
         folder = Path(paths.LABELS.of(release=release)).parent
-        verdicts = Path(paths.LABELLED_VERDICTS.of(judge=str(judge)))
-        rubric = plan.rubric_on(str(judge), release)
-        if (
-            rubric is None
-            or rubric.name != loaded.name
-            or not verdicts.is_file()
-            or not (folder / "about.json").is_file()
-        ):
+        rubric = plan.rubric_on(judge, release)
+        if rubric is None or rubric.name != loaded.name or not (folder / "about.json").is_file():
             continue
         said = said_by(one for one in read_records(verdicts, Judgement) if one.task == release)
         for one in read_labels(folder).labels:

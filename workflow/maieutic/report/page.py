@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
@@ -19,7 +17,7 @@ from maieutic.config.models import BaselineModel
 from maieutic.core.plugins import parts as plugged_in
 from maieutic.core.plugins import places
 from maieutic.core.records import SCORINGS, ReportedScore
-from maieutic.core.visible import embedded, visible
+from maieutic.core.visible import embedded, policy_source, visible
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths, differences, told
 from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, pass_grades, write_items
@@ -450,8 +448,7 @@ def about_section(run: Run) -> dict[str, Any]:
 
 def policy(style: str, script: str) -> str:
     """The page's content security policy: its own style and script by their hashes, and files beside it."""
-    hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (style, script))
-    own_style, own_script = (f"'sha256-{value}'" for value in hashes)
+    own_style, own_script = policy_source(style), policy_source(script)
     return f"default-src 'none'; style-src {own_style}; script-src {own_script} 'self' file:; img-src data:"
 
 

@@ -7,7 +7,7 @@ better; classifiers one, the labels that they were held back from.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from maieutic.benchmarks.kmpbench.alignment import ALL, KAPPA
@@ -158,19 +158,9 @@ def states_of(plan: Plan, results: Path, judge: str, kind: str) -> dict[str, dic
     return states
 
 
-def state_on(plan: Plan, results: Path, judge: str, kind: str, tutor: str) -> State:
-    """Whether a judge's agreement with people carries over to a tutor: the worst of the criteria."""
-    return worst_of(state for state, _ in states_of(plan, results, judge, kind).get(tutor, {}).values())
-
-
-def light_on_tutor(plan: Plan, results: Path, name: str, kind: str, tutor: str) -> Light:
-    """The light of a judge's verdicts on one tutor: no green where nobody has checked it there."""
-    light = light_on(plan, results, name, kind)
-    if not isinstance(plan.models[name], JudgeModel) or isinstance(plan.models.get(tutor), BaselineModel):
-        return light
-    state = state_on(plan, results, name, kind, tutor)
+def on_tutor(light: Light, state: State, margin: float) -> Light:
+    """A judge's light on one tutor, by whether its agreement with people carries over: no green without a PASS."""
     if state == "FAIL":
-        margin = plan.config.report.margin
         return light._replace(colour="red", why=f"{light.why}; on this tutor its rate is off by more than {margin}")
     if light.colour == "green" and state != "PASS":
         return light._replace(colour="amber", why=f"{light.why}; on this tutor: {state.lower()}")
@@ -180,7 +170,14 @@ def light_on_tutor(plan: Plan, results: Path, name: str, kind: str, tutor: str) 
 def lights(plan: Plan, results: Path) -> LightOf:
     """The light of each grader and kind of verdict, on all or on one tutor, looked up once."""
 
-    def light(name: str, kind: str, tutor: str | None = None) -> Light:
-        return light_on_tutor(plan, results, name, kind, tutor) if tutor else light_on(plan, results, name, kind)
+    on_all = cache(partial(light_on, plan, results))
+    states = cache(partial(states_of, plan, results))
 
-    return cache(light)
+    def light(name: str, kind: str, tutor: str | None = None) -> Light:
+        trivial = tutor is None or isinstance(plan.models.get(tutor), BaselineModel)
+        if tutor is None or trivial or not isinstance(plan.models[name], JudgeModel):
+            return on_all(name, kind)
+        state = worst_of(state for state, _ in states(name, kind).get(tutor, {}).values())
+        return on_tutor(on_all(name, kind), state, plan.config.report.margin)
+
+    return light

@@ -295,8 +295,7 @@ def people_differences(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Any two tutors' corrected rates, where people have labelled both."""
     rows = []
     for name in plan.run.judges if plan.run.human_labels else ():
-        path = paths.CORRECTED_DIFFERENCES.within(results, judge=name)
-        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+        found = read_json(paths.CORRECTED_DIFFERENCES.within(results, judge=name)) or []
         for difference in (Difference.model_validate(one) for one in found):
             tutors = {side: label_of(plan, getattr(difference, side)) for side in ("first", "second")}
             criterion = called(str(difference.criterion))

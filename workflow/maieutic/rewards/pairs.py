@@ -80,8 +80,7 @@ def write_pairs(
     """Write the pairs of one source, and what was counted: pairs, refused ones by reason, average turns.
 
     records: those of each of the source's datasets; published: they are the published ones; entry: of the registry.
-    Raises UserError where the
-    fields, or the count of a source whose rule is known exactly, are not as published.
+    Raises UserError where the fields, or the count of a source whose rule is known exactly, are not as published.
     """
     about = pair_source(source, entry)
     try:

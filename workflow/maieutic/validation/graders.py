@@ -32,12 +32,14 @@ from maieutic.validation.people import (
     half_of,
     people_scores,
 )
+from maieutic.validation.rewards import on_pairs
 from maieutic.validation.trust import (
     PEOPLE,
     Said,
     agreement_scores,
     correlations_by_tutor,
     match_rates,
+    of_its_task,
     pairings_of,
     plain,
     rank_correlation,
@@ -134,13 +136,12 @@ def validate_judge(
     files = dict(zip(job.sources, pairs, strict=False))
     for place, own_out in enumerate(pairs_out):
         source = job.sources[place] if place < len(job.sources) else ""
-        task = pairs_task(source)
         rows: list[Score] = []
-        on_pairs = [judgement for judgement in judgements if judgement.task == task]
+        compared = [judgement for judgement in judgements if judgement.task == pairs_task(source)]
         read = read_records(files[source], Pair) if source in files else []
-        for number, rubric in enumerate(dict.fromkeys(judgement.rubric for judgement in on_pairs)):
-            rows += pair_scores(judge, read, on_pairs, rubric, sampling, headline=number == 0, task=task)
-        write_scores(rows, own_out)
+        for number, rubric in enumerate(dict.fromkeys(judgement.rubric for judgement in compared)):
+            rows += pair_scores(judge, read, compared, rubric, sampling, headline=number == 0)
+        write_scores(on_pairs(rows, source), own_out)
 
 
 def cost_scores(judge: str, judgements: Sequence[Judgement]) -> list[Score]:
@@ -322,7 +323,7 @@ def correct_by_people(
         # A rate is of the tasks that people have labelled of a tutor: other tasks' replies are no part of the sample.
         sampled = {(label.task, label.tutor) for label in labels if label.criterion in scales and label.task in tasks}
         answers = said_by(
-            judgement.model_copy(update={"id": f"{judgement.task}/{judgement.id}"})
+            of_its_task(judgement)
             for judgement in read
             if judgement.rubric == rubric and (judgement.task, judgement.tutor) in sampled
         )

@@ -10,7 +10,7 @@ from maieutic.core.stats import MEAN, Estimate, Interval, Sampling, estimate
 from maieutic.judges.kinds.base import Order
 from maieutic.judges.questions import consistent
 from maieutic.scores.score import score_of
-from maieutic.validation.rewards import TASK
+from maieutic.validation.rewards import TASK, WITH_TIES, with_ties
 from maieutic.validation.trust import rank_correlation
 
 Orders = dict[Order, str | bool | None]  # first: the expert's reply; second: the novice's
@@ -32,7 +32,6 @@ def pair_scores(
     rubric: str,
     sampling: Sampling,
     headline: bool,
-    task: str = TASK,
 ) -> list[Score]:
     """What a judge is worth on the pairs under one rubric.
 
@@ -61,16 +60,9 @@ def pair_scores(
 
     def made(metric: str, result: Estimate) -> Score:
         first = headline and metric == "pair_accuracy"
-        return score_of(result, task, metric, grader=model, criterion=rubric, headline=first)
+        return score_of(result, TASK, metric, grader=model, criterion=rubric, headline=first)
 
-    def with_ties(every: dict[str, Orders]) -> list[Score]:
-        told = {name: consistent(orders) for name, orders in every.items()}
-        known = {name: value for name, value in told.items() if value is not None}
-        right = [float(value == ("tie" if by_pair[name].tie else "first")) for name, value in known.items()]
-        problems = [by_pair[name].problem for name in known]
-        three = estimate(MEAN, right, problems, sampling, len(every) - len(known))
-        return [made("accuracy_with_ties", three)] if len(verdicts) < len(every) else []
-
+    three = with_ties(by_pair, {name: consistent(orders) for name, orders in every.items()}, sampling)
     names = [name for name, _, _ in read]
     unread = len(single) - len(read)
     firsts = [float((value == "first") == (order == "ab")) for _, order, value in read]
@@ -86,5 +78,5 @@ def pair_scores(
         of_verdicts("unreadable", [float(value is None) for _, _, value in single], [entry[0] for entry in single], 0),
         made("length_correlation", Estimate(correlation, Interval(None, None), len(both))),
         of_pairs("longer_reply_accuracy", {name: float(length > 0) for name, length in lengths.items()}),
-        *with_ties(every),
+        *([made(WITH_TIES, three)] if three is not None else []),
     ]

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from maieutic.core.jobs import Sampled
 from maieutic.core.records import Labelling, Pair, PairReward, Score, read_records
-from maieutic.core.stats import MEAN, Sampling, estimate
+from maieutic.core.stats import MEAN, Estimate, Sampling, estimate
 from maieutic.judges.assignments import pairs_task
 from maieutic.rewards.overlap import dialogue_of, seen_dialogues, seen_replies, stands_in
 from maieutic.scores.score import score_of, write_scores
 
 TASK = "bridge_pairs"
+WITH_TIES = "accuracy_with_ties"
 BEST_3 = "best_3"  # the sum of the best three, as a criterion
 BEST = 3  # of the ensemble in MathTutorBench, Table 5
 
@@ -31,20 +32,41 @@ def mean_score(
     missing: int = 0,
     headline: bool = False,
     criterion: str | None = None,
-    task: str = TASK,
 ) -> Score:
     """The mean of one number a pair (or reply), with its clustered interval."""
     mean = estimate(MEAN, values, clusters, sampling, missing)
-    return score_of(mean, task, metric, grader=model, criterion=criterion, headline=headline)
+    return score_of(mean, TASK, metric, grader=model, criterion=criterion, headline=headline)
+
+
+def on_pairs(scores: Sequence[Score], source: str) -> list[Score]:
+    """Scores on one set of pairs, which their task names."""
+    return [row.model_copy(update={"task": pairs_task(source)}) for row in scores]
+
+
+def margin(reward: PairReward) -> float | None:
+    """How far the chosen reply is ahead; None where one of both has no number."""
+    return None if reward.chosen is None or reward.rejected is None else float(reward.chosen) - float(reward.rejected)
+
+
+def side_of(apart: float | None) -> str | None:
+    """Which reply a margin prefers, in a judge's words."""
+    return None if apart is None else "tie" if apart == 0 else "first" if apart > 0 else "second"
+
+
+def with_ties(pairs: Mapping[str, Pair], said: Mapping[str, str | bool | None], sampling: Sampling) -> Estimate | None:
+    """The share of all pairs of which people and a grader say the same: first (the chosen one), second, or tie.
+
+    Source: acc_eq of Deutsch et al., Ties Matter (2023). None of pairs without a tie. said: by pair; None: unread.
+    """
+    if not any(pairs[name].tie for name in said):
+        return None
+    known = {name: value for name, value in said.items() if value is not None}
+    right = [float(value == ("tie" if pairs[name].tie else "first")) for name, value in known.items()]
+    return estimate(MEAN, right, [pairs[name].problem for name in known], sampling, len(said) - len(known))
 
 
 def pair_scores(
-    model: str,
-    pairs: Sequence[Pair],
-    rewards: Sequence[PairReward],
-    sampling: Sampling,
-    criterion: str | None = None,
-    task: str = TASK,
+    model: str, pairs: Sequence[Pair], rewards: Sequence[PairReward], sampling: Sampling, criterion: str | None = None
 ) -> list[Score]:
     """Pair accuracy (strict: a tie is wrong), margin, ties, and what length alone would say.
 
@@ -53,15 +75,17 @@ def pair_scores(
     Source: MathTutorBench, equation 3 (accuracy) and Table 3 (average margin).
     """
     texts = {pair.id: pair for pair in pairs}
-    every, rewards = rewards, [reward for reward in rewards if not texts[reward.id].tie]
+    margin_of = {reward.id: margin(reward) for reward in rewards}
+    three = with_ties(texts, {name: side_of(apart) for name, apart in margin_of.items()}, sampling)
+    rewards = [reward for reward in rewards if not texts[reward.id].tie]
     read = [reward for reward in rewards if reward.chosen is not None and reward.rejected is not None]
     clusters = [reward.problem for reward in read]
-    margins = [float(reward.chosen or 0) - float(reward.rejected or 0) for reward in read]
+    margins = [float(margin_of[reward.id] or 0) for reward in read]
     lengths = [len(texts[reward.id].chosen) - len(texts[reward.id].rejected) for reward in read]
 
     def score(metric: str, values: Sequence[float], headline: bool = False) -> Score:
         missing = len(rewards) - len(read)
-        return mean_score(model, metric, values, clusters, sampling, missing, headline, criterion, task)
+        return mean_score(model, metric, values, clusters, sampling, missing, headline, criterion)
 
     scores = [
         score("pair_accuracy", [float(margin > 0) for margin in margins], headline=criterion is None),
@@ -70,16 +94,9 @@ def pair_scores(
     ]
     if criterion is None:
         scores.append(score("longer_reply_accuracy", [float(length > 0) for length in lengths]))
-        scores.append(correlation(model, margins, lengths, clusters).model_copy(update={"task": task}))
-    if len(rewards) < len(every):
-        known = [reward for reward in every if reward.chosen is not None and reward.rejected is not None]
-        apart = [float(one.chosen or 0) - float(one.rejected or 0) for one in known]
-        right = [
-            float(margin == 0 if texts[one.id].tie else margin > 0) for one, margin in zip(known, apart, strict=True)
-        ]
-        problems, missing = [one.problem for one in known], len(every) - len(known)
-        named = "accuracy_with_ties"
-        scores.append(mean_score(model, named, right, problems, sampling, missing, criterion=criterion, task=task))
+        scores.append(correlation(model, margins, lengths, clusters))
+    if three is not None:
+        scores.append(score_of(three, TASK, WITH_TIES, grader=model, criterion=criterion))
     return scores
 
 
@@ -89,7 +106,6 @@ def leak_scores(
     rewards: Sequence[PairReward],
     trained: Sequence[Pair],
     sampling: Sampling,
-    task: str,
 ) -> list[Score]:
     """What of the pairs a reward model has learnt from, by text and by dialogue, and its accuracy on the others.
 
@@ -101,15 +117,15 @@ def leak_scores(
     by_dialogue = {pair.id: dialogue_of(pair) in dialogues for pair in pairs}
     problems = [pair.problem for pair in pairs]
     scores = [
-        mean_score(model, name, [float(found[pair.id]) for pair in pairs], problems, sampling, task=task)
+        mean_score(model, name, [float(found[pair.id]) for pair in pairs], problems, sampling)
         for name, found in (("leaked_text", by_text), ("leaked_dialogue", by_dialogue))
     ]
     ties = {pair.id for pair in pairs if pair.tie}
     clean = [one for one in rewards if not by_text[one.id] and not by_dialogue[one.id] and one.id not in ties]
-    read = [one for one in clean if one.chosen is not None and one.rejected is not None]
-    values = [float(float(one.chosen or 0) > float(one.rejected or 0)) for one in read]
-    clusters, missing = [one.problem for one in read], len(clean) - len(read)
-    return [*scores, mean_score(model, "clean_pair_accuracy", values, clusters, sampling, missing, task=task)]
+    margins = [(one.problem, apart) for one in clean if (apart := margin(one)) is not None]
+    values, clusters = [float(apart > 0) for _, apart in margins], [problem for problem, _ in margins]
+    missing = len(clean) - len(margins)
+    return [*scores, mean_score(model, "clean_pair_accuracy", values, clusters, sampling, missing)]
 
 
 def correlation(model: str, margins: Sequence[float], lengths: Sequence[float], clusters: Sequence[str]) -> Score:
@@ -136,14 +152,13 @@ def validate_reward_model(
 
     training: the pairs that it has learnt from, as far as they are here.
     """
-    name, task = job.reward_model, pairs_task(job.source)
-    read, sampling = read_records(pairs, Pair), Sampling(job.resamples, job.seed)
-    scored = read_records(rewards, PairReward)
-    scores = pair_scores(name, read, scored, sampling, task=task)
+    name, sampling = job.reward_model, Sampling(job.resamples, job.seed)
+    read, scored = read_records(pairs, Pair), read_records(rewards, PairReward)
+    scores = pair_scores(name, read, scored, sampling)
     if training:
         trained = [pair for path in training for pair in read_records(path, Pair)]
-        scores += leak_scores(name, read, scored, trained, sampling, task)
-    write_scores(scores, out)
+        scores += leak_scores(name, read, scored, trained, sampling)
+    write_scores(on_pairs(scores, job.source), out)
 
 
 def verdict(probability: float | None) -> float:
@@ -216,9 +231,8 @@ def validate_criteria(*, job: ValidateCriteria, pairs: Path, heldout: Path, clas
     accuracies = {(score.metric, score.criterion): score.value or 0.0 for score in alone}
     gain = {name: accuracies["heldout_accuracy", name] - accuracies["majority_accuracy", name] for name in criteria}
     best = sorted(criteria, key=lambda name: -gain[name])[:BEST]
-    task = pairs_task(job.source)
-    scores = [*alone, *pair_scores(model, read, ensemble(rewards, criteria), sampling, task=task)]
-    scores += pair_scores(model, read, ensemble(rewards, best), sampling, BEST_3, task)
+    scores = pair_scores(model, read, ensemble(rewards, criteria), sampling)
+    scores += pair_scores(model, read, ensemble(rewards, best), sampling, BEST_3)
     for criterion in criteria:
-        scores += pair_scores(model, read, ensemble(rewards, [criterion]), sampling, criterion, task)
-    write_scores(scores, out)
+        scores += pair_scores(model, read, ensemble(rewards, [criterion]), sampling, criterion)
+    write_scores([*alone, *on_pairs(scores, job.source)], out)

@@ -37,6 +37,11 @@ def score(validated: str | None, metric: str, result: Estimate, **columns: Unpac
     return score_of(result, TASK, metric, **columns)
 
 
+def of_its_task(judgement: Judgement) -> Judgement:
+    """The judgement under `task/id`: two tasks may have items of one name."""
+    return judgement.model_copy(update={"id": f"{judgement.task}/{judgement.id}"})
+
+
 def said_by(judgements: Iterable[Judgement], rubric: str | None = None) -> Said:
     """A judge's verdicts. Where a criterion was asked for again, the answer that can be read counts."""
     verdicts: Said = {}

@@ -13,13 +13,13 @@ import json
 import logging
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from maieutic.config.cards import RELEASED, card_path, read_card
 from maieutic.core.errors import UserError
-from maieutic.core.files import safe_cell, whole_file, write_json
+from maieutic.core.files import write_csv, write_json
 from maieutic.core.paths import ITEMS, REPLIES, ROOT
 from maieutic.core.records import Item, Reply, read_records
 from maieutic.judges.assignments import criteria_of
@@ -155,14 +155,6 @@ def shown(instance: Instance) -> list[str]:
 def questions(instance: Instance) -> list[list[str]]:
     """The rows of a sheet: one a criterion, the answer left open."""
     return [[instance.name, name, *told_of(name), ""] for name in instance.criteria]
-
-
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A CSV that spreadsheets open as text."""
-    with whole_file(path) as handle:
-        writer = csv.writer(handle, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([safe_cell(cell) for cell in row] for row in rows)
 
 
 def sheet_path(study: Path, annotator: str) -> Path:
