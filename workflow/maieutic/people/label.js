@@ -4,7 +4,9 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const place = `maieutic labels ${data.sample} ${data.annotator}`;
 const $ = (id) => document.getElementById(id);
 const IDLE = 120; // seconds without a sign of life after which a unit's clock stands still
-let answers = {}, undone = [], at = 0, seen = performance.now(), alive = performance.now();
+const AT = "\0at"; // no unit has this name
+let answers = {}, undone = [], at = 0, seen = performance.now(), alive = performance.now(), store = null, ready = false;
+const touched = new Set(); // the units that were answered in this tab: another tab's are not written by it
 
 function made(kind, text, ...classes) {
   const node = document.createElement(kind);
@@ -14,23 +16,40 @@ function made(kind, text, ...classes) {
 }
 function tell(text) { $("told").textContent = text; $("told").hidden = !text; }
 function of(unit) { return (answers[unit.name] ??= { labels: {}, seconds: 0, comment: "", at: 0 }); }
-function touch(unit) { const one = of(unit); one.at = Date.now(); return one; }
+function touch(unit) { const one = of(unit); one.at = Date.now(); touched.add(unit.name); return one; }
 function left(unit) { return unit.criteria.filter((one) => !(one.name in of(unit).labels)); }
 function finished() { return data.units.filter((unit) => left(unit).length === 0).length; }
 
-function stored() {
-  try { return JSON.parse(localStorage.getItem(place) || "null") || {}; } catch (error) { return {}; }
+function lost() { tell("This browser keeps nothing: save to a file before you close the page."); }
+// A database and not localStorage, which Chromium may show empty to a page that was loaded a moment after another one.
+function opened() {
+  return new Promise((resolve) => {
+    let request = null;
+    try { request = indexedDB.open(place, 1); } catch (error) { resolve(null); return; }
+    request.onupgradeneeded = () => request.result.createObjectStore("units");
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => resolve(null);
+  });
 }
-// Another tab, or a page with other units of this sample, may have kept something too: of each unit the later one stays.
 function keep() {
-  const before = stored().answers, all = before && typeof before === "object" ? before : {};
-  for (const [name, one] of Object.entries(answers)) if (!all[name] || (one.at || 0) >= (all[name].at || 0)) all[name] = one;
-  try { localStorage.setItem(place, JSON.stringify({ answers: all, at })); }
-  catch (error) { tell("This browser keeps nothing: save to a file before you close the page."); }
+  if (!store) { if (ready) lost(); return; }
+  const change = store.transaction("units", "readwrite"), units = change.objectStore("units");
+  for (const name of touched) units.put(answers[name], name);
+  units.put(at, AT);
+  change.onabort = change.onerror = lost;
 }
 function restore() {
-  const kept = stored();
-  take(known(kept.answers)); at = Math.min(Math.max(0, kept.at | 0), data.units.length - 1);
+  return new Promise((resolve) => {
+    if (!store) { resolve(); return; }
+    const kept = {}, request = store.transaction("units").objectStore("units").openCursor();
+    request.onsuccess = () => {
+      const cursor = request.result;
+      if (cursor) { kept[cursor.key] = cursor.value; cursor.continue(); return; }
+      take(known(kept)); at = Math.min(Math.max(0, kept[AT] | 0), data.units.length - 1);
+      resolve();
+    };
+    request.onerror = () => { lost(); resolve(); };
+  });
 }
 // Take over what is later than what is here. Returns how many units that were.
 function take(given) {
@@ -138,6 +157,7 @@ async function load(file) {
   if (!given || given.sample !== data.sample || given.annotator !== data.annotator) { tell(`${file.name} is of another sample or of somebody else: nothing was loaded.`); return; }
   if (given.version !== data.version) { tell(`${file.name} is of another guideline: nothing was loaded.`); return; }
   const before = structuredClone(answers), taken = take(known(given.answers));
+  for (const name of Object.keys(answers)) touched.add(name);
   undone.push(["file", before]);
   tell(`${taken} of ${data.units.length} taken from ${file.name}; what was answered here later stays. Undo takes it back.`);
   keep(); show(); meter();
@@ -154,12 +174,6 @@ $("back").addEventListener("click", () => go(at - 1));
 $("next").addEventListener("click", () => go(at + 1));
 $("open").addEventListener("click", () => { const open = data.units.findIndex((unit) => left(unit).length); if (open >= 0) go(open); });
 $("comment").addEventListener("input", (event) => { touch(data.units[at]).comment = event.target.value; keep(); });
-window.addEventListener("storage", (event) => {
-  if (event.key !== place) return;
-  if (finished() === 0) { restore(); show(); meter(); return; }
-  if (!take(known(stored().answers))) return;
-  show(); meter(); tell("Another tab of this page is open: what is answered there is taken over.");
-});
 for (const sign of ["pointermove", "keydown", "scroll", "touchstart"]) document.addEventListener(sign, () => { clock(); alive = performance.now(); }, { passive: true });
 document.addEventListener("visibilitychange", () => { clock(); seen = performance.now(); keep(); });
 document.addEventListener("keydown", (event) => {
@@ -174,6 +188,4 @@ document.addEventListener("keydown", (event) => {
   }
 });
 window.addEventListener("beforeunload", () => { clock(); keep(); });
-restore(); guideline(); show(); meter();
-// What a page that was left a moment ago has kept may come late: then once more.
-window.addEventListener("load", () => { if (finished() === 0) { restore(); show(); meter(); } });
+opened().then(async (database) => { store = database; await restore(); guideline(); show(); meter(); ready = true; if (!store) lost(); });
