@@ -78,7 +78,7 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    "rest", ["time.sleep(60)", "child = os.fork(); print(os.getpid(), flush=True); time.sleep(60)"]
+    "rest", ["time.sleep(60)", "child = os.fork(); os.write(1, b'%d\\n' % os.getpid()); time.sleep(60)"]
 )
 def test_what_is_tied_dies_with_its_parent_and_so_do_its_forks(rest: str) -> None:
     child = CHILD.format(parent=PARENT, rest=rest)
