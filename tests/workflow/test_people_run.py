@@ -53,9 +53,24 @@ def judged(prompt: str) -> str:
     return json.dumps({"Praise": "Some" if "?" in reply else praise(reply)})
 
 
+def judged_better(prompt: str) -> str:
+    """A judge that errs elsewhere, and less often: on silence about every other dialogue."""
+    if "[[A]]" in prompt:
+        return "[[A]]"
+    reply = prompt.split("<<<DATA-")[-1].split(">>>")[0]
+    odd = any(f"What is {number} plus" in prompt for number in range(1, 10, 2))
+    return json.dumps({"Praise": "Much" if odd and "Hm." in reply else praise(reply)})
+
+
 @pytest.fixture(scope="module")
 def judge_server() -> Iterator[str]:
     with serving(answering(judged)) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def better_server() -> Iterator[str]:
+    with serving(answering(judged_better)) as address:
         yield address
 
 
@@ -130,6 +145,40 @@ def maieutic(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def scores_in(path: Path) -> dict[str, dict[str, Any]]:
     return {spelt(one): one for one in json.loads(path.read_text(encoding="utf-8")) if one["scoring"] == "robust"}
+
+
+def test_a_panel_of_two_judges_is_weighted_by_people_and_told_apart_from_them(
+    copied: Callable[[Path], Path], finished: Path, judge_server: str, better_server: str
+) -> None:
+    folder = copied(finished)
+    config = json.loads(configure(folder, judge_server).read_text(encoding="utf-8"))
+    price = {"input": 1.0, "output": 2.0}
+    config["models"]["scripted"]["price"] = price
+    config["models"]["further"] = {**config["models"]["scripted"], "base_url": f"{better_server}/v1"}
+    config["models"]["second"] = {**config["models"]["praiser"], "model": "further", "label": "A better judge"}
+    config["models"]["both"] = {"engine": "judge", "judges": ["praiser", "second"], "vote": "fitted", "label": "Both"}
+    config["run"]["judges"] = ["both", "praiser", "second"]
+    (folder / "panel.yaml").write_text(json.dumps(config), encoding="utf-8")
+    done = run(folder, folder / "panel.yaml")
+    assert done.returncode == 0, done.stdout
+
+    def accuracy(judge: str) -> float:
+        rows = json.loads((folder / f"results/validation/{judge}/labels.json").read_text(encoding="utf-8"))
+        [value] = [
+            one["value"] for one in rows
+            if one["grader"] == judge and one["metric"] == "accuracy" and one["scoring"] == "robust"
+        ]  # fmt: skip
+        return float(value)
+
+    assert (accuracy("praiser"), accuracy("second"), accuracy("both")) == pytest.approx((0.75, 0.875, 0.875))
+    made = json.loads((folder / "results/verdicts/both/weights.json").read_text(encoding="utf-8"))
+    assert made["agreement"]["Praise"] == pytest.approx({"praiser": 0.75, "second": 0.875})
+    assert made["weights"]["Praise"]["second"] > made["weights"]["Praise"]["praiser"] > 0
+    page = (folder / "results/report/index.html").read_text(encoding="utf-8")
+    assert "<strong>Both</strong>, fitted of A judge of praise, A better judge" in page
+    assert '"divided":["Praise: A judge of praise Some, A better judge None"]' in page.replace("\\", "")
+    costs = re.findall(r'<th class="name">Both.*?</tr>', page.split("What judging took")[1])
+    assert costs and all(not row.endswith("<td>–</td></tr>") for row in costs), "its judges have prices"
 
 
 def test_a_criterion_of_ones_own_goes_from_its_entry_to_a_light_without_code(finished: Path) -> None:

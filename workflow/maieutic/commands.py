@@ -33,6 +33,8 @@ COMMANDS = {
         "judges.commands:judge_replies",
         "judges.commands:judge_all_replies",
         "judges.commands:judge_labelled",
+        "judges.panels:combine_verdicts",
+        "judges.panels:combine_labelled",
         "benchmarks.tutorbench.tagging:tag_items",
         "benchmarks.tutorbench.tagging:vote_tags",
         "judges.grading:grade_verdicts",

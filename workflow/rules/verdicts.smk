@@ -149,6 +149,59 @@ use rule judge_labelled as judge_labelled_locally with:
         python=lines.DRIVER,
 
 
+rule combine_verdicts:
+    """What a panel says of a batch of tutors, from what its judges have said."""
+    input:
+        unpack(plan.inputs_of("combine_verdicts")),
+    output:
+        paths.VERDICTS,
+    log:
+        paths.log_of("combine_verdicts", "judge", "benchmark", "batch"),
+    wildcard_constraints:
+        judge=one_of(plan.panels),
+    localrule: True
+    container:
+        IMAGES.driver
+    params:
+        code=plan.code_of("combine_verdicts"),
+        job=plan.job_of("combine_verdicts"),
+    shell:
+        lines.command(
+            "combine-verdicts",
+            verdicts="{input.verdicts}",
+            weights="{input.weights}",
+            out="{output}",
+        )
+
+
+rule combine_labelled:
+    """What a panel says of what people have labelled, and what each of its judges counts."""
+    input:
+        unpack(plan.inputs_of("combine_labelled")),
+    output:
+        verdicts=paths.LABELLED_VERDICTS,
+        weights=paths.PANEL_WEIGHTS,
+    log:
+        paths.log_of("combine_labelled", "judge"),
+    wildcard_constraints:
+        judge=one_of(plan.panels),
+    localrule: True
+    container:
+        IMAGES.driver
+    params:
+        code=plan.code_of("combine_labelled"),
+        job=plan.job_of("combine_labelled"),
+    shell:
+        lines.command(
+            "combine-labelled",
+            verdicts="{input.verdicts}",
+            labels="{input.labels}",
+            pairs="{input.pairs}",
+            out="{output.verdicts}",
+            weights="{output.weights}",
+        )
+
+
 rule tag_items:
     """A model that we serve tags items and criteria."""
     input:

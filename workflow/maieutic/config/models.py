@@ -529,10 +529,24 @@ class CriteriaModel(Model):
 
 
 class JudgeModel(Model):
-    """A model of this registry with the rubric cards that it judges by."""
+    """A model of this registry with the rubric cards that it judges by, or a panel of several such judges."""
 
     engine: Literal["judge"]
-    model: str = Field(description="the entry that answers, with its `needs`")
+    model: str | None = Field(None, description="the entry that answers, with its `needs`")
+    judges: list[str] = Field(
+        [],
+        description=(
+            "instead of `model`: other judges of `run.judges`, whose verdicts together are those of this panel; its "
+            "rubrics and pairs are those that they share"
+        ),
+    )
+    vote: Literal["majority", "mean", "fitted"] = Field(
+        "majority",
+        description=(
+            "of a panel: the most frequent verdict; the label nearest to the mean, for scales with an order; or the "
+            "verdict with the most weight, each judge weighted by its agreement with people (docs/judges.md)"
+        ),
+    )
     rubrics: list[str] = Field(
         [],
         description=(
@@ -566,10 +580,27 @@ class JudgeModel(Model):
 
     @model_validator(mode="after")
     def has_work(self) -> JudgeModel:
+        if (self.model is None) == (not self.judges):
+            raise ValueError("give the 'model' that answers, or the 'judges' of a panel")
+        if self.judges:
+            return self.checked_panel()
         if not self.rubrics and not self.pairs and not self.tags:
             raise ValueError("give 'rubrics', 'pairs' or 'tags', or several")
         if self.needs != Needs():
             raise ValueError("set 'needs' on the model that answers")
+        return self
+
+    def checked_panel(self) -> JudgeModel:
+        """A panel, which asks nobody itself. Raises ValueError for what only a model that is asked can have."""
+        if len(self.judges) < 2 or len(set(self.judges)) < len(self.judges):
+            raise ValueError("'judges' of a panel are two different ones or more")
+        own = ("tags", "max_tokens", "label_limit", "needs")
+        if given := [
+            key
+            for key in own
+            if getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=False)
+        ]:
+            raise ValueError(f"a panel asks nobody: set {', '.join(map(repr, given))} on its judges")
         return self
 
 

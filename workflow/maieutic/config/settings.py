@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from maieutic.config.budget import Budget
 from maieutic.config.curation import Curation, FineTuning
 from maieutic.config.datasets import Dataset, Edition
 from maieutic.config.faults import fault_of
 from maieutic.config.limits import Limits
-from maieutic.config.models import DAY, MOST_TOKENS, Entry, FilePath, ModelEntry
+from maieutic.config.models import DAY, MOST_TOKENS, Entry, FilePath, JudgeModel, ModelEntry
 from maieutic.config.people import LabelSet, PreferenceSet
 from maieutic.core.errors import UserError
 from maieutic.core.names import check_names
@@ -261,6 +261,18 @@ class Config(Entry):
     datasets: dict[str, Dataset] = Field(description="Registry: every source file (config/datasets.yaml)")
     preferences: dict[str, PreferenceSet] = Field({}, description="Registry: pairs of replies, compared by people")
     labels: dict[str, LabelSet] = Field({}, description="Registry: replies that people have labelled, by name")
+
+    @model_validator(mode="after")
+    def panels_know_their_rubrics(self) -> Config:
+        """A panel judges by the rubrics that its judges share, in the first one's order."""
+        for name, entry in self.models.items():
+            judges = [self.models.get(one) for one in getattr(entry, "judges", [])]
+            members = [one for one in judges if isinstance(one, JudgeModel)]
+            if members and len(members) == len(judges) and not getattr(entry, "rubrics", []):
+                rubrics = [rubric for rubric in members[0].rubrics if all(rubric in one.rubrics for one in members)]
+                pairs = [rubric for rubric in members[0].pairs if all(rubric in one.pairs for one in members)]
+                self.models[name] = entry.model_copy(update={"rubrics": rubrics, "pairs": pairs})
+        return self
 
 
 def every_text(content: Any, place: str = "") -> Iterator[tuple[str, str]]:

@@ -99,6 +99,7 @@ VERDICT_JOURNAL = Pattern("results/journal/grades/{judge}/{benchmark}/{batch}.js
 JUDGE_SERVER_LOG = Pattern("results/logs/serve/judges/{judge}/{benchmark}/{batch}.log")
 PACKED_JUDGE_LOG = Pattern("results/logs/serve/judges/{judge}/{batch}.log")
 LABELLED_VERDICTS = Pattern("results/verdicts/{judge}/labelled.jsonl")
+PANEL_WEIGHTS = Pattern("results/verdicts/{judge}/weights.json")
 LABELLED_JOURNAL = Pattern("results/journal/grades/{judge}/labelled.jsonl")
 LABELLED_SERVER_LOG = Pattern("results/logs/serve/judges/{judge}/labelled.log")
 TAGS = Pattern("results/verdicts/{tagger}/tags/{benchmark}.jsonl")

@@ -88,7 +88,7 @@ class CurationPlan(Plan):
     @cached_property
     def raters(self) -> list[str]:
         """The judges of the run that are checked on labels of MRBench's dimensions: they rate curated dialogues."""
-        return [name for name in self.run.judges if self.taxonomy_release(name)]
+        return [name for name in self.asked_judges if self.taxonomy_release(name)]
 
     def is_served(self, curation: str) -> bool:
         """Whether a model of a curation is served here."""

@@ -106,7 +106,7 @@ def check_budget(plan: Plan) -> None:
                 f"run.budget.models.{name}", "is a judge: the model that answers is asked", f"name {answering}"
             )
     check_prices(
-        budget, plan.models, {plan.answering(name) for name in (*plan.tutors, *plan.run.judges, *plan.run.taggers)}
+        budget, plan.models, {plan.answering(name) for name in (*plan.tutors, *plan.asked_judges, *plan.run.taggers)}
     )
 
 
@@ -318,6 +318,9 @@ def check_names_of_judges(plan: Plan) -> None:
             raise UserError(key, f"{name!r} is listed twice", "list it once")
         judge = plan.models[name]
         assert isinstance(judge, JudgeModel)
+        if judge.judges and names is plan.run.judges:
+            check_members(plan, name)
+            return
         if names is plan.run.judges and not judge.rubrics and not judge.pairs:
             raise UserError(key, f"{name!r} only tags", "list it in run.taggers, or give it rubrics")
         if names is plan.run.taggers and not judge.tags:
@@ -401,6 +404,9 @@ def check_judge(plan: Plan, name: str) -> None:
     """One judge: the model that answers, and the cards that it judges by."""
     judge = plan.judge_entry(name)
     key = f"models.{name}"
+    if judge.model is None:
+        check_panel(plan, name)
+        return
     check_entry(plan.models, f"{key}.model", judge.model, (VllmModel, HostedModel), "a model that answers")
     model = plan.models[judge.model]
     if isinstance(model, VllmModel):
@@ -433,6 +439,53 @@ def check_judge(plan: Plan, name: str) -> None:
     for release in plan.label_sets:
         if labelled := plan.rubric_on(name, release):
             check_rubric_variables(labelled, set(plan.label_source(release).variables))
+
+
+def check_members(plan: Plan, name: str) -> None:
+    """The judges of a panel are asked in this run, and share a rubric."""
+    panel, key = plan.judge_entry(name), f"models.{name}"
+    for number, member in enumerate(panel.judges):
+        place = f"{key}.judges[{number}]"
+        check_entry(plan.models, place, member, (JudgeModel,), "a judge")
+        if plan.judge_entry(member).judges:
+            raise UserError(place, f"{member} is a panel too", "name its judges instead")
+        if member not in plan.run.judges:
+            raise UserError(place, f"{member} is not asked in this run", "add it to run.judges")
+    if not panel.rubrics and not panel.pairs:
+        own = "; ".join(f"{one}: {', '.join(plan.rubric_names(one)) or 'none'}" for one in panel.judges)
+        raise UserError(f"{key}.judges", f"they share no rubric ({own})", "give them one that all have")
+
+
+def check_panel(plan: Plan, name: str) -> None:
+    """The judges of a panel judge by the same rubrics, and their vote can be counted."""
+    panel, key = plan.judge_entry(name), f"models.{name}"
+    for member in panel.judges:
+        check_same_rubrics(plan, name, member)
+    if panel.vote == "mean":
+        for rubric in panel.rubrics:
+            levels = {title: criterion.level for title, criterion in read_rubric(rubric).rubric.criteria.items()}
+            if nominal := [title for title, level in levels.items() if level == "nominal"]:
+                problem = f"the labels of {nominal[0]} ({rubric}) have no order, so no mean"
+                raise UserError(f"{key}.vote", problem, "vote: majority, or fitted")
+    if panel.vote == "fitted" and not plan.releases_for(name) and not panel.pairs:
+        problem = "nothing that people have labelled is judged by its rubrics, so there is nothing to fit"
+        raise UserError(f"{key}.vote", problem, "vote: majority, or name a labelled set in run.labels")
+
+
+def check_same_rubrics(plan: Plan, name: str, member: str) -> None:
+    """A judge of a panel judges each task and each labelled set by the rubric by which the panel does."""
+    panel, judge, fix = plan.judge_entry(name), plan.judge_entry(member), "list the rubrics of both in one order"
+    for path, loaded in plan.cards.items():
+        card = loaded.card
+        if JUDGE in card.graders and chosen_rubrics(panel.rubrics, card.rubrics):
+            both = [rubric_of(f"models.{one}", entry, card).name for one, entry in ((name, panel), (member, judge))]
+            if len(set(both)) == 2:
+                raise UserError(f"models.{member}.rubrics", f"{path}: {both[1]}, and the panel {name} {both[0]}", fix)
+    for release in plan.told_releases(name):
+        one, other = plan.rubric_on(name, release), plan.rubric_on(member, release)
+        if one and (other is None or one.name != other.name):
+            found = other.name if other else "none"
+            raise UserError(f"models.{member}.rubrics", f"{release}: {found}, and the panel {name} {one.name}", fix)
 
 
 def rubrics_that_fit(about: LabelSetAbout) -> list[str]:

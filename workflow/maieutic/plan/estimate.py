@@ -55,12 +55,12 @@ def asked_by(plan: Plan) -> Iterable[NewRequests]:
         for tutor in plan.tutors_on(benchmark):
             if tutor in plan.with_engine("vllm", "hosted") and (part := new_replies(plan, benchmark, tutor, stale)):
                 yield part
-    for judge in plan.judges_of_replies:
+    for judge in (name for name in plan.judges_of_replies if name not in plan.panels):
         for benchmark in plan.judged_benchmarks(judge):
             for batch, tutors in plan.judge_batches(benchmark).items():
                 if tutors:
                     yield new_verdicts(plan, judge, benchmark, batch, stale)
-    for judge in plan.run.judges:
+    for judge in plan.asked_judges:
         if plan.told_releases(judge) or plan.judge_entry(judge).pairs:
             yield new_labelled(plan, judge, stale)
 

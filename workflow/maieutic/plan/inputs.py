@@ -333,6 +333,25 @@ def judge_labelled(plan: Plan, judge: str) -> Files:
     }
 
 
+def combine_verdicts(plan: Plan, judge: str, benchmark: str, batch: str) -> Files:
+    return {
+        "verdicts": [
+            paths.VERDICTS.of(judge=name, benchmark=benchmark, batch=batch) for name in plan.judge_entry(judge).judges
+        ],
+        "weights": paths.PANEL_WEIGHTS.of(judge=judge),
+        "rubrics": rubric_files(plan.reply_rubrics(judge, benchmark)),
+    }
+
+
+def combine_labelled(plan: Plan, judge: str) -> Files:
+    return {
+        "verdicts": [paths.LABELLED_VERDICTS.of(judge=name) for name in plan.judge_entry(judge).judges],
+        "labels": label_files(plan.releases_for(judge)),
+        "pairs": judge_pairs(plan, judge),
+        "rubrics": rubric_files([*plan.label_rubrics(judge), *plan.judge_entry(judge).pairs]),
+    }
+
+
 def tag_items(plan: Plan, tagger: str, benchmark: str) -> Files:
     return {
         "cases": item_files(benchmark, tasks_of(plan.pooled_cards(benchmark))),
@@ -593,6 +612,7 @@ def validation_files(plan: Plan) -> list[str]:
     ]
     files += [file for name in judges for file in all_verdicts(plan, name)]
     files += [paths.LABELLED_VERDICTS.of(judge=name) for name in judges]
+    files += [paths.PANEL_WEIGHTS.of(judge=name) for name in plan.panels]
     if plan.run.human_labels:
         patterns = (paths.CORRECTED, paths.CORRECTED_DIFFERENCES)
         files += [pattern.of(judge=name) for name in judges if all_verdicts(plan, name) for pattern in patterns]

@@ -21,6 +21,7 @@ from maieutic.judges.commands import JudgeAllReplies, JudgeLabelled, JudgeReplie
 from maieutic.judges.grading import GradeVerdicts
 from maieutic.judges.judging import STOP_ABOVE
 from maieutic.judges.labels import MakeLabels
+from maieutic.judges.panels import CombineVerdicts
 from maieutic.plan import provenance
 from maieutic.plan.entries import for_asking, for_scoring, for_training
 from maieutic.plan.inputs import all_grades, difficulty_tutors, tasks_of, told_verdicts
@@ -279,6 +280,16 @@ def judge_all_replies(plan: Plan, judge: str, batch: str) -> JudgeAllReplies:
 def judge_labelled(plan: Plan, judge: str) -> JudgeLabelled:
     rubrics = plan.label_rubrics(judge) or plan.judge_entry(judge).rubrics
     return JudgeLabelled(**asked(plan, judge, rubrics=rubrics, tags=[]), limit=plan.label_limit(judge))
+
+
+def combine_verdicts(plan: Plan, judge: str, benchmark: str, batch: str) -> CombineVerdicts:
+    entry = plan.judge_entry(judge)
+    return CombineVerdicts(panel=judge, judges=entry.judges, vote=entry.vote)
+
+
+def combine_labelled(plan: Plan, judge: str) -> CombineVerdicts:
+    seeded = {"seed": plan.run.seed, "sources": plan.preferences if plan.judge_entry(judge).pairs else []}
+    return combine_verdicts(plan, judge, "", "").model_copy(update=seeded)
 
 
 def tag_items(plan: Plan, tagger: str, benchmark: str) -> TagItems:

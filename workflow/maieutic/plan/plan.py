@@ -160,7 +160,17 @@ class Plan(Selection):
     def answering(self, name: str) -> str:
         """The entry that answers for another: for a judge the model that it names, for any other entry itself."""
         model = self.models[name]
-        return model.model if isinstance(model, JudgeModel) else name
+        return model.model or name if isinstance(model, JudgeModel) else name
+
+    @cached_property
+    def panels(self) -> list[str]:
+        """The judges that are panels of other judges: they ask nobody."""
+        return [name for name in self.run.judges if getattr(self.models.get(name), "judges", None)]
+
+    @cached_property
+    def asked_judges(self) -> list[str]:
+        """The judges that answer themselves."""
+        return [name for name in self.run.judges if name not in self.panels]
 
     def judges_of_card(self, card: Card) -> list[str]:
         """The run's judges that have a rubric for a task; the first one's verdicts head it."""
@@ -253,7 +263,8 @@ class Plan(Selection):
 
     def is_blind(self, judge: str, card: Card) -> bool:
         """Whether a judge judges replies to a task with pictures, and is not shown them."""
-        return card.images and not getattr(self.models[self.answering(judge)], "images", False)
+        members = self.judge_entry(judge).judges or [judge]
+        return card.images and not all(getattr(self.models[self.answering(name)], "images", False) for name in members)
 
     def unreadable_limit(self, judge: str) -> float:
         """The share of a judge's verdicts that may be unreadable."""
@@ -415,7 +426,7 @@ class Plan(Selection):
         trains = [getattr(self.models[name], "train", None) for name in graders]
         bases = [train.base for train in trains if train]
         judges = [*self.run.judges, *self.run.taggers]
-        answering = [self.answering(name) for name in judges]
+        answering = [self.answering(name) for name in judges if name not in self.panels]
         return list(dict.fromkeys([*self.tutors, *graders, *bases, *judges, *answering]))
 
     @cached_property

@@ -6,7 +6,7 @@ import base64
 import io
 import shutil
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +18,9 @@ from maieutic.core.records import Grade, Item, Prompt, Reply, each_record
 from maieutic.core.visible import embedded
 from maieutic.datasets.pictures import on_white
 from maieutic.datasets.sampling import select
+from maieutic.judges.rubrics import word_of
 from maieutic.plan.plan import Plan
-from maieutic.report.tables import items_of_task
+from maieutic.report.tables import items_of_task, label_of
 from maieutic.serving.pictures import text_of
 
 THUMBNAIL = 480  # pixels of the longer side of a picture on the page
@@ -77,11 +78,12 @@ class GradePass(NamedTuple):
     """What one reading of all grades of a benchmark leaves.
 
     readings: how the readings behind each card's headline came out, and their values; shown: all grades of the items
-    that the browser holds.
+    that the browser holds; divided: of these the replies on which judges differ, and who says what.
     """
 
     readings: Readings
     shown: dict[Place, list[Grade]]
+    divided: dict[Place, list[str]]
 
 
 def chosen_items(plan: Plan, results: Path, benchmark: str) -> dict[str, list[Item]]:
@@ -108,7 +110,35 @@ def pass_grades(plan: Plan, results: Path, benchmark: str) -> GradePass:
                 add_reading(readings[model, grade.task], grade)
             if (grade.task, grade.id) in places:
                 shown[model, grade.task, grade.id].append(grade)
-    return GradePass(readings, shown)
+    return GradePass(readings, shown, divided(plan, results, benchmark, places))
+
+
+def divided(plan: Plan, results: Path, benchmark: str, places: Container[tuple[str, str]]) -> dict[Place, list[str]]:
+    """The replies to some items on which the run's judges differ: by criterion who says what.
+
+    A panel is no further judge.
+    """
+    said: dict[Place, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
+    for tutor in plan.tutors:
+        judges = [name for name in plan.judges_of(benchmark, tutor) if name not in plan.panels]
+        for judge in judges if len(judges) > 1 else ():
+            for grade in grades_in(paths.JUDGE_GRADES.within(results, benchmark=benchmark, judge=judge, tutor=tutor)):
+                if (
+                    grade.scoring == "robust"
+                    and isinstance(grade.value, str | bool)
+                    and (grade.task, grade.id) in places
+                ):
+                    criterion = grade.criterion or "verdict"
+                    said[tutor, grade.task, grade.id][criterion][label_of(plan, judge)] = word_of(grade.value)
+    apart = {
+        place: [
+            f"{criterion}: {', '.join(f'{judge} {word}' for judge, word in words.items())}"
+            for criterion, words in by_criterion.items()
+            if len(set(words.values())) > 1
+        ]
+        for place, by_criterion in said.items()
+    }
+    return {place: lines for place, lines in apart.items() if lines}
 
 
 def add_reading(to: tuple[Outcomes, list[float]], grade: Grade) -> None:
@@ -139,7 +169,7 @@ def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Ite
         for model in plan.tutors:
             own_tasks = {card.task for card in cards if plan.belongs(card, model)}
             shown = {(item.task, item.id) for task in own_tasks for item in items[task]}
-            add_replies(plan, results, benchmark, model, shown, by_item, prompts, grades(benchmark).shown)
+            add_replies(plan, results, benchmark, model, shown, by_item, prompts, grades(benchmark))
         grades(benchmark).shown.clear()  # of a hundred tutors a gigabyte, and only needed here
         for task, sample in items.items():
             replies = [by_item[item.task, item.id] for item in sample]
@@ -233,7 +263,7 @@ def add_replies(
     shown: set[tuple[str, str]],
     by_item: dict[tuple[str, str], list[dict[str, Any]]],
     prompts: dict[str, str],
-    grades: Mapping[Place, Sequence[Grade]],
+    grades: GradePass,
 ) -> None:
     """Add one tutor's replies to the shown items."""
     replies = paths.REPLIES.within(results, benchmark=benchmark, tutor=model)
@@ -260,6 +290,7 @@ def add_replies(
                 "finish": reply.turns[-1].finish if reply.turns else None,
                 "thinking": short(reply.turns[-1].reasoning or "") if reply.turns else "",
                 "prompt": hashes[-1] if hashes else None,
-                "grades": [reading(grade) for grade in grades.get((model, *key), [])],
+                "grades": [reading(grade) for grade in grades.shown.get((model, *key), [])],
+                **({"divided": lines} if (lines := grades.divided.get((model, *key))) else {}),
             }
         )

@@ -101,6 +101,7 @@ function body(item, reply) {
   part("Reference", item.reference);
   const read = reply.grades.map((g) => `${g.by}: ${g.value === null ? "no answer" + (g.why ? " (" + g.why + ")" : "") : g.value}${WORDS[g.outcome] && g.value !== null ? ", " + WORDS[g.outcome] : ""}${g.reason ? " \u2013 " + g.reason : ""}`);
   part("What was read", read.join("\n"));
+  if (reply.divided) part("Judges differ", reply.divided.join("\n"));
   part("Item", `${item.id}  ${item.tags}`);
   return box;
 }
@@ -137,6 +138,7 @@ function browser(place, task) {
   const tutor = make("select", {}, option("", "all tutors"), ...models.map((name) => option(name, data.labels[name])));
   const kinds = [...new Set(all.map((row) => row.outcome))];
   const outcome = make("select", {}, option("", "all outcomes"), ...kinds.map((kind) => option(kind, WORDS[kind] || "has a value")));
+  const judges = make("select", {}, option("", "all replies"), option("differ", "judges differ"));
   const search = make("input", { type: "search", placeholder: "search prompt, reply, reference" });
   const count = make("span", { class: "hint", role: "status" });
   const list = make("div");
@@ -145,6 +147,7 @@ function browser(place, task) {
     const words = search.value.toLowerCase();
     const found = all.filter(({ item, reply, outcome: kind }) =>
       (!tutor.value || reply.model === tutor.value) && (!outcome.value || kind === outcome.value) &&
+      (!judges.value || reply.divided) &&
       (!words || [reply.text, item.id, item.tags, item.reference, reply.prompt ? data.prompts[reply.prompt] : ""].some((text) => text.toLowerCase().includes(words))));
     count.textContent = `${found.length} of ${all.length} replies`;
     list.replaceChildren(...found.slice(0, shown).map((row) => entry(row, !task)));
@@ -154,10 +157,10 @@ function browser(place, task) {
       list.append(more);
     }
   };
-  for (const control of [tutor, outcome, search]) control.addEventListener("input", () => { shown = PAGE; update(); });
+  for (const control of [tutor, outcome, judges, search]) control.addEventListener("input", () => { shown = PAGE; update(); });
   const field = (text, control) => make("label", {}, text + " ", control);
   const fields = place.dataset.task ? [] : [taskField(place, task)];
-  place.append(make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("Outcome", outcome), field("Search", search), count), list);
+  place.append(make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("Outcome", outcome), ...(all.some(({ reply }) => reply.divided) ? [field("Judges", judges)] : []), field("Search", search), count), list);
   update();
 }
 

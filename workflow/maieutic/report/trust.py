@@ -13,6 +13,7 @@ import pandas as pd
 from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Model, RewardModel
 from maieutic.core import paths
 from maieutic.core.records import Difference, Judgement, Quantity, Score, read_records
+from maieutic.judges.panels import PanelWeights
 from maieutic.judges.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import agreement_chart
@@ -38,6 +39,7 @@ from maieutic.validation.trust import ALL, BINARY
 
 CALLED = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}
 EXCERPT, MOST_REASONS = 300, 4
+TOKENS = ("prompt_tokens", "completion_tokens")
 PAIR_MEASURES = (
     "pair_accuracy", "consistent_accuracy", "flip_rate", "first_place", "unreadable", "length_correlation",
 )  # fmt: skip
@@ -351,10 +353,7 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
             judgements = [judgement for path in written for judgement in read_records(path, Judgement)]
             if not judgements:
                 continue
-            tokens = [
-                sum(getattr(judgement, key) or 0 for judgement in judgements)
-                for key in ("prompt_tokens", "completion_tokens")
-            ]
+            tokens = [sum(getattr(judgement, key) or 0 for judgement in judgements) for key in TOKENS]
             reasons: dict[str, list[str]] = {}
             for judgement in judgements:
                 for verdict in judgement.verdicts:
@@ -368,7 +367,8 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
                     "questions": len(judgements),
                     "verdicts": sum(len(judgement.verdicts) for judgement in judgements),
                     "tokens": tokens,
-                    "usd": usd(plan, name, *tokens),
+                    "usd": panel_usd(plan, results, name, what) if name in plan.panels else usd(plan, name, *tokens),
+                    "panel": name in plan.panels,
                     "reasons": sorted(
                         ((why, len(raws), raws[0][:EXCERPT]) for why, raws in reasons.items()), key=lambda row: -row[1]
                     )[:MOST_REASONS],
@@ -380,6 +380,36 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
 def usd(plan: Plan, name: str, prompt_tokens: int, completion_tokens: int) -> float | None:
     """US dollars by the registry's price of the model that answers, None where it has none."""
     return cost(plan.models[plan.answering(name)], prompt_tokens, completion_tokens)
+
+
+def panel_usd(plan: Plan, results: Path, panel: str, what: str) -> float | None:
+    """US dollars that the judges of a panel took; None where one of them has no price."""
+    amounts = []
+    for judge in plan.judge_entry(panel).judges:
+        read = [one for path in judged_files(plan, results, judge)[what] for one in read_records(path, Judgement)]
+        amounts.append(usd(plan, judge, *(sum(getattr(one, key) or 0 for one in read) for key in TOKENS)))
+    return None if None in amounts else round(sum(filter(None, amounts)), 4)
+
+
+def panel_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Each panel, and what its judges count under each criterion."""
+    rows = []
+    for name in plan.panels:
+        found = read_json(paths.PANEL_WEIGHTS.within(results, judge=name))
+        if found is None:
+            continue
+        made = PanelWeights.model_validate(found)
+        judges = [label_of(plan, judge) for judge in made.judges]
+        cells = [
+            {
+                "criterion": called(criterion) if criterion else "preferred reply",
+                "labels": made.labels[criterion],
+                "counts": [(weights.get(judge, 0.0), made.agreement[criterion].get(judge)) for judge in made.judges],
+            }
+            for criterion, weights in made.weights.items()
+        ]
+        rows.append({"label": label_of(plan, name), "vote": made.vote, "judges": judges, "criteria": cells})
+    return rows
 
 
 def pair_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
@@ -426,8 +456,8 @@ def preference_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 def own_judges(plan: Plan) -> list[tuple[str, str]]:
     """Judges that answer with a tutor of the run: they judge themselves."""
-    judges = [(name, plan.judge_entry(name).model) for name in plan.run.judges]
-    return [(label_of(plan, name), label_of(plan, model)) for name, model in judges if model in plan.run.tutors]
+    answering = [(name, plan.answering(name)) for name in plan.asked_judges]
+    return [(label_of(plan, name), label_of(plan, model)) for name, model in answering if model in plan.run.tutors]
 
 
 def marked(loaded: LoadedRubric) -> list[tuple[str, bool]]:
@@ -449,7 +479,7 @@ def rubric_rows(plan: Plan) -> list[dict[str, Any]]:
             rows.append(
                 {
                     "judge": label_of(plan, name),
-                    "answers": plan.judge_entry(name).model,
+                    "answers": plan.judge_entry(name).model or f"panel of {', '.join(plan.judge_entry(name).judges)}",
                     "title": card.title,
                     "source": card.source,
                     "file": str(rubric_path(rubric)),
@@ -493,6 +523,7 @@ def trust_section(plan: Plan, results: Path, lights: LightOf) -> dict[str, Any] 
         "carried": carried_rows(plan, results),
         "apart": people_differences(plan, results),
         "costs": cost_rows(plan, results),
+        "panels": panel_rows(plan, results),
         "pairs": pair_rows(plan, results),
         "preferences": preference_tables(plan, results) if plan.further_pairs else [],
         "own_judges": own_judges(plan),

@@ -1,0 +1,308 @@
+"""Panels: several judges' verdicts as one, weights by agreement with people, and what a panel may not be."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from maieutic.core.errors import UserError
+from maieutic.core.files import write_json
+from maieutic.core.records import Judgement, Label, Pair, Verdict, read_records, write_records
+from maieutic.judges import rubrics
+from maieutic.judges.panels import (
+    CombineVerdicts,
+    PanelWeights,
+    combine_labelled,
+    combine_verdicts,
+    combined,
+    fit,
+    votes_of,
+)
+from maieutic.judges.rubrics import read_rubric
+from shipped import registries
+
+TAXONOMY = read_rubric("mrbench_taxonomy").rubric
+YES, SOME, NO = TAXONOMY.criteria["Mistake_Identification"].labels
+LEVEL = {"a": 1.0, "b": 1.0, "c": 1.0}
+
+
+def said(*values: str | bool | None) -> dict[str, Verdict]:
+    return {
+        judge: Verdict(criterion="Mistake_Identification", value=value, why_none=None if value is not None else "empty")
+        for judge, value in zip("abc", values, strict=False)
+    }
+
+
+@pytest.mark.parametrize(
+    ("vote", "values", "wanted"),
+    [
+        ("majority", (YES, NO, NO), NO),
+        ("majority", (YES, NO), YES),  # level: the judge named first
+        ("majority", (SOME, NO, YES), SOME),
+        ("majority", (None, NO, YES), NO),  # what cannot be read is no vote
+        ("majority", (None, None, None), None),
+        ("mean", (YES, NO, NO), SOME),
+        ("mean", (YES, NO), SOME),
+        ("mean", (YES, SOME), YES),  # half way: nearer to the first
+        ("mean", (SOME, YES), SOME),
+        ("mean", (YES, YES, NO), SOME),
+        ("mean", (None, NO, NO), NO),
+    ],
+)
+def test_several_verdicts_are_one(vote: str, values: tuple[str | None, ...], wanted: str | None) -> None:
+    verdict = combined(vote, TAXONOMY, "Mistake_Identification", said(*values), LEVEL)
+    assert verdict.value == wanted
+    assert (verdict.why_none is not None) == (wanted is None)
+
+
+def test_the_heavier_side_wins_and_who_counts_nothing_alone_still_speaks() -> None:
+    weights = {"a": 0.0, "b": 0.4, "c": 0.5}
+    assert combined("fitted", TAXONOMY, "Mistake_Identification", said(YES, YES, NO), weights).value == NO
+    assert combined("fitted", TAXONOMY, "Mistake_Identification", said(YES, None, None), weights).value == YES
+
+
+def test_pass_and_fail_win_and_lose_and_places_have_a_mean_too() -> None:
+    weighted, compared = read_rubric("tutorbench").rubric, read_rubric("kmp_dialogue").rubric
+    assert combined("mean", weighted, "1", said(False, True, True), LEVEL).value is True
+    assert combined("mean", weighted, "1", said(False, True), LEVEL).value is False
+    assert combined("mean", compared, next(iter(compared.criteria)), said("win", "lose"), LEVEL).value == "tie"
+    assert combined("mean", read_rubric("pairs_simple").rubric, None, said("second", "first"), LEVEL).value == "second"
+
+
+def job(**more: Any) -> CombineVerdicts:
+    return CombineVerdicts(panel="panel", **{"judges": ["a", "b", "c"], "vote": "fitted", "seed": 1, **more})
+
+
+def record(item: str, value: str | None, tutor: str | None = "t", **more: Any) -> Judgement:
+    verdict = Verdict(criterion="Mistake_Identification", value=value, why_none=None if value else "empty")
+    fields = {"task": "ours", "rubric": "mrbench_taxonomy", "key": "k", "raw": "", "prompt_tokens": 5, "seconds": 1.0}
+    return Judgement(id=item, tutor=tutor, verdicts=[verdict], **{**fields, **more})
+
+
+def labelled(folder: Path, truths: dict[str, str]) -> list[Path]:
+    """A labelled set as its rule writes it: each item a problem of its own."""
+    out = folder / "ours"
+    write_records(out / "items.jsonl", [])
+    write_records(out / "replies.jsonl", [])
+    labels = [
+        Label(id=name, task="ours", tutor="t", criterion="Mistake_Identification", label=label, problem=name)
+        for name, label in truths.items()
+    ]
+    write_records(out / "labels.jsonl", labels)
+    scales = {name: scale.model_dump() for name, scale in rubrics.scales_of(TAXONOMY).items()}
+    write_json(out / "about.json", {"scales": scales})
+    return [out / "items.jsonl", out / "labels.jsonl"]
+
+
+def panel_on(folder: Path, truths: dict[str, str], said: dict[str, dict[str, str]], **more: Any) -> dict[str, str]:
+    """What a panel says of labelled replies, by item. said: by judge and item."""
+    files = []
+    for judge in "abc":
+        files.append(folder / f"{judge}.jsonl")
+        write_records(files[-1], [record(item, value) for item, value in said[judge].items()])
+    combine_labelled(
+        job=job(**more), verdicts=files, labels=labelled(folder, truths), pairs=[],
+        out=folder / "out.jsonl", weights=folder / "weights.json",
+    )  # fmt: skip
+    return {one.id: str(one.verdicts[0].value) for one in read_records(folder / "out.jsonl", Judgement)}
+
+
+def simulated(number: int, right: dict[str, float]) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """Labels, and judges that err independently, each right so often."""
+    draw = random.Random(3)
+    truths = {f"i{place}": draw.choice([YES, SOME, NO]) for place in range(number)}
+
+    def verdict(truth: str, share: float) -> str:
+        return truth if draw.random() < share else draw.choice([one for one in (YES, SOME, NO) if one != truth])
+
+    return truths, {
+        judge: {name: verdict(truth, share) for name, truth in truths.items()} for judge, share in right.items()
+    }
+
+
+def test_a_fitted_panel_is_better_than_its_best_judge_and_its_weights_are_the_odds(tmp_path: Path) -> None:
+    truths, verdicts = simulated(600, {"a": 0.55, "b": 0.7, "c": 0.8})
+    shares = {
+        vote: sum(truths[name] == value for name, value in panel_on(tmp_path, truths, verdicts, vote=vote).items())
+        / 600
+        for vote in ("majority", "fitted")
+    }
+    alone = {judge: sum(truths[name] == value for name, value in own.items()) / 600 for judge, own in verdicts.items()}
+    assert shares["fitted"] >= max(alone.values()) and shares["fitted"] > shares["majority"]
+    made = PanelWeights.model_validate_json((tmp_path / "weights.json").read_text(encoding="utf-8"))
+    for judge, share in alone.items():
+        p = (share * 600 + 1) / 602
+        assert made.weights["Mistake_Identification"][judge] == pytest.approx(math.log(2 * p / (1 - p)))
+    assert made.agreement["Mistake_Identification"] == pytest.approx(alone)
+    assert made.labels == {"Mistake_Identification": 600}
+
+
+def test_a_verdict_on_a_labelled_reply_does_not_rest_on_its_own_label(tmp_path: Path) -> None:
+    truths, verdicts = simulated(40, {"a": 0.5, "b": 0.5, "c": 0.5})
+    before = panel_on(tmp_path, truths, verdicts)
+    for name in truths:
+        changed = panel_on(tmp_path, {**truths, name: YES if truths[name] == NO else NO}, verdicts)
+        assert changed[name] == before[name]
+
+
+def test_a_judge_no_better_than_chance_counts_nothing() -> None:
+    truths = {("ours", f"i{n}", "t", "Mistake_Identification"): YES for n in range(12)}
+    groups = {("ours", f"i{n}"): f"i{n}" for n in range(12)}
+    asked = {
+        ("mrbench_taxonomy", "ours", "t", f"i{n}", None): {
+            "a": [record(f"i{n}", YES if n < 2 else NO)],
+            "b": [record(f"i{n}", YES)],
+        }
+        for n in range(12)
+    }
+    weights = fit(job(judges=["a", "b"]), votes_of(asked, groups, truths)).weights["Mistake_Identification"]
+    assert weights["a"] == 0.0 and weights["b"] > 0
+    none = fit(job(judges=["a"]), votes_of({key: {"a": own["a"]} for key, own in asked.items()}, groups, truths))
+    assert none.weights["Mistake_Identification"] == dict.fromkeys(["a"], 1.0)
+
+
+def test_a_panel_says_who_said_what_and_what_all_of_it_took(tmp_path: Path) -> None:
+    files = [tmp_path / f"{judge}.jsonl" for judge in "abc"]
+    for path, values in zip(files, ((YES, None), (NO, None), (NO, None)), strict=True):
+        write_records(path, [record("i1", values[0]), record("i2", values[1])])
+    write_json(tmp_path / "weights.json", PanelWeights(vote="majority", judges=["a", "b", "c"]).model_dump())
+    combine_verdicts(
+        job=job(vote="majority"), verdicts=files, weights=tmp_path / "weights.json", out=tmp_path / "out.jsonl"
+    )
+    first, second = read_records(tmp_path / "out.jsonl", Judgement)
+    assert first.verdicts[0].value == NO and first.raw == f"Mistake_Identification: a {YES}, b {NO}, c {NO}"
+    assert (first.prompt_tokens, first.seconds) == (15, 3.0)
+    assert second.verdicts[0].why_none == "none of 3 judges: empty"
+
+
+def test_pairs_are_fitted_on_what_people_prefer_and_ties_say_nothing(tmp_path: Path) -> None:
+    prompt = [{"role": "user", "content": "?"}]
+    fields = {"source": "ours", "prompt": prompt, "chosen": "x", "rejected": "y", "margin": 1.0}
+    pairs = [Pair(id=f"p{n}", problem=f"p{n}", tie=n > 20, **fields) for n in range(30)]
+    write_records(tmp_path / "pairs.jsonl", pairs)
+    files = []
+    for judge, right in {"a": 5, "b": 30, "c": 10}.items():
+        verdicts = [Verdict(criterion=None, value="first" if n < right else "second") for n in range(30)]
+        common = {"task": "ours_pairs", "rubric": "pairs_simple", "tutor": None, "key": "k", "raw": ""}
+        files.append(tmp_path / f"{judge}.jsonl")
+        rows = [
+            Judgement(id=f"p{n}", order=order, verdicts=[verdicts[n]], **common)
+            for n in range(30)
+            for order in ("ab", "ba")
+        ]
+        write_records(files[-1], rows)
+    combine_labelled(
+        job=job(sources=["ours"]), verdicts=files, labels=[], pairs=[tmp_path / "pairs.jsonl"],
+        out=tmp_path / "out.jsonl", weights=tmp_path / "weights.json",
+    )  # fmt: skip
+    made = json.loads((tmp_path / "weights.json").read_text(encoding="utf-8"))
+    assert made["labels"] == {"": 42}, "21 pairs of which people prefer one, in both orders"
+    assert made["weights"][""]["a"] == made["weights"][""]["c"] == 0.0
+    assert {one.verdicts[0].value for one in read_records(tmp_path / "out.jsonl", Judgement)} == {"first"}
+
+
+JUDGE = {"engine": "judge", "model": "judge-model", "rubrics": ["mrbench_taxonomy"], "pairs": ["pairs_simple"]}
+HOSTED = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:1/v1"}
+NOMINAL = """rubric: colours
+version: 1
+title: Colours
+source: written for this test
+like: mrbench_taxonomy
+criteria:
+  Colour: {title: Colour, definition: Which?, labels: [red, blue], level: nominal}
+"""
+
+
+def planned(panel: dict[str, Any], judges: list[str], **members: dict[str, Any]) -> Any:
+    from maieutic.plan.rules import plan_of
+
+    models = {"judge-model": HOSTED, "one": JUDGE, "two": JUDGE, "panel": {"engine": "judge", **panel}, **members}
+    run = {"tutors": ["echo"], "tasks": ["mrbench"], "judges": judges, "labels": ["mrbench"]}
+    raw = registries()
+    raw["models"] |= models
+    return plan_of({**raw, "edition": "demo", "run": run})
+
+
+@pytest.mark.parametrize(
+    ("panel", "judges", "members", "told"),
+    [
+        ({"judges": ["one"]}, ["one", "panel"], {}, "'judges' of a panel are two different ones or more"),
+        ({"judges": ["one", "one"]}, ["one", "panel"], {}, "two different ones"),
+        (
+            {"judges": ["one", "two"], "model": "judge-model"},
+            ["panel"],
+            {},
+            "give the 'model' that answers, or the 'judges'",
+        ),
+        (
+            {"judges": ["one", "two"], "max_tokens": 3},
+            ["panel"],
+            {},
+            "a panel asks nobody: set 'max_tokens' on its judges",
+        ),
+        ({"judges": ["one", "two"]}, ["panel", "one"], {}, "models.panel.judges[1]: two is not asked in this run"),
+        (
+            {"judges": ["one", "twoo"]},
+            ["panel", "one"],
+            {},
+            "models.panel.judges[1]: 'twoo' is not in config/models.yaml. Fix: did you mean 'two'?",
+        ),
+        (
+            {"judges": ["one", "inner"]},
+            ["panel", "one", "two", "inner"],
+            {"inner": {"engine": "judge", "judges": ["one", "two"]}},
+            "models.panel.judges[1]: inner is a panel too",
+        ),
+        (
+            {"judges": ["one", "two"]},
+            ["panel", "one", "two"],
+            {"two": {**JUDGE, "rubrics": ["mrbench_critic"], "pairs": []}},
+            "models.panel.judges: they share no rubric (one: mrbench_taxonomy, pairs_simple; two: mrbench_critic)",
+        ),
+        (
+            {"judges": ["one", "two"]},
+            ["panel", "one", "two"],
+            {"two": {**JUDGE, "rubrics": ["mrbench_critic", "mrbench_taxonomy"]}},
+            "models.two.rubrics",
+        ),
+    ],
+)
+def test_what_can_be_no_panel_is_refused(
+    panel: dict[str, Any], judges: list[str], members: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        planned(panel, judges, **members)
+    assert told in str(error.value)
+
+
+def test_a_panel_has_what_its_judges_share_and_asks_nobody() -> None:
+    plan = planned(
+        {"judges": ["one", "two"], "vote": "fitted"},
+        ["panel", "one", "two"],
+        two={**JUDGE, "rubrics": ["mrbench_taxonomy", "kmp_dialogue_short"]},
+    )
+    assert plan.judge_entry("panel").rubrics == ["mrbench_taxonomy"]
+    assert plan.judge_entry("panel").pairs == ["pairs_simple"]
+    assert plan.panels == ["panel"] and plan.asked_judges == ["one", "two"]
+    assert plan.judges_of_card(plan.card("mrbench", "mistake_remediation"))[0] == "panel", "named first, it leads"
+    files = plan.inputs_of("combine_labelled")({"judge": "panel"})
+    assert files["verdicts"] == ["results/verdicts/one/labelled.jsonl", "results/verdicts/two/labelled.jsonl"]
+
+
+def test_labels_without_an_order_have_no_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped = "".join(
+        f"  {name}: null\n"
+        for name in yaml.safe_load(Path(rubrics.rubric_path("mrbench_taxonomy")).read_text())["criteria"]
+    )
+    (tmp_path / "colours.yaml").write_text(NOMINAL + dropped, encoding="utf-8")
+    monkeypatch.setattr(rubrics, "RUBRICS", tmp_path)
+    own = {**JUDGE, "rubrics": ["colours"], "pairs": []}
+    with pytest.raises(UserError, match=r"models.panel.vote: the labels of Colour \(colours\) have no order"):
+        planned({"judges": ["one", "two"], "vote": "mean"}, ["panel", "one", "two"], one=own, two=own)
+    with pytest.raises(UserError, match="there is nothing to fit"):
+        planned({"judges": ["one", "two"], "vote": "fitted"}, ["panel", "one", "two"], one=own, two=own)
