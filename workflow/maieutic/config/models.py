@@ -46,7 +46,7 @@ FilePath = Annotated[str, AfterValidator(can_be_a_path)]
 class Entry(BaseModel):
     """A closed mapping: a misspelt key is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
 
 
 class PackagedWeights(Entry):

@@ -12,7 +12,7 @@ class Job(BaseModel):
     of others. A job crosses from rule to command as JSON.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, protected_namespaces=())
 
     def to_json(self) -> str:
         """The job as its command gets it. What has its default is left out: a new field changes no other job."""

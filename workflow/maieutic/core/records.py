@@ -29,7 +29,7 @@ class Record(BaseModel):
     IDENTITY: the fields that tell it from every other line of its file; none: a file may hold it twice.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True)
     IDENTITY: ClassVar[tuple[str, ...]] = ()
 
     def identity(self) -> tuple[Any, ...]:
