@@ -53,7 +53,7 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
     """What the wildcards of a rule can be in a run."""
     trained = rule in {"train_reward_model", "write_model_card"}
     graders = {"validate_judge": plan.run.judges, "validate_reward_model": plan.reward_models}
-    graders |= {"validate_reward_on_labels": plan.reward_models}
+    graders |= {"validate_reward_on_labels": plan.reward_models, "validate_probes": plan.run.judges}
     recorded = plan.with_engine("recorded")
     tutors = {"read_replies": recorded, "generate_replies": [name for name in plan.tutors if name not in recorded]}
     tutors["generate_all_replies"] = [name for name in plan.run.tutors if name not in recorded]

@@ -157,7 +157,8 @@ def test_a_panel_of_two_judges_is_weighted_by_people_and_told_apart_from_them(
     config["models"]["further"] = {**config["models"]["scripted"], "base_url": f"{better_server}/v1"}
     config["models"]["second"] = {**config["models"]["praiser"], "model": "further", "label": "A better judge"}
     config["models"]["both"] = {"engine": "judge", "judges": ["praiser", "second"], "vote": "fitted", "label": "Both"}
-    config["run"]["judges"] = ["both", "praiser", "second"]
+    config["run"] |= {"judges": ["both", "praiser", "second"], "probes": 12}
+    config["models"]["praiser"]["family"] = ["t3"]
     (folder / "panel.yaml").write_text(json.dumps(config), encoding="utf-8")
     done = run(folder, folder / "panel.yaml")
     assert done.returncode == 0, done.stdout
@@ -177,6 +178,21 @@ def test_a_panel_of_two_judges_is_weighted_by_people_and_told_apart_from_them(
     page = (folder / "results/report/index.html").read_text(encoding="utf-8")
     assert "<strong>Both</strong>, fitted of A judge of praise, A better judge" in page
     assert '"divided":["Praise: A judge of praise Some, A better judge None"]' in page.replace("\\", "")
+    probes = {
+        one["metric"]: one
+        for one in json.loads((folder / "results/validation/praiser/probes.json").read_text(encoding="utf-8"))
+    }
+    lines = (folder / "results/verdicts/praiser/probes/padded.jsonl").read_text(encoding="utf-8").splitlines()
+    steady = [json.loads(line)["tutor"] in {"t2", "t3"} for line in lines]
+    assert probes["repeated_same"]["value"] == 1.0
+    assert probes["padded_same"]["value"] == pytest.approx(sum(steady) / 12), "it counts praise: twice said is more"
+    assert (probes["repeated_same"]["n"], probes["repeated_same"]["release"]) == (12, "our_praise")
+    assert "reworded_same" not in probes and "shuffled_same" not in probes, "one criterion, one wording"
+    assert probes["self_preference"]["value"] == 1.0, "it errs on the tutor of its family alone, always for it"
+    journal = (folder / "results/journal/grades/praiser/labelled.jsonl").read_text(encoding="utf-8").splitlines()
+    before = (finished / "results/journal/grades/praiser/labelled.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(journal) - len(before) == 24, "two probes of twelve replies, and nothing that was asked before"
+    assert "What should not matter" in page
     costs = re.findall(r'<th class="name">Both.*?</tr>', page.split("What judging took")[1])
     assert costs and all(not row.endswith("<td>–</td></tr>") for row in costs), "its judges have prices"
 

@@ -49,6 +49,7 @@ COMMANDS = {
     ),
     "Validation": (
         "validation.graders:validate_judge",
+        "validation.probes:validate_probes",
         "validation.graders:validate_reward_on_labels",
         "validation.graders:validate_criteria_on_labels",
         "validation.graders:correct_by_people",

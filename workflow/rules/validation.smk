@@ -110,6 +110,32 @@ rule validate_judge:
         )
 
 
+rule validate_probes:
+    """How far a judge's verdicts depend on what should not matter."""
+    input:
+        unpack(plan.inputs_of("validate_probes")),
+    output:
+        paths.PROBE_VALIDATION,
+    log:
+        paths.log_of("validate_probes", "grader"),
+    wildcard_constraints:
+        grader=one_of(plan.probed_judges),
+    localrule: True
+    container:
+        IMAGES.driver
+    params:
+        code=plan.code_of("validate_probes"),
+        job=plan.job_of("validate_probes"),
+    shell:
+        lines.command(
+            "validate-probes",
+            verdicts="{input.verdicts}",
+            probes="{input.probes}",
+            labels="{input.labels}",
+            out="{output}",
+        )
+
+
 rule validate_reward_on_labels:
     """A reward model's scalars against the labels of people."""
     input:

@@ -1,8 +1,10 @@
 """results/replies, results/labels, results/preferences -> results/verdicts: what judges answer, word for word."""
 
+from maieutic.judges.probes import PROBES
 from maieutic.plan.patterns import judges_answered_by
 
 JUDGED = plan.judged_benchmarks()
+PROBED = PROBES if plan.run.probes else []
 UNPACKED = [name for name in plan.run.judges if name not in plan.packed_judges]
 
 
@@ -103,7 +105,8 @@ rule judge_labelled:
     input:
         unpack(plan.inputs_of("judge_labelled")),
     output:
-        paths.LABELLED_VERDICTS,
+        verdicts=paths.LABELLED_VERDICTS,
+        probes=[paths.PROBE_VERDICTS.partly(probe=name) for name in PROBED],
     log:
         paths.log_of("judge_labelled", "judge"),
     benchmark:
@@ -131,7 +134,8 @@ rule judge_labelled:
             weights="{input.weights}",
             journal="{params.journal}",
             server_log="{params.server_log}",
-            out="{output}",
+            out="{output.verdicts}",
+            probes_out="{output.probes}",
         )
 
 

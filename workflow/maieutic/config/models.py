@@ -46,7 +46,9 @@ FilePath = Annotated[str, AfterValidator(can_be_a_path)]
 class Entry(BaseModel):
     """A closed mapping: a misspelt key is an error."""
 
-    model_config = ConfigDict(defer_build=True, extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
+    model_config = ConfigDict(
+        defer_build=True, extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False
+    )
 
 
 class PackagedWeights(Entry):
@@ -572,6 +574,13 @@ class JudgeModel(Model):
         None, ge=1, le=MOST_TOKENS, description="of an answer, instead of the model's own bound"
     )
     reasons: bool = Field(True, description="`false`: a server that decodes by a schema is asked for bare verdicts")
+    family: list[str] = Field(
+        [],
+        description=(
+            "tutors of the labelled sets that are of its own model family (MRBench: `GPT4`, `Llama31405B`, ...): the "
+            "page shows whether it is kinder to them than people are"
+        ),
+    )
     label_limit: int | None = Field(None, ge=1, description="instead of `run.label_limit`, for this judge")
     max_unreadable: float | None = Field(
         None, ge=0, le=1, description="instead of `run.max_unreadable`, for this judge"

@@ -101,6 +101,15 @@ class Run(Entry):
             "those with `default: true`. The first one leads: the lights of graders that compare rest on it"
         ),
     )
+    probes: int = Field(
+        0,
+        ge=0,
+        description=(
+            "labelled replies of each set on which every judge is asked again: the same, in other words, with its "
+            "criteria in another order, about a reply that says itself twice. The page shows how often its verdict "
+            "stays; 20 are a start, and cost 80 questions a set. 0: it is not probed"
+        ),
+    )
     predictions: list[str] = Field(
         [],
         description="releases without labels that the judges predict, as files of the shared task: `mrbench_v3_test`",

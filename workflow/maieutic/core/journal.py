@@ -72,6 +72,9 @@ def digest(content: Any) -> str:
     return "sha256:" + hashlib.sha256(CANONICAL.encode(content).encode()).hexdigest()
 
 
+REPEAT = "repeat"  # of a request that is asked again on purpose; no part of what is sent
+
+
 def request_key(request: dict[str, Any], model_identity: dict[str, Any]) -> str:
     """The key of one request: what is asked and of which weights. Neither machine nor secret enters it."""
     return digest({"request": request, "model": model_identity})

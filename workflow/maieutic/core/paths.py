@@ -99,6 +99,7 @@ VERDICT_JOURNAL = Pattern("results/journal/grades/{judge}/{benchmark}/{batch}.js
 JUDGE_SERVER_LOG = Pattern("results/logs/serve/judges/{judge}/{benchmark}/{batch}.log")
 PACKED_JUDGE_LOG = Pattern("results/logs/serve/judges/{judge}/{batch}.log")
 LABELLED_VERDICTS = Pattern("results/verdicts/{judge}/labelled.jsonl")
+PROBE_VERDICTS = Pattern("results/verdicts/{judge}/probes/{probe}.jsonl")
 PANEL_WEIGHTS = Pattern("results/verdicts/{judge}/weights.json")
 LABELLED_JOURNAL = Pattern("results/journal/grades/{judge}/labelled.jsonl")
 LABELLED_SERVER_LOG = Pattern("results/logs/serve/judges/{judge}/labelled.log")
@@ -123,6 +124,7 @@ SUBMISSION = Pattern("results/scores/predictions/{release}/{judge}/predictions.z
 
 # validation
 LABEL_VALIDATION = Pattern("results/validation/{grader}/labels.json")
+PROBE_VALIDATION = Pattern("results/validation/{grader}/probes.json")
 PAIR_VALIDATION = Pattern("results/validation/{grader}/pairs.json")
 SET_VALIDATION = Pattern("results/validation/{grader}/preferences/{source}.json")
 CORRECTED = Pattern("results/validation/{judge}/people.json")

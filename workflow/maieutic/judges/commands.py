@@ -11,9 +11,10 @@ from pydantic import Field
 from maieutic.config.cards import Card, cards_of
 from maieutic.config.models import HostedModel, JudgeModel, VllmModel
 from maieutic.core.jobs import Job
-from maieutic.core.records import write_records
+from maieutic.core.records import Judgement, read_records, write_records
 from maieutic.judges.assignments import work_on_labels, work_on_pairs, work_on_replies
 from maieutic.judges.judging import STOP_ABOVE, Panel, Work, run_judge, run_judges
+from maieutic.judges.probes import apart, work_on_probes
 from maieutic.serving.backends import JobFiles
 
 
@@ -51,9 +52,14 @@ class JudgeReplies(AskJudge):
 
 
 class JudgeLabelled(AskJudge):
-    """A judge and how many labelled replies of each release, and pairs, it is asked about (None: all)."""
+    """A judge and how many labelled replies of each release, and pairs, it is asked about (None: all).
+
+    probes: on how many replies of each of the sets `probed` it is probed.
+    """
 
     limit: int | None = None
+    probes: int = 0
+    probed: list[str] = []
 
 
 class JudgeAllReplies(Job):
@@ -122,14 +128,22 @@ def judge_labelled(
     journal: Path,
     server_log: Path,
     out: Path,
+    probes_out: list[Path],
 ) -> None:
     """Ask a judge about replies that people have labelled, and about pairs in both orders.
 
     labels: files of labelled releases, each in the folder of its release; pairs: the test pairs, or none; weights: the
-    manifest of a judge that we serve.
+    manifest of a judge that we serve; probes_out: a file of each probe, in their order, or none.
     """
     releases = list(dict.fromkeys(path.parent for path in labels))
     work = work_on_labels(job.entry, releases, job.limit, job.seed)
     for path in pairs:
         work += work_on_pairs(job.entry, path, job.limit, job.seed)
+    probed = [folder for folder in releases if folder.name in job.probed]
+    work += work_on_probes(job.entry, probed, job.probes, job.limit, job.seed)
     job.ask(work, JobFiles(next(iter(weights), None), journal, server_log), out)
+    if probes_out:
+        plain, by_probe = apart(read_records(out, Judgement), job.probed)
+        for path, judgements in zip(probes_out, by_probe.values(), strict=True):
+            write_records(path, judgements)
+        write_records(out, plain)

@@ -14,7 +14,7 @@ from maieutic.config.models import HostedModel, JudgeModel, VllmModel
 from maieutic.config.prompts import Messages
 from maieutic.core.ending import run_to_the_end
 from maieutic.core.errors import UserError
-from maieutic.core.journal import Entry, Journal
+from maieutic.core.journal import REPEAT, Entry, Journal
 from maieutic.core.progress import Progress
 from maieutic.core.records import Judgement, Verdict, write_records
 from maieutic.judges.answers import read_answer
@@ -102,6 +102,7 @@ def request_of(loaded: LoadedRubric, case: Case, question: Question, panel: Pane
         "temperature": rubric.temperature,
         "max_tokens": bound,
         "stop": [],
+        **({REPEAT: case.repeat} if case.repeat else {}),  # in the journal's key, and not sent
         **({"seed": panel.seed} if rubric.temperature else {}),
         **(
             {"response_format": form_of(rubric, question, panel.judge.reasons)}

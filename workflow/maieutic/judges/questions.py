@@ -19,7 +19,8 @@ class Case(NamedTuple):
 
     variables: trusted texts of the benchmark; replies: texts of tutors, which are fenced: `response` (and `response_1`,
     ... of a conversation), or `first` and `second` of a pair; criteria: where the rubric leaves them to the item;
-    images: files of the picture store, which a judge that takes pictures is shown.
+    images: files of the picture store, which a judge that takes pictures is shown; repeat: how often the same was asked
+    before.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Case(NamedTuple):
     replies: Mapping[str, str]
     criteria: Mapping[str, Criterion] = {}
     images: tuple[str, ...] = ()
+    repeat: int = 0
 
 
 class Question(NamedTuple):

@@ -84,6 +84,9 @@ class Rubric(Entry):
         description="Passages of a quoted prompt that its source does not show legibly: ours, and marked on the page",
     )
     asks: int = Field(1, ge=1, le=3, description="How often criteria that an answer leaves out are asked for")
+    reworded: str | None = Field(
+        None, description="A card that asks for the same criteria and labels in other words, for `run.probes`"
+    )
     criteria: dict[str, Criterion] = Field({}, description="Empty: every item brings its own")
     temperature: float = Field(0.0, ge=0)
     max_tokens: int = Field(512, ge=1)
@@ -158,6 +161,25 @@ def files_of(name: str) -> list[Path]:
     loaded = read_rubric(name)
     follow_up = loaded.rubric.follow_up
     return [*loaded.files, *(files_of(follow_up.rubric) if follow_up else [])]
+
+
+def reworded_of(name: str) -> list[str]:
+    """The card that asks for the same in other words, where a rubric has one. Raises UserError for other labels.
+
+    A card that is like another has its wording only as long as it has its criteria and labels too.
+    """
+    loaded = read_rubric(name)
+    rubric = loaded.rubric
+    if rubric.reworded is None:
+        return []
+    other = read_rubric(rubric.reworded).rubric
+    labels, others = ({key: one.labels for key, one in card.criteria.items()} for card in (rubric, other))
+    if rubric.rules is not other.rules or labels != others:
+        if loaded.like and read_rubric(loaded.like).rubric.reworded == rubric.reworded:
+            return []
+        problem = f"{rubric.reworded} has other criteria or labels than {name}"
+        raise UserError(f"{rubric_path(name)}: reworded", problem, "reword the questions alone")
+    return [rubric.reworded]
 
 
 @lru_cache(maxsize=64)

@@ -11,6 +11,7 @@ from maieutic.config.models import CriteriaModel, RecordedModel, RewardModel
 from maieutic.core import paths
 from maieutic.judges import rubrics
 from maieutic.judges.kinds.win_tie_lose import COMPARISONS
+from maieutic.judges.probes import PROBES
 from maieutic.plan.plan import BASELINE_BATCH, Plan, sources_of
 from maieutic.scores.papers import printed_file
 from maieutic.scores.printed import PAPERS
@@ -329,7 +330,29 @@ def judge_labelled(plan: Plan, judge: str) -> Files:
         "labels": label_files(plan.told_releases(judge)),
         "pairs": judge_pairs(plan, judge),
         "weights": answering_weights(plan, judge),
-        "rubrics": rubric_files([*plan.label_rubrics(judge), *plan.judge_entry(judge).pairs]),
+        "rubrics": rubric_files(
+            [*plan.label_rubrics(judge), *plan.judge_entry(judge).pairs, *(probed_wordings(plan, judge))]
+        ),
+    }
+
+
+def probed_wordings(plan: Plan, judge: str) -> list[str]:
+    """The cards of other wordings that a judge is probed with."""
+    if not plan.run.probes:
+        return []
+    return [name for rubric in plan.label_rubrics(judge) for name in rubrics.reworded_of(rubric)]
+
+
+def probe_verdicts(plan: Plan, judge: str) -> list[str]:
+    """What a judge says when it is probed."""
+    return [paths.PROBE_VERDICTS.of(judge=judge, probe=probe) for probe in PROBES] if plan.run.probes else []
+
+
+def validate_probes(plan: Plan, grader: str) -> Files:
+    return {
+        "labels": label_files(plan.releases_for(grader)),
+        "verdicts": paths.LABELLED_VERDICTS.of(judge=grader),
+        "probes": probe_verdicts(plan, grader),
     }
 
 
@@ -612,6 +635,8 @@ def validation_files(plan: Plan) -> list[str]:
     ]
     files += [file for name in judges for file in all_verdicts(plan, name)]
     files += [paths.LABELLED_VERDICTS.of(judge=name) for name in judges]
+    files += [paths.PROBE_VALIDATION.of(grader=name) for name in plan.probed_judges]
+    files += [file for name in plan.probed_judges for file in probe_verdicts(plan, name)]
     files += [paths.PANEL_WEIGHTS.of(judge=name) for name in plan.panels]
     if plan.run.human_labels:
         patterns = (paths.CORRECTED, paths.CORRECTED_DIFFERENCES)

@@ -48,6 +48,7 @@ from maieutic.validation.graders import (
     ValidateJudge,
     ValidateRewardOnLabels,
 )
+from maieutic.validation.probes import ValidateProbes
 from maieutic.validation.rewards import ValidateCriteria, ValidateRewardModel
 
 
@@ -263,7 +264,7 @@ def asked(plan: Plan, judge: str, **rubrics: list[str]) -> dict[str, Any]:
 
 
 def judge_replies(plan: Plan, judge: str, benchmark: str, batch: str) -> JudgeReplies:
-    fields = asked(plan, judge, rubrics=plan.reply_rubrics(judge, benchmark), pairs=[], tags=[])
+    fields = asked(plan, judge, rubrics=plan.reply_rubrics(judge, benchmark), pairs=[], tags=[], family=[])
     return JudgeReplies(**fields, benchmark=benchmark, tasks=tasks_of(plan.judge_cards(benchmark, judge)))
 
 
@@ -279,7 +280,12 @@ def judge_all_replies(plan: Plan, judge: str, batch: str) -> JudgeAllReplies:
 
 def judge_labelled(plan: Plan, judge: str) -> JudgeLabelled:
     rubrics = plan.label_rubrics(judge) or plan.judge_entry(judge).rubrics
-    return JudgeLabelled(**asked(plan, judge, rubrics=rubrics, tags=[]), limit=plan.label_limit(judge))
+    return JudgeLabelled(
+        **asked(plan, judge, rubrics=rubrics, tags=[], family=[]),
+        limit=plan.label_limit(judge),
+        probes=plan.run.probes,
+        probed=plan.releases_for(judge) if plan.run.probes else [],
+    )
 
 
 def combine_verdicts(plan: Plan, judge: str, benchmark: str, batch: str) -> CombineVerdicts:
@@ -315,6 +321,10 @@ def write_submission(plan: Plan, judge: str, release: str) -> WriteSubmission:
 
 def validate_judge(plan: Plan, grader: str) -> ValidateJudge:
     return ValidateJudge(judge=grader, sources=plan.preferences, **drawn(plan))
+
+
+def validate_probes(plan: Plan, grader: str) -> ValidateProbes:
+    return ValidateProbes(judge=grader, family=plan.judge_entry(grader).family, **drawn(plan))
 
 
 def people(plan: Plan) -> dict[str, Any]:

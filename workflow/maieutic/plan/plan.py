@@ -413,6 +413,15 @@ class Plan(Selection):
                         tasks.setdefault(one.name, []).append(card.task)
         return tasks
 
+    @cached_property
+    def probed_judges(self) -> list[str]:
+        """The judges that are probed, or whose family people have labelled."""
+        return [
+            name
+            for name in self.asked_judges
+            if self.releases_for(name) and (self.run.probes or self.judge_entry(name).family)
+        ]
+
     def label_limit(self, judge: str) -> int | None:
         """How many labelled replies of each release, and pairs, a judge is checked on; None: all."""
         return self.judge_entry(judge).label_limit or self.run.label_limit

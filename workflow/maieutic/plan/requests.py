@@ -22,6 +22,7 @@ from maieutic.core.journal import Entry, answers_on_file, request_key
 from maieutic.core.records import Item, Prompt
 from maieutic.judges.assignments import work_on_labels, work_on_pairs, work_on_replies
 from maieutic.judges.judging import Panel, Work, follow_ups, judge_case
+from maieutic.judges.probes import PROBES, work_on_probes
 from maieutic.judges.questions import questions_of
 from maieutic.judges.rubrics import chosen_rubrics
 from maieutic.plan import inputs, jobs
@@ -264,6 +265,8 @@ def new_labelled(plan: Plan, judge: str, remade: Container[str] = ()) -> NewRequ
     work = work_on_labels(panel.judge, folders, limit, plan.run.seed)
     for path in listed(files["pairs"]):
         work += work_on_pairs(panel.judge, Path(path), limit, plan.run.seed)
+    probed = [folder for folder in folders if folder.name in plan.releases_for(judge)]
+    work += work_on_probes(panel.judge, probed, plan.run.probes, limit, plan.run.seed)
     return asked_of(plan, panel, identity, work, Path(paths.LABELLED_JOURNAL.of(judge=judge)))
 
 
@@ -282,7 +285,8 @@ def supposed_labelled(plan: Plan, judge: str) -> list[NewRequests]:
         if size is None:
             parts.append(NewRequests("judges", "", "", None))
             continue
-        requests = round(min(limit or size.items, size.items) * size.requests)
+        probed = len(PROBES) * min(plan.run.probes, limit or size.items) if key[0] == "labels" else 0
+        requests = round((min(limit or size.items, size.items) + probed) * size.requests)
         prompt = requests * tokens(size.prompt_chars)
         parts.append(NewRequests("judges", "", "", requests, prompt, requests * VERDICT_TOKENS))
     return parts

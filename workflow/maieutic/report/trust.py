@@ -14,6 +14,7 @@ from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, Mod
 from maieutic.core import paths
 from maieutic.core.records import Difference, Judgement, Quantity, Score, read_records
 from maieutic.judges.panels import PanelWeights
+from maieutic.judges.probes import PROBES
 from maieutic.judges.rubrics import LoadedRubric, read_rubric, rubric_path
 from maieutic.plan.plan import Plan
 from maieutic.report.figures import agreement_chart
@@ -34,6 +35,7 @@ from maieutic.validation.carry_over import FEWEST as FEWEST_PROBLEMS
 from maieutic.validation.carry_over import HELD_BIAS, HELD_CORRECTED, HELD_KAPPA, state_of, worst_of
 from maieutic.validation.floors import FLOORS
 from maieutic.validation.people import FEWEST as FEWEST_LABELS
+from maieutic.validation.probes import GAIN, SELF_PREFERENCE
 from maieutic.validation.traffic_light import AMBER, FEWEST, GREEN, mean_kappa
 from maieutic.validation.trust import ALL, BINARY
 
@@ -341,7 +343,8 @@ def judged_files(plan: Plan, results: Path, judge: str) -> dict[str, list[Path]]
         for batch in plan.judge_batches(benchmark)
     ]
     labelled = paths.LABELLED_VERDICTS.within(results, judge=judge)
-    files = {"labelled replies and pairs": [labelled], "this run's replies": batches}
+    probed = [paths.PROBE_VERDICTS.within(results, judge=judge, probe=probe) for probe in PROBES]
+    files = {"labelled replies and pairs": [labelled], "probes": probed, "this run's replies": batches}
     return {what: [path for path in written if path.exists()] for what, written in files.items()}
 
 
@@ -409,6 +412,29 @@ def panel_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
             for criterion, weights in made.weights.items()
         ]
         rows.append({"label": label_of(plan, name), "vote": made.vote, "judges": judges, "criteria": cells})
+    return rows
+
+
+PROBE_MEASURES = (*(f"{probe}_same" for probe in PROBES), GAIN, SELF_PREFERENCE)
+
+
+def probe_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """Each judge that was probed, on each labelled set, and on pairs in both orders."""
+    rows = []
+    for name in plan.asked_judges:
+        by_set: dict[str | None, dict[str, Score]] = {}
+        for row in score_file(paths.PROBE_VALIDATION.within(results, grader=name)):
+            by_set.setdefault(row.release, {})[row.metric] = row
+        for release, measured in by_set.items():
+            cells = {metric: measured.get(metric) for metric in PROBE_MEASURES}
+            title = plan.label_sets[str(release)].title
+            rows.append({"label": label_of(plan, name), "on": title, "flips": None, **cells})
+        for rubric in plan.judge_entry(name).pairs:
+            flips = measured_of(plan, results, name).get(Quantity("flip_rate", rubric))
+            if flips and (by_set or plan.run.probes):
+                empty = dict.fromkeys(PROBE_MEASURES)
+                on = f"pairs, {read_rubric(rubric).rubric.title}"
+                rows.append({"label": label_of(plan, name), "on": on, "flips": flips, **empty})
     return rows
 
 
@@ -524,6 +550,7 @@ def trust_section(plan: Plan, results: Path, lights: LightOf) -> dict[str, Any] 
         "apart": people_differences(plan, results),
         "costs": cost_rows(plan, results),
         "panels": panel_rows(plan, results),
+        "probes": probe_rows(plan, results),
         "pairs": pair_rows(plan, results),
         "preferences": preference_tables(plan, results) if plan.further_pairs else [],
         "own_judges": own_judges(plan),

@@ -16,6 +16,7 @@ import aiohttp
 
 from maieutic.core.ending import ENDING
 from maieutic.core.errors import UserError
+from maieutic.core.journal import REPEAT
 from maieutic.core.secrets import redacted, use_key
 from maieutic.serving.answers import Answer, MalformedAnswer, json_of, read_answer, refusal_of
 from maieutic.serving.connections import Response, TooLong, post, session_of
@@ -174,7 +175,7 @@ class Client:
 
     def _body(self, request: dict[str, Any]) -> dict[str, Any]:
         """What is sent for a request: without what the server refuses, with what the registry entry adds."""
-        body = {key: value for key, value in request.items() if key not in {"endpoint", *self.server.omit}}
+        body = {key: value for key, value in request.items() if key not in {"endpoint", REPEAT, *self.server.omit}}
         if not body.get("stop"):
             body.pop("stop", None)
         if request["endpoint"] == "completions":

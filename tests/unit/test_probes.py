@@ -1,0 +1,162 @@
+"""Probes of judges: what is asked again, what is sent, and what comes of it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from maieutic.config.models import JudgeModel
+from maieutic.core.errors import UserError
+from maieutic.core.journal import REPEAT, request_key
+from maieutic.core.records import Item, Judgement, Label, Reply, Turn, Verdict, write_records
+from maieutic.judges import rubrics
+from maieutic.judges.assignments import work_on_labels
+from maieutic.judges.probes import AGAIN, PROBES, apart, task_of, work_on_probes
+from maieutic.judges.questions import messages_of, questions_of
+from maieutic.judges.rubrics import read_rubric, reworded_of
+from maieutic.validation.carry_over import Residual
+from maieutic.validation.probes import PREFERENCE, ValidateProbes, preference, sums_of, validate_probes
+
+TAXONOMY = read_rubric("mrbench_taxonomy")
+SCALES = rubrics.scales_of(TAXONOMY.rubric)
+
+
+def labelled(folder: Path, number: int = 12) -> Path:
+    """A labelled set of one dialogue a reply, by two tutors."""
+    out = folder / "ours"
+    names = [(f"d{place}", f"t{place % 2}") for place in range(number)]
+    items = [
+        Item(id=name, task="ours", cluster=name, vars={"history": "Student: 3.", "topic": "t"}, reference={})
+        for name, _ in names
+    ]
+    write_records(out / "items.jsonl", items)
+    turn = Turn(text="Look again?", messages="m")
+    write_records(
+        out / "replies.jsonl",
+        [Reply(id=name, task="ours", tutor=tutor, key="k", turns=[turn]) for name, tutor in names],
+    )
+    labels = [
+        Label(id=name, task="ours", tutor=tutor, criterion=criterion, label=scale.labels[0], problem=name)
+        for name, tutor in names
+        for criterion, scale in SCALES.items()
+    ]
+    write_records(out / "labels.jsonl", labels)
+    about = {"scales": {name: scale.model_dump() for name, scale in SCALES.items()}}
+    (out / "about.json").write_text(json.dumps(about), encoding="utf-8")
+    return out
+
+
+def judge(**more: Any) -> JudgeModel:
+    return JudgeModel(engine="judge", model="m", **{"rubrics": ["mrbench_taxonomy"], **more})
+
+
+def test_each_probe_changes_one_thing_about_the_same_replies(tmp_path: Path) -> None:
+    folder = labelled(tmp_path)
+    plain = {case.id: case for _, case in work_on_labels(judge(), [folder], 5, 1)}
+    work = work_on_probes(judge(), [folder], 5, None, 1)
+    assert Counter(case.task for _, case in work) == {task_of(probe, "ours"): 5 for probe in PROBES}
+    assert {case.id for _, case in work} == set(plain), "a sample of what is asked anyway"
+    for loaded, case in work:
+        before = plain[case.id]
+        if case.task == task_of("repeated", "ours"):
+            assert case._replace(task="ours", repeat=0) == before
+        elif case.task == task_of("reworded", "ours"):
+            assert loaded.name == "mrbench_taxonomy_reworded" and list(case.criteria) == list(before.criteria)
+            [first], [second] = (questions_of(one.rubric, each) for one, each in ((loaded, case), (TAXONOMY, before)))
+            texts = [
+                messages_of(one, each, asked)
+                for one, each, asked in ((loaded, case, first), (TAXONOMY, before, second))
+            ]
+            assert texts[0][0]["content"] != texts[1][0]["content"]
+        elif case.task == task_of("shuffled", "ours"):
+            assert case._replace(task="ours", criteria=before.criteria) == before
+            assert list(case.criteria) != list(before.criteria) and dict(case.criteria) == dict(before.criteria)
+        else:
+            assert case.replies == {"response": f"Look again?\n\n{AGAIN}Look again?"}
+    assert work_on_probes(judge(), [folder], 5, None, 1) == work, "seeded"
+    assert work_on_probes(judge(), [folder], 0, None, 1) == []
+    assert len(work_on_probes(judge(), [folder], 5, 3, 1)) == 3 * len(PROBES), "no more than it is asked about"
+
+
+def test_what_does_not_apply_is_not_asked(tmp_path: Path) -> None:
+    work = work_on_probes(judge(rubrics=["mrbench_critic"]), [labelled(tmp_path)], 4, None, 1)
+    assert {case.task for _, case in work} == {task_of("repeated", "ours"), task_of("padded", "ours")}
+
+
+def test_a_repeated_question_has_a_key_of_its_own() -> None:
+    request = {"messages": [], "temperature": 0.0}
+    assert request_key({**request, REPEAT: 1}, {}) != request_key(request, {})
+
+
+def record(item: str, tutor: str, place: int, **more: Any) -> Judgement:
+    verdicts = [Verdict(criterion=name, value=scale.labels[place]) for name, scale in SCALES.items()]
+    fields = {"task": "ours", "rubric": "mrbench_taxonomy", "key": "k", "raw": "", **more}
+    return Judgement(id=item, tutor=tutor, verdicts=verdicts, **fields)
+
+
+def test_what_comes_back_is_told_apart_by_probe() -> None:
+    records = [record("d1", "t", 0), record("d1", "t", 1, task=task_of("padded", "ours"))]
+    plain, by_probe = apart(records, ["ours"])
+    assert [one.task for one in plain] == ["ours"]
+    assert [one.task for one in by_probe["padded"]] == ["ours"] and not by_probe["repeated"]
+
+
+def test_shares_gains_and_the_own_family(tmp_path: Path) -> None:
+    folder = labelled(tmp_path)
+    names = [(f"d{place}", f"t{place % 2}") for place in range(12)]
+    # Of t1 the judge says what people say, the first label; of t0 another one.
+    write_records(tmp_path / "plain.jsonl", [record(name, tutor, 0 if tutor == "t1" else 1) for name, tutor in names])
+    for probe in PROBES:
+        changed = {"repeated": 0, "padded": 6}.get(probe)
+        rows = (
+            []
+            if changed is None
+            else [
+                record(name, tutor, 0 if tutor == "t1" or n < changed else 1) for n, (name, tutor) in enumerate(names)
+            ]
+        )
+        write_records(tmp_path / f"{probe}.jsonl", rows)
+    validate_probes(
+        job=ValidateProbes(judge="j", family=["t1"], resamples=100, seed=1),
+        verdicts=tmp_path / "plain.jsonl", probes=[tmp_path / f"{probe}.jsonl" for probe in PROBES],
+        labels=[folder / "labels.jsonl"], out=tmp_path / "out.json",
+    )  # fmt: skip
+    found = {one["metric"]: one for one in json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))}
+    assert found["repeated_same"]["value"] == 1.0 and found["repeated_same"]["clusters"] == 12
+    assert found["padded_same"]["value"] == 0.75, "three of twelve replies have other verdicts"
+    assert found["padded_same"]["low"] < 0.75 < found["padded_same"]["high"]
+    # Yes is desired of seven criteria, and the answer's revealing is not: there the first label is no gain.
+    assert found["padded_gain"]["value"] == pytest.approx(0.25 * 7 / 8)
+    assert "reworded_same" not in found
+    # Of seven criteria 0 of t1 and -1 of t0; of the eighth the judge and people are both off the desired label.
+    assert found["self_preference"]["value"] == pytest.approx(7 / 8)
+    with pytest.raises(
+        UserError, match=r"models\.j\.family: t9: no tutor of the labelled sets\. Fix: their tutors are t0, t1"
+    ):
+        validate_probes(
+            job=ValidateProbes(judge="j", family=["t9"], resamples=100, seed=1), verdicts=tmp_path / "plain.jsonl",
+            probes=[], labels=[folder / "labels.jsonl"], out=tmp_path / "out.json",
+        )  # fmt: skip
+
+
+def test_sums_give_the_preference_and_one_side_alone_none() -> None:
+    residuals = [(True, Residual(1.0, 2.0, "a")), (True, Residual(0.0, 1.0, "b")), (False, Residual(-1.0, 1.0, "a"))]
+    assert PREFERENCE.value(residuals) == pytest.approx(2 / 3 + 1)
+    assert preference(sums_of(residuals).sum(axis=0)) == pytest.approx(2 / 3 + 1)
+    assert preference(sums_of(residuals[:2]).sum(axis=0)) != preference(sums_of(residuals[:2]).sum(axis=0)), "NaN"
+
+
+def test_other_labels_are_no_other_wording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rubrics, "RUBRICS", tmp_path)
+    body = "rubric: own\nversion: 1\ntitle: Own\nsource: here\nlike: mrbench_taxonomy\nreworded: mrbench_critic\n"
+    dropped = "criteria: {Coherence: null}\n"
+    (tmp_path / "own.yaml").write_text(body + dropped, encoding="utf-8")
+    with pytest.raises(UserError, match="mrbench_critic has other criteria or labels than own"):
+        reworded_of("own")
+    (tmp_path / "fewer.yaml").write_text(body.replace("own", "fewer").split("reworded")[0] + dropped, encoding="utf-8")
+    assert reworded_of("fewer") == [], "what it inherits is not for its criteria"
+    assert reworded_of("mrbench_taxonomy") == ["mrbench_taxonomy_reworded"]
+    assert reworded_of("mrbench_critic") == []
