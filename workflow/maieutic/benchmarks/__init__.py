@@ -10,6 +10,7 @@ needs; generic code asks for them by name and names no benchmark itself.
 | metrics, METRICS | metrics of its own, by name |
 | baselines, TUTORS | trivial tutors, by name |
 | conditions, CONDITIONS | when a rubric asks about a reply, by name |
+| toolkit, MEASURES | what the benchmark's own toolkit counts of a reply, by criterion |
 | heuristics, HEURISTICS | what a floor of graders says by a list of words, by criterion |
 | releases, RELEASES | releases of replies that people have labelled, by name |
 | recorded, RECORDED | formats of files with several tutors' replies, by name |

@@ -41,7 +41,7 @@ EXPERT = "Expert"
 TASK = "mistake_remediation"
 VARIABLES = {"question", "dialog_history", "history", "topic", "level"}
 # What a judge of such a reply is given besides the reply.
-JUDGED = {"question", "history", "topic", "level", "reference_solution", "response"}
+JUDGED = {"question", "history", "topic", "level", "reference_solution", "reference_response", "response"}
 BLANKS_AROUND_LINES = re.compile(r"[ \u00a0]*\n[ \u00a0]*")
 
 

@@ -55,7 +55,7 @@ def read_result(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) ->
     number = int(score[1]) if score is not None and len(score[1]) <= 2 else 0
     if not 1 <= number <= len(criterion.labels):
         return None, f"[RESULT] is no score of 1 to {len(criterion.labels)}"
-    return criterion.labels[number - 1], None
+    return criterion.labels[-number if rubric.scores_fall else number - 1], None
 
 
 def read_letter(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) -> tuple[str | None, str | None]:

@@ -18,6 +18,7 @@ from maieutic.judges.questions import Case
 from maieutic.judges.rubrics import Criterion, LoadedRubric, chosen_rubrics, read_rubric
 from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, problem_of
 
+NO_RESPONSE = "Not available"
 PAIR_VARIABLES = {"problem", "solution", "conversation", "response_a", "response_b"}
 SPEAKER = {"assistant": "Teacher", "user": "Student"}
 CONDITIONS: dict[str, Callable[[Item, Sequence[str]], bool]] = merged("conditions", "CONDITIONS")
@@ -47,9 +48,10 @@ def case_of(loaded: LoadedRubric, item: Item, reply: Reply) -> Case:
 
 
 def judged_variables(item: Item) -> dict[str, str]:
-    """What a judge's prompt may say of an item: its variables, and the solution where the reference has one."""
+    """What a judge's prompt may say of an item: its variables, and of the reference the solution and the response."""
     solution = item.reference.get("solution")
     return {
+        **({"reference_response": str(item.reference["text"] or NO_RESPONSE)} if "text" in item.reference else {}),
         **({"reference_solution": str(solution or UNKNOWN_SOLUTION)} if "solution" in item.reference else {}),
         **item.vars,
     }

@@ -69,6 +69,9 @@ class Rubric(Entry):
     answer: Answer = Field(description="result: [RESULT] n; letter: [[A]]; json: an object, by schema where offered")
     system: str | None = Field(None, description="Template of the system message")
     prompt: str = Field(description="Template of the user message")
+    scores_fall: bool = Field(
+        False, description="answer: result: the highest printed score is that of the first label, 1 that of the last"
+    )
     separate: bool = Field(False, description="One question for each criterion; else all at once")
     both_orders: bool = Field(False, description="Two replies are shown in both orders")
     about_tutor: bool = Field(
@@ -104,6 +107,8 @@ class Rubric(Entry):
             alone = " with separate: true" if self.answer == "result" else ""
             kinds = kinds_with(lambda rules: self.answer in rules.answers)
             raise ValueError(f"answer: {self.answer} is for kind: {kinds}{alone}")
+        if self.scores_fall and self.answer != "result":
+            raise ValueError("scores_fall is for answer: result")
         if self.both_orders and not kind.paired:
             raise ValueError(f"both_orders is for two replies: kind {kinds_with(lambda rules: rules.paired)}")
         if self.about != "replies" and not kind.tags:

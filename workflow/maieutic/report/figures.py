@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import numpy as np
@@ -23,6 +23,7 @@ MANY = alt.Scale(scheme="tableau20")
 STYLE = re.compile(r' style="[^"]*"')  # what the page's policy would not apply; page.css has what is needed
 WIDTH = 340
 ROW = 26
+SIDES: tuple[Literal["left", "right", "center"], ...] = ("left", "right", "center")  # of the words at a radar's axes
 BINS, STEPS = 40, 200
 QUANTILES = ("p05", "p25", "p50", "p75", "p95")
 Array = npt.NDArray[np.float64]
@@ -290,6 +291,86 @@ def counts_chart(table: pd.DataFrame) -> str:
         )
     )
     return to_svg(chart.properties(width=WIDTH, height=ROW * max(2, len(levels))))
+
+
+def share_chart(table: pd.DataFrame) -> str:
+    """How often each label is given, one panel a dimension, one bar each for who gives it.
+
+    table: dimension, by, label, place (of the label on its scale), share. One colour is one place on the scale.
+    """
+    dimensions, by = list(dict.fromkeys(table["dimension"])), list(dict.fromkeys(table["by"]))
+    places = {0: "first label", 1: "second", 2: "third", 3: "fourth"}
+    named = table.assign(at=[places.get(place, "further") for place in table["place"]])
+    kinds = list(dict.fromkeys(named.sort_values("place")["at"]))
+    chart = (
+        alt.Chart(named)
+        .mark_bar()
+        .encode(
+            x=alt.X("share:Q", title="share of labels", scale=alt.Scale(domain=[0, 1])),
+            y=alt.Y("by:N", sort=by, title=None),
+            color=alt.Color(
+                "at:N", scale=alt.Scale(domain=kinds, range=SERIES), legend=alt.Legend(orient="top", title=None)
+            ),
+            order=alt.Order("place:Q"),
+        )
+        .properties(width=230, height=ROW * max(1, len(by)))
+        .facet(facet=alt.Facet("dimension:N", sort=dimensions, title=None), columns=2)
+    )
+    return to_svg(chart)
+
+
+def side_of(x: float) -> str:
+    """From which side words at a radar's axis are written: away from its centre."""
+    return "center" if abs(x) < 0.1 else "left" if x > 0 else "right"
+
+
+def radar_chart(rings: Mapping[str, Sequence[float]], axes: Sequence[str]) -> str:
+    """Values from 0 to 1 on axes from one centre, one closed ring a name. rings: by name a value for each axis."""
+    angles = [2 * np.pi * place / len(axes) for place in range(len(axes))]
+
+    def at(place: int, radius: float) -> dict[str, float]:
+        return {"x": radius * float(np.sin(angles[place])), "y": radius * float(np.cos(angles[place]))}
+
+    around = [*range(len(axes)), 0]
+    lines = [
+        {"who": name, "place": step, **at(place, values[place])}
+        for name, values in rings.items()
+        for step, place in enumerate(around)
+    ]
+    grid = [
+        {"level": str(level), "place": step, **at(place, level)}
+        for level in (0.25, 0.5, 0.75, 1.0)
+        for step, place in enumerate(around)
+    ]
+    titles: list[dict[str, Any]] = [{"axis": axis, **at(place, 1.1)} for place, axis in enumerate(axes)]
+    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-1.82, 1.82]))
+    y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-1.4, 1.4]))
+    names = list(rings)
+    colours = (
+        alt.Scale(domain=names, range=SERIES)
+        if len(names) <= len(SERIES)
+        else alt.Scale(domain=names, scheme="tableau20")
+    )
+    web = (
+        alt.Chart(pd.DataFrame(grid))
+        .mark_line(color=GREY, strokeWidth=0.6)
+        .encode(x=x, y=y, order="place:O", detail="level:N")
+    )
+    drawn = (
+        alt.Chart(pd.DataFrame(lines))
+        .mark_line(strokeWidth=2, opacity=0.85, point=True)
+        .encode(
+            x=x, y=y, order="place:O",
+            color=alt.Color("who:N", sort=names, scale=colours, legend=alt.Legend(title=None, labelLimit=320)),
+            strokeDash=alt.StrokeDash("who:N", sort=names, legend=None),
+        )
+    )  # fmt: skip
+    chart = web + drawn
+    for side in SIDES:
+        own = [title for title in titles if side == side_of(title["x"])]
+        named = alt.Chart(pd.DataFrame(own, columns=["axis", "x", "y"]))
+        chart += named.mark_text(fontSize=12, color=INK, align=side).encode(x=x, y=y, text="axis:N")
+    return to_svg(chart.properties(width=560, height=430))
 
 
 def raters_chart(people: list[float], judge: float | None) -> str:

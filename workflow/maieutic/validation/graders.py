@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import numpy as np
 
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job, Sampled
 from maieutic.core.records import Difference, Judgement, Label, Labelling, Pair, Reward, Score, read_records
-from maieutic.core.stats import Sampling, Statistic, estimate
+from maieutic.core.stats import MEAN, Sampling, estimate
 from maieutic.judges.assignments import pairs_task
 from maieutic.judges.labels import Labels, read_labels
 from maieutic.judges.rubrics import read_rubric, scales_of
@@ -23,6 +20,7 @@ from maieutic.scores.score import write_scores
 from maieutic.validation.agreement import Pairing
 from maieutic.validation.carry_over import left_out
 from maieutic.validation.floors import floor_verdicts
+from maieutic.validation.measures import codes_by_cell, measure_scores
 from maieutic.validation.pairs import pair_scores
 from maieutic.validation.people import (
     annotator_scores,
@@ -43,9 +41,12 @@ from maieutic.validation.trust import (
     pairings_of,
     plain,
     rank_correlation,
+    ranked_correlation,
     said_by,
     score,
 )
+
+MEAN_LABEL = "mean_label"
 
 
 def lengths_of(labels: Labels) -> dict[tuple[str, str], int]:
@@ -65,15 +66,29 @@ class ScoreLabels(Sampled):
 
 
 def score_labels(*, job: ScoreLabels, labels: list[Path], out: Path) -> None:
-    """Write the DAMR of every labelled tutor by the labels of people, and how far annotators agree with each other.
+    """Write the DAMR and mean label of every labelled tutor by the labels of people, how far annotators agree with each
+    other, and what can be counted of a reply has to do with its labels.
 
-    Of MRBench it is what its Tables 3, 8 and 9 print. labels: the files of the set, in its folder.
+    Of MRBench DAMR is what its Tables 3, 8 and 9 print. labels: the files of the set, in its folder.
     """
     folder = labels[0].parent
     made, given = read_labels(folder), read_records(folder / "annotations.jsonl", Label)
     scores = match_rates(PEOPLE, made, None, Sampling(job.resamples, job.seed))
+    scores += [*measure_scores(made, Sampling(job.resamples, job.seed)), *mean_codes(PEOPLE, made, None, job)]
     scores += annotator_scores(None, [label for label in given if not label.resolves], made.scales)
     write_scores(on_release(scores, job.release), out)
+
+
+def mean_codes(grader: str, labels: Labels, verdicts: Said | None, sampling: Sampling | Sampled) -> list[Score]:
+    """Each tutor's mean label by criterion: 1 for the first of a scale, 0 for the last. verdicts: None for people's."""
+    drawn = Sampling(sampling.resamples, sampling.seed)
+    return [
+        score(
+            None, MEAN_LABEL, estimate(MEAN, [code for code, _ in cells], [problem for _, problem in cells], drawn),
+            tutor=tutor, criterion=criterion, by=None if verdicts is None else grader,
+        )
+        for (tutor, criterion), cells in codes_by_cell(labels, verdicts).items()
+    ]  # fmt: skip
 
 
 def label_scores(judge: str, source: str, labels: Labels, verdicts: Said, sampling: Sampling) -> list[Score]:
@@ -88,6 +103,7 @@ def label_scores(judge: str, source: str, labels: Labels, verdicts: Said, sampli
     if not any(scale.desired for scale in labels.scales.values()):
         return on_release(scores, source)
     scores += match_rates(judge, labels, verdicts, sampling)
+    scores += mean_codes(judge, labels, verdicts, sampling)
     scores += correlations_by_tutor(judge, labels, verdicts)
     half = half_of(labels, verdicts, sampling.seed)
     scores += corrected_rates(judge, half, verdicts, "ppi_half", labels.scales, sampling)
@@ -213,24 +229,7 @@ def correlation_score(
     model: str, values: Sequence[float], counts: Sequence[int], problems: Sequence[str], sampling: Sampling
 ) -> Score:
     """Spearman's correlation of scalars with counts of desired labels. Its interval is that of the ranks' Pearson."""
-    from scipy.stats import rankdata
-
-    def summands(ranks: Sequence[tuple[float, float]]) -> np.ndarray:
-        x, y = np.array(ranks).T
-        return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
-
-    def pearson(sums: np.ndarray) -> np.ndarray:
-        n, sx, sy, sxx, syy, sxy = np.moveaxis(sums, -1, 0)
-        spread = np.sqrt(np.maximum((n * sxx - sx**2) * (n * syy - sy**2), 0))
-        return np.divide(n * sxy - sx * sy, spread, out=np.zeros_like(sxy), where=spread > 0)
-
-    def spearman(ranks: Sequence[tuple[float, float]]) -> float:
-        value = rank_correlation(*zip(*ranks, strict=True))
-        return math.nan if value is None else value
-
-    ranks = list(zip(rankdata(values), rankdata(counts), strict=True))
-    result = estimate(Statistic(spearman, summands, pearson), ranks, problems, sampling)
-    return score(model, "desired_correlation", result)
+    return score(model, "desired_correlation", ranked_correlation(values, counts, problems, sampling))
 
 
 class ValidateCriteriaOnLabels(Sampled):

@@ -160,6 +160,29 @@ def rank_correlation(first: Sequence[float], second: Sequence[float]) -> float |
     return float(spearmanr(first, second).statistic)
 
 
+def ranked_correlation(
+    values: Sequence[float], others: Sequence[float], problems: Sequence[str], sampling: Sampling
+) -> Estimate:
+    """Spearman's correlation. Its interval is that of the ranks' Pearson, over problems."""
+    from scipy.stats import rankdata
+
+    def summands(ranks: Sequence[tuple[float, float]]) -> np.ndarray:
+        x, y = np.array(ranks).T
+        return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
+
+    def pearson(sums: np.ndarray) -> np.ndarray:
+        n, sx, sy, sxx, syy, sxy = np.moveaxis(sums, -1, 0)
+        spread = np.sqrt(np.maximum((n * sxx - sx**2) * (n * syy - sy**2), 0))
+        return np.divide(n * sxy - sx * sy, spread, out=np.zeros_like(sxy), where=spread > 0)
+
+    def spearman(ranks: Sequence[tuple[float, float]]) -> float:
+        value = rank_correlation(*zip(*ranks, strict=True))
+        return math.nan if value is None else value
+
+    ranks = list(zip(rankdata(values), rankdata(others), strict=True))
+    return estimate(Statistic(spearman, summands, pearson), ranks, problems, sampling)
+
+
 def mean_scores(
     model: str,
     pairings: Mapping[str, Sequence[Pairing]],

@@ -1,22 +1,19 @@
-"""Lists of words for MRBench's dimensions: what needs no understanding of a reply."""
+"""Lists of words for MRBench's dimensions: what needs no understanding of a reply.
+
+Where the toolkit of its authors has a list that agrees better with their labels than ours, it is that one.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 
+from maieutic.benchmarks.mrbench.toolkit import ACTS, IDENTIFIES, LOCATES, holds
 from maieutic.core.records import Item
 from maieutic.graders.numerals import numerals
 from maieutic.validation.heuristics import Heuristic, words
 
-MISTAKE = re.compile(
-    r"\b(?:mistake|error|incorrect|wrong|not quite|not correct|isn't right|re-?check|check again|look again"
-    r"|careful|close|actually|instead|reconsider|almost)\b",
-    re.IGNORECASE,
-)
-PLACE = re.compile(
-    r"\d|\bstep\b|\bwhen you\b|\byou (?:said|wrote|added|multiplied|divided|subtracted|used)\b", re.IGNORECASE
-)
 REVEALS = re.compile(
     r"\b(?:the (?:correct )?answer is|answer would be|so it(?:'s| is)|equals|which is)\b|=\s*\$?\d", re.IGNORECASE
 )
@@ -24,7 +21,6 @@ GUIDES = re.compile(
     r"\b(?:hint|remember|think about|recall|first|let's|try|consider|for example|imagine|means|because)\b",
     re.IGNORECASE,
 )
-ACTION = re.compile(r"\?|\b(?:try|can you|could you|let's|please|re-?check|tell me|show me)\b", re.IGNORECASE)
 WARM = re.compile(
     r"\b(?:great|good|nice|well done|excellent|awesome|fantastic|almost|right track|keep|close|thank|happy)\b|!",
     re.IGNORECASE,
@@ -55,11 +51,11 @@ def reveals(item: Item, text: str) -> bool:
 
 
 HEURISTICS = {
-    "Mistake_Identification": Heuristic(has(MISTAKE)),
-    "Mistake_Location": Heuristic(lambda item, text: bool(MISTAKE.search(text) and PLACE.search(text))),
+    "Mistake_Identification": Heuristic(partial(holds, IDENTIFIES)),
+    "Mistake_Location": Heuristic(partial(holds, LOCATES)),
     "Revealing_of_the_Answer": Heuristic(reveals),
     "Providing_Guidance": Heuristic(has(GUIDES)),
-    "Actionability": Heuristic(has(ACTION)),
+    "Actionability": Heuristic(partial(holds, ACTS)),
     "Coherence": Heuristic(follows),
     "Tutor_Tone": Heuristic(has(WARM), otherwise=1),  # nobody is taken for offensive
     "humanlikeness": Heuristic(natural),

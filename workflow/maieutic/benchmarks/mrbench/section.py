@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from maieutic.benchmarks.mrbench.figures import mean_rows, measure_rows, shown_set, spider
 from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITICS
 from maieutic.benchmarks.mrbench.statistics import SUBSETS
 from maieutic.config.models import JudgeModel
@@ -296,6 +297,17 @@ def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
                 "bea": bea_rows(release, plan, results, plan.edition == "published"),
                 "mended": mended(release, judged, plan),
                 "dimensions": [called(name) for name in dimensions],
+                "means": mean_rows(
+                    {"people": people} | {label_of(plan, name): scores for name, scores in judged.items()},
+                    release,
+                    dimensions,
+                    in_papers_order,
+                ),
+                "spider": spider(people, release, dimensions, in_papers_order),
+                "measures": measure_rows(
+                    people, {label_of(plan, name): scores for name, scores in judged.items()}, release, dimensions
+                ),
+                "explorer": shown_set(plan, results, release, dimensions, in_papers_order),
             }
         )
     return shown

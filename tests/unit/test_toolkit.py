@@ -1,0 +1,205 @@
+"""What MRBench's own toolkit computes without a language model, and the pictures and tables of the labelled tutors."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+
+import pytest
+from conftest import absent
+from maieutic.benchmarks.mrbench import figures, toolkit
+from maieutic.benchmarks.mrbench.releases import RELEASES
+from maieutic.core.records import Item, Label, LabelSetAbout, Reply, Scale, Turn
+from maieutic.core.stats import Sampling
+from maieutic.datasets.sources import read_source
+from maieutic.judges.answers import read_answer
+from maieutic.judges.labels import Labels, fits
+from maieutic.judges.rubrics import read_rubric
+from maieutic.report.figures import radar_chart, share_chart, side_of
+from maieutic.scores.score import Score
+from maieutic.validation.graders import mean_codes
+from maieutic.validation.measures import (
+    CORRELATION,
+    LIST,
+    coded,
+    length,
+    measure_scores,
+    overlap,
+    uptake,
+)
+
+SCALE = Scale(labels=("Yes", "To some extent", "No"), desired="Yes")
+SAMPLING = Sampling(100, 1)
+
+
+def item(name: str = "d", history: str = "Tutor: What is 3 plus 4?\nStudent: It is eight apples") -> Item:
+    return Item(id=name, task="t", cluster=name, vars={"history": history}, reference={})
+
+
+@pytest.mark.parametrize(
+    ("criterion", "reply", "wanted"),
+    [
+        ("Mistake_Identification", "Look again.", 1.0),
+        ("Mistake_Identification", "That is wrong.", 0.0),
+        ("Mistake_Identification", "I dislike it", 1.0),  # within a word, as the toolkit has it
+        ("Mistake_Location", "A MISTAKE", 1.0),
+        ("Mistake_Location", "Look again.", 0.0),
+        ("Revealing_of_the_Answer", "It costs 3.", 1.0),  # the list of the location: the toolkit's own slip
+        ("Actionability", "Can you?", 1.0),
+        ("Actionability", "You can.", 0.0),
+        ("Actionability", "", 0.0),
+        ("humanlikeness", "Good job!", 0.5),
+        ("humanlikeness", "Good, now go on from there.", 1.0),
+        ("humanlikeness", " ".join(["word"] * 41), 0.5),
+        ("humanlikeness", " ".join(["word"] * 40), 1.0),
+        ("humanlikeness", "As your tutor I say so", 0.5),
+    ],
+)
+def test_the_toolkits_lists(criterion: str, reply: str, wanted: float) -> None:
+    assert float(toolkit.MEASURES[criterion](item(), reply)) == wanted
+
+
+# aitutor-assessmentkit 0.1.8 on the file of V1, its AutoEvaluator, Spearman with the labels coded 1, 0.5, 0.
+THEIRS = {
+    "Mistake_Identification": 0.333,
+    "Mistake_Location": 0.279,
+    "Revealing_of_the_Answer": 0.173,
+    "Actionability": 0.333,
+    "humanlikeness": 0.109,
+}
+
+
+def test_on_the_published_labels_they_give_what_the_toolkit_gives(data: Path) -> None:
+    path = data / "mrbench/MRBench_V1.json"
+    if not path.is_file():
+        path = next(iter(sorted((data / "mrbench").glob("*V1*.json"))), path)
+    if not path.is_file():
+        absent(str(path), "see shared data")
+    source = RELEASES["mrbench"]
+    made = source.load(read_source(path, "json"))
+    labels = Labels({one.id: one for one in made.items}, made.replies, made.labels, source.about)
+    found = {(one.criterion, one.by): one for one in measure_scores(labels, SAMPLING)}
+    for criterion, theirs in THEIRS.items():
+        assert found[criterion, LIST].value == pytest.approx(theirs, abs=0.0015), criterion
+    assert found["Actionability", "words"].n == 1589
+
+
+def test_what_is_counted_of_a_reply() -> None:
+    assert length(item(), "two words") == 2.0 and length(item(), "") == 0.0
+    assert uptake(item(), "Eight apples, really?") == pytest.approx(2 / 2), "words of three letters or more"
+    assert uptake(item(), "Apples?") == 0.5 and uptake(item(history=""), "Apples?") == 0.0
+    # the dialogue: tutor, what, plus, student, eight, apples
+    assert overlap(item(), "eight apples now") == pytest.approx(2 * 2 / (6 + 3))
+    assert overlap(item(), "") == 0.0
+
+
+def labelled(labels: dict[tuple[str, str], str], texts: dict[tuple[str, str], str]) -> Labels:
+    items = {name: item(name) for name, _ in labels}
+    replies = [
+        Reply(id=name, task="t", tutor=tutor, key="k", turns=[Turn(text=texts[name, tutor], messages="m")])
+        for name, tutor in labels
+    ]
+    given = [
+        Label(id=name, task="t", tutor=tutor, criterion="Clear", label=label, problem=name)
+        for (name, tutor), label in labels.items()
+    ]
+    return Labels(items, replies, given, LabelSetAbout(scales={"Clear": SCALE}))
+
+
+def test_a_measure_that_orders_replies_as_people_do_correlates_with_one() -> None:
+    said = ["Yes", "To some extent", "No"]
+    labels = {(f"d{n}", "t"): said[n % 3] for n in range(30)}
+    texts = {key: " ".join(["word"] * (9 - 3 * said.index(label))) for key, label in labels.items()}
+    found = {one.by: one for one in measure_scores(labelled(labels, texts), SAMPLING)}
+    assert found["words"].value == pytest.approx(1.0) and found["words"].metric == CORRELATION
+    assert found["uptake"].value is None, "it does not vary"
+    assert LIST not in found
+
+
+def test_labels_are_coded_from_one_to_zero() -> None:
+    assert [coded(place, 3) for place in range(3)] == [1.0, 0.5, 0.0]
+    assert [coded(place, 4) for place in range(4)] == pytest.approx([1, 2 / 3, 1 / 3, 0])
+    made = labelled(
+        {("d1", "t"): "Yes", ("d2", "t"): "No", ("d3", "t"): "To some extent", ("d1", "u"): "No"},
+        dict.fromkeys([("d1", "t"), ("d2", "t"), ("d3", "t"), ("d1", "u")], "x"),
+    )
+    people = {one.tutor: one for one in mean_codes("people", made, None, SAMPLING)}
+    assert (people["t"].value, people["u"].value, people["t"].by) == (0.5, 0.0, None)
+    judged = {
+        one.tutor: one
+        for one in mean_codes("j", made, {("d1", "t", "Clear"): "Yes", ("d2", "t", "Clear"): None}, SAMPLING)
+    }
+    assert set(judged) == {"t"} and (judged["t"].value, judged["t"].n, judged["t"].by) == (1.0, 1, "j")
+
+
+def test_people_and_judge_stand_beside_each_other_dialogue_by_dialogue() -> None:
+    keys = [("d1", "b"), ("d1", "a"), ("d2", "a")]
+    made = labelled(dict(zip(keys, ["Yes", "No", "No"], strict=True)), dict.fromkeys(keys, "<b>x</b>"))
+    said = {"Judge": {("d1", "a", "Clear"): "Yes", ("d1", "b", "Clear"): "Yes", ("d2", "a", "Clear"): None}}
+    shown = figures.dialogues(made, said, ["Clear"], lambda names: sorted(names), 5, 1)
+    [first] = [one for one in shown if one["name"] == "d1"]
+    assert [row["tutor"] for row in first["rows"]] == ["a", "b"]
+    assert first["rows"][0]["cells"] == [{"people": "No", "judges": ["Judge: Yes"]}]
+    assert first["rows"][1]["cells"] == [{"people": "Yes", "judges": []}], "only where they differ"
+    [second] = [one for one in shown if one["name"] == "d2"]
+    assert second["rows"][0]["cells"][0]["judges"] == ["Judge: unreadable"]
+    assert len(figures.dialogues(made, said, ["Clear"], lambda names: sorted(names), 1, 1)) == 1
+    table = figures.confusion(made, said["Judge"], "Clear")
+    assert table["columns"] == ["Yes", "To some extent", "No", "unreadable"]
+    assert [row["counts"] for row in table["rows"]] == [[1, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 1]]
+    shares = figures.shares(made, said, ["Clear"])
+    assert shares[shares.by == "people"].share.tolist() == pytest.approx([1 / 3, 0, 2 / 3])
+    assert shares[shares.by == "Judge"].share.tolist() == [1, 0, 0], "of what can be read"
+    assert share_chart(shares).startswith("<svg ")
+
+
+def test_means_and_measures_are_rows_of_the_paper_and_of_judges() -> None:
+    def one(metric: str, value: float, **columns: str) -> Score:
+        return Score.model_validate(
+            {"task": "trust", "metric": metric, "value": value, "n": 3, "missing": 0, "clusters": 3, "criterion": "Clear",
+             "release": "ours", "scoring": "robust", "headline": False, "low": None, "high": None, **columns}
+        )  # fmt: skip
+
+    people = [one("mean_label", 0.5, tutor="b"), one("mean_label", 0.7, tutor="a"), one(CORRELATION, 0.2, by="words")]
+    judge = [one("mean_label", 0.1, tutor="a", by="j"), one("spearman", 0.4, grader="j")]
+    rows = figures.mean_rows({"people": people, "J": judge}, "ours", ["Clear"], lambda names: sorted(names))
+    assert [(row["tutor"], row["by"], row["cells"][0].value) for row in rows] == [
+        ("a", "people", 0.7), ("", "J", 0.1), ("b", "people", 0.5)
+    ]  # fmt: skip
+    measures = figures.measure_rows(people, {"J": judge}, "ours", ["Clear"])
+    assert [(row["what"], row["cells"][0].value) for row in measures] == [("words", 0.2), ("J", 0.4)]
+    assert figures.spider(people, "ours", ["Clear"], lambda names: sorted(names)) == "", "two axes are no picture"
+
+
+def test_a_radar_names_its_axes_and_its_rings() -> None:
+    drawn = html.unescape(
+        radar_chart({"A <tutor>": [1, 0.5, 0.2, 0.0], "B": [0.1, 0.2, 0.3, 0.4]}, ["One", "Two", "Three", "Four"])
+    )
+    assert all(f">{word}<" in drawn for word in ("One", "Two", "Three", "Four", "A <tutor>", "B"))
+    assert [side_of(x) for x in (-1, 0, 1)] == ["right", "center", "left"]
+
+
+@pytest.mark.parametrize(
+    ("criterion", "score", "label"),
+    [
+        ("Mistake_Identification", 3, "Yes"),
+        ("Mistake_Identification", 1, "No"),
+        ("Tutor_Tone", 2, "Neutral"),
+        ("Revealing_of_the_Answer", 3, "Yes (and the answer is correct)"),
+        ("Revealing_of_the_Answer", 1, "No"),
+        ("Revealing_of_the_Answer", 4, None),
+    ],
+)
+def test_the_toolkits_critic_gives_three_for_the_first_label(criterion: str, score: int, label: str | None) -> None:
+    rubric = read_rubric("mrbench_toolkit").rubric
+    criteria = {criterion: rubric.criteria[criterion]}
+    [verdict] = read_answer(rubric, criteria, f"Feedback. [RESULT] {score}", "stop")
+    assert verdict.value == label
+
+
+def test_the_toolkits_critic_fits_mrbenchs_labels_and_its_task() -> None:
+    for name in ("mrbench_toolkit", "mrbench_toolkit_reference"):
+        assert fits(RELEASES["mrbench"].about, read_rubric(name))
+    assert "{{ topic }}" in read_rubric("mrbench_toolkit").prompt
+    assert "{{ reference_response }}" in read_rubric("mrbench_toolkit_reference").prompt
+    assert read_rubric("mrbench_toolkit_reference").system == read_rubric("mrbench_toolkit").system

@@ -1,0 +1,103 @@
+"""What can be counted of a reply without understanding it, held against the labels of people.
+
+words: how long it is; uptake: the share of the student's last words that it takes up; overlap: unigram F1 with the
+whole dialogue (ROUGE-1). Lexical overlap is the baseline of Demszky et al., Measuring Conversational Uptake (ACL 2021).
+Benchmarks add the lists of words that their own toolkits use (`MEASURES` of their module `toolkit`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+from maieutic.core.plugins import merged
+from maieutic.core.records import Item, Score
+from maieutic.core.stats import Estimate, Interval, Sampling
+from maieutic.judges.labels import Labels
+from maieutic.validation.heuristics import WORD, words
+from maieutic.validation.trust import ranked_correlation, score
+
+CORRELATION = "measure_correlation"
+LIST = "toolkit's word list"
+Measure = Callable[[Item, str], float]
+WORD_LISTS: dict[str, Measure] = merged("toolkit", "MEASURES")
+
+
+def length(item: Item, reply: str) -> float:
+    """The number of words."""
+    return float(len(reply.split()))
+
+
+def last_turn(item: Item) -> str:
+    """What the student said last."""
+    return item.vars.get("history", "").rsplit("Student:", 1)[-1]
+
+
+def uptake(item: Item, reply: str) -> float:
+    """The share of the words of the student's last turn that the reply takes up; 0 of an empty turn."""
+    said = words(last_turn(item))
+    return len(said & words(reply)) / len(said) if said else 0.0
+
+
+def overlap(item: Item, reply: str) -> float:
+    """The F1 of the words of the dialogue and of the reply, each as often as it occurs."""
+    before, after = (Counter(WORD.findall(text.casefold())) for text in (item.vars.get("history", ""), reply))
+    shared = sum((before & after).values())
+    return 2 * shared / (before.total() + after.total()) if shared else 0.0
+
+
+MEASURES: dict[str, Measure] = {"words": length, "uptake": uptake, "overlap": overlap}
+
+
+def measures_of(criterion: str) -> dict[str, Measure]:
+    """By name what is counted for a criterion."""
+    return MEASURES | ({LIST: WORD_LISTS[criterion]} if criterion in WORD_LISTS else {})
+
+
+def measure_scores(labels: Labels, sampling: Sampling) -> list[Score]:
+    """Spearman's correlation of each measure with people's labels, by criterion whose labels have an order.
+
+    The first label of a scale counts most. `by`: the measure.
+    """
+    texts = {(reply.id, reply.tutor): " ".join(turn.text for turn in reply.turns) for reply in labels.replies}
+    scores = []
+    for criterion, scale in labels.scales.items():
+        own = [label for label in labels.labels if label.criterion == criterion]
+        if scale.level != "ordinal" or not own:
+            continue
+        codes = [-float(scale.labels.index(label.label)) for label in own]
+        problems = [label.problem for label in own]
+        for name, measure in measures_of(criterion).items():
+            values = [float(measure(labels.items[one.id], texts[one.id, one.tutor])) for one in own]
+            scores.append(
+                score(None, CORRELATION, correlated(values, codes, problems, sampling), criterion=criterion, by=name)
+            )
+    return scores
+
+
+def correlated(
+    values: Sequence[float], codes: Sequence[float], problems: Sequence[str], sampling: Sampling
+) -> Estimate:
+    """The correlation; none where one side does not vary."""
+    if len(set(values)) < 2 or len(set(codes)) < 2:
+        return Estimate(None, Interval(None, None), len(values))
+    return ranked_correlation(values, codes, problems, sampling)
+
+
+def coded(place: int, number: int) -> float:
+    """A label as a number: 1 for the first of a scale, 0 for the last, evenly between them."""
+    return 1 - place / (number - 1)
+
+
+def codes_by_cell(
+    labels: Labels, verdicts: Mapping[tuple[str, str, str], str | None] | None
+) -> dict[tuple[str, str], list[tuple[float, str]]]:
+    """By tutor and criterion with an order each reply's coded label and its problem. verdicts: None for people's."""
+    cells: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    for label in labels.labels:
+        scale = labels.scales[label.criterion]
+        said = label.label if verdicts is None else verdicts.get((label.id, label.tutor, label.criterion))
+        if scale.level == "ordinal" and said in scale.labels:
+            code = coded(scale.labels.index(str(said)), len(scale.labels))
+            cells.setdefault((label.tutor, label.criterion), []).append((code, label.problem))
+    return cells
