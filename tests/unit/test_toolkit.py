@@ -25,6 +25,7 @@ from maieutic.validation.measures import (
     length,
     measure_scores,
     overlap,
+    parts_of,
     uptake,
 )
 
@@ -114,6 +115,15 @@ def test_a_measure_that_orders_replies_as_people_do_correlates_with_one() -> Non
     assert found["words"].value == pytest.approx(1.0) and found["words"].metric == CORRELATION
     assert found["uptake"].value is None, "it does not vary"
     assert LIST not in found
+
+
+def test_replies_fall_into_fifths_and_ties_stay_together() -> None:
+    parts = parts_of([float(n) for n in range(10)], [n >= 8 for n in range(10)])
+    assert [(one.low, one.high, one.number, one.share) for one in parts] == [
+        (0, 1, 2, 0), (2, 3, 2, 0), (4, 5, 2, 0), (6, 7, 2, 0), (8, 9, 2, 1)
+    ]  # fmt: skip
+    assert [one.number for one in parts_of([0.0] * 9 + [1.0], [True] * 10)] == [9, 1]
+    assert [one.share for one in parts_of([2.0], [False])] == [0.0]
 
 
 def test_labels_are_coded_from_one_to_zero() -> None:

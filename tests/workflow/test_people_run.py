@@ -383,8 +383,8 @@ def test_a_sample_is_labelled_by_clicking_and_corrects_the_judge(
         assert shown in report, shown
 
 
-async def label_all_few(page: Path, folder: Path, say: Callable[[str], str]) -> Path:
-    """A resolver's short page."""
+async def label_all_few(page: Path, folder: Path, say: Callable[[str], str], who: str = "eva") -> Path:
+    """A short page on a phone."""
     async with Browser(folder, width=420, height=800) as browser:
         await browser.open(page)
         await browser.wait("ready")
@@ -395,4 +395,43 @@ async def label_all_few(page: Path, folder: Path, say: Callable[[str], str]) -> 
             await asyncio.sleep(0.32)
             await browser.click("#next")
         await browser.click("#export")
-        return await browser.downloaded("labels-eva.json")
+        return await browser.downloaded(f"labels-{who}.json")
+
+
+def test_pairs_of_two_tutors_are_compared_by_clicking_and_check_a_judge(
+    finished: Path, copied: Callable[[Path], Path], judge_server: str, tmp_path: Path
+) -> None:
+    if CHROMIUM is None:
+        absent("chromium", "apt-get install chromium")
+    folder = copied(finished)
+    words = ["--configfile", "own.yaml", "--against", "always-ask", "--n", "8", "--annotators", "ann", "--out", "pairs"]
+    drawn = maieutic(folder, "label", *words)
+    assert drawn.returncode == 0, drawn.stderr
+    assert "8 pairs of 1 strata" in drawn.stdout and "--out preferences.csv" in drawn.stdout
+    page = folder / "pairs/page-ann.html"
+    key = json.loads((folder / "pairs/key.json").read_text(encoding="utf-8"))
+    for unit in key["units"].values():
+        assert unit["other"] == "always-ask" and '"always-ask"' not in page.read_text(encoding="utf-8"), "blind"
+    saved = asyncio.run(label_all_few(page, tmp_path / "ann", lambda first: "1" if "?" in first else "2", "ann"))
+    read = maieutic(folder, "read-labels", "--sample", "pairs", "--files", str(saved), "--out", "preferences.csv")
+    assert read.returncode == 0, read.stderr
+    with open(folder / "preferences.csv", encoding="utf-8") as handle:
+        rows = list(csv.DictReader(handle))
+    assert len(rows) == 8 and {row["annotator"] for row in rows} == {"ann"}
+    for row in rows:
+        assert "?" in row[row["preference"]] and row["history"] and row["problem"]
+    config = json.loads(configure(folder, judge_server).read_text(encoding="utf-8"))
+    entry = {"title": "Pairs of this run", "licence": "ours", "file": "preferences.csv"}
+    config["preferences"]["own_pairs"] = entry
+    config["run"]["preferences"] = ["ours", "own_pairs"]
+    (folder / "pairs.yaml").write_text(json.dumps(config), encoding="utf-8")
+    done = run(folder, folder / "pairs.yaml")
+    assert done.returncode == 0, done.stdout
+    found = scores_in(folder / "results/validation/praiser/preferences/own_pairs.json")
+    [accuracy] = [one for name, one in found.items() if name.startswith("pair_accuracy")]
+    assert accuracy["n"] == 16, "both orders of eight pairs"
+    bad = maieutic(folder, "label", *words[:-1], "other", "--rubric", "praise")
+    assert bad.returncode == 2 and "--against: pairs of replies go without --rubric" in bad.stderr
+    bad = maieutic(folder, "label", *words[:-1], "other", "--tutors", "nobody")
+    assert bad.returncode == 2 and "'nobody' is not in the tutors of this run" in bad.stderr
+    assert not (folder / "other").exists()

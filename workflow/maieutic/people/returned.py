@@ -11,6 +11,7 @@ from maieutic.config.limits import USUAL
 from maieutic.core.errors import UserError
 from maieutic.core.records import Scale
 from maieutic.people.outputs import write_page
+from maieutic.people.pairs import write_preferences
 from maieutic.people.reading import Answer, Read, divided, read_files, write_people
 from maieutic.people.sample import Key, check_name
 from maieutic.validation.agreement import krippendorff_alpha, mean_cohen, usual_fleiss
@@ -28,7 +29,9 @@ def read_labels(
     partial: bool = False,
     fast: bool = False,
 ) -> None:
-    """Write the labels that annotators have sent as the CSV that `run.human_labels` takes, and print their agreement.
+    """Write what annotators have sent as the CSV that `run.human_labels` takes, and print their agreement.
+
+    Of pairs (`label --against`) it is the table of preferences that the file of an entry of `preferences` is.
 
     sample: the folder that label wrote; files: the pages' files, sheets, or Label Studio's export; resolver: who
     decides where annotators differ: a page of those units is written for them; partial: take files with open questions,
@@ -54,7 +57,10 @@ def read_labels(
         # All of them, also those that are decided: a new page takes the place of the one before.
         units = sorted({unit for unit, _ in torn})
         print(f"{len(units)} divided units for {resolver}: {write_page(sample, resolver, units)}")
-    write_people(out, answers, key, resolver)
+    if key.against:
+        write_preferences(out, answers, key, sample, resolver)
+    else:
+        write_people(out, answers, key, resolver)
     for line in agreement_lines(answers, key, resolver):
         print(line)
     remarks = {(one.unit, one.annotator): one.comment for one in answers if one.comment}

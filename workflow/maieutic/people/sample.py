@@ -31,7 +31,8 @@ class Candidate(NamedTuple):
     """One reply that may be drawn.
 
     texts: every turn; first: whether it stands before the reference, where it is compared with it; said: what the
-    leading judge says of it, in one word; torn: whether judges differ about it; criteria: what is asked of it.
+    leading judge says of it, in one word; torn: whether judges differ about it; criteria: what is asked of it; others:
+    every turn of the tutor `against` whose reply it is compared with, instead of the reference.
     """
 
     task: str
@@ -41,6 +42,8 @@ class Candidate(NamedTuple):
     criteria: Mapping[str, Criterion]
     said: str = ""
     torn: bool = False
+    others: tuple[str, ...] = ()
+    against: str = ""
 
 
 class Unit(NamedTuple):
@@ -76,7 +79,8 @@ class Key(Record):
     """What annotators do not get: whose reply each unit is, who was asked about it, how it was drawn.
 
     version: of the guideline, a digest of all that annotators are told; overlap: annotators a unit; strata: replies of
-    each, and how many were drawn; answers: by task and criterion what may be answered.
+    each, and how many were drawn; answers: by task and criterion what may be answered; against: the tutor with whose
+    replies all are compared.
     """
 
     sample: str
@@ -91,6 +95,7 @@ class Key(Record):
     units: dict[str, dict[str, Any]]
     criteria: dict[str, list[str]]
     levels: dict[str, Literal["ordinal", "nominal"]] = {}
+    against: str | None = None
     assigned: dict[str, list[str]]
 
     @classmethod
@@ -162,7 +167,7 @@ def drawn(candidates: Sequence[Candidate], n: int, seed: int, scheme: Scheme = "
     units = []
     for stratum, number in allocated(sizes, weights, n).items():
         for candidate in draw.sample(strata[stratum], number):
-            about = f"{salt}:{seed}:{candidate.task}:{candidate.item.id}:{candidate.tutor}"
+            about = f"{salt}:{seed}:{candidate.task}:{candidate.item.id}:{candidate.tutor}:{candidate.against}"
             # A letter first: a spreadsheet would take digits for a number.
             name = "u" + hashlib.sha256(about.encode()).hexdigest()[:9]
             units.append(Unit(name, candidate, stratum, number / sizes[stratum], draw.random() < 0.5))
@@ -236,5 +241,5 @@ def replies_shown(unit: Unit, compared: bool) -> list[str]:
     own = "\n\n".join(unit.candidate.texts)
     if not compared:
         return [own]
-    other = str(unit.candidate.item.reference.get("text", ""))
+    other = "\n\n".join(unit.candidate.others) or str(unit.candidate.item.reference.get("text", ""))
     return [own, other] if unit.first else [other, own]

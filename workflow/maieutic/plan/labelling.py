@@ -21,6 +21,8 @@ from maieutic.judges.labels import read_labels
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
 from maieutic.people.labels import majority, read_people
 from maieutic.people.outputs import Told, write_all
+from maieutic.people.pairs import GUIDELINE as GUIDELINE_OF_PAIRS
+from maieutic.people.pairs import PREFERENCE, told_of_pairs
 from maieutic.people.sample import (
     Candidate,
     Key,
@@ -81,7 +83,10 @@ class Wanted:
     rubric: Annotated[str | None, Parameter(help="card by which people label; else the leading judge's")] = None
     tasks: Annotated[list[str] | None, Parameter(help="of which replies; else of all that the card is for")] = None
     tutors: Annotated[list[str] | None, Parameter(help="of whom; else of all tutors of the run")] = None
-    n: Annotated[int, Parameter(help="replies")] = 100
+    against: Annotated[
+        str | None, Parameter(help="a tutor: people say whose reply is better, its own or that of each other tutor")
+    ] = None
+    n: Annotated[int, Parameter(help="replies, or pairs")] = 100
     scheme: Annotated[
         Scheme,
         Parameter(
@@ -107,8 +112,13 @@ def label(
     Raises UserError for what is not there, before anything is written.
     """
     made, _ = plan_before_pins(configuration(configfile))
-    loaded = rubric_for_people(made, wanted.rubric, wanted.tasks)
-    candidates, judged = candidates_of(made, loaded, wanted.tasks, wanted.tutors)
+    if wanted.against is not None:
+        check_pairs(wanted, plan)
+        loaded, judged = PREFERENCE, Judged({})
+        candidates = pairs_of(made, wanted.against, wanted.tasks, wanted.tutors)
+    else:
+        loaded = rubric_for_people(made, wanted.rubric, wanted.tasks)
+        candidates, judged = candidates_of(made, loaded, wanted.tasks, wanted.tutors)
     if plan:
         for line in plan_lines(candidates, pilot(made, loaded, candidates, judged), wanted.n):
             print(line)
@@ -121,13 +131,15 @@ def label(
         fix = "--scheme random, which needs fewer labels"
         raise UserError("--scheme", "judges can differ where there are two", fix)
     units = drawn(candidates, wanted.n, wanted.seed, wanted.scheme, secrets.token_hex(8))
-    text = read_guideline(wanted.guideline) if wanted.guideline else GUIDELINE
+    usual = GUIDELINE if wanted.against is None else GUIDELINE_OF_PAIRS
+    text = read_guideline(wanted.guideline) if wanted.guideline else usual
     told = told_of(loaded, units, text, wanted.seed)
     key = key_of(told, units, assigned(units, names, overlap), strata_of(candidates, wanted.scheme), wanted)
     write_sample(folder, key, units, told)
-    print(f"{len(units)} replies of {len(key.strata)} strata, {overlap} annotator(s) each: {folder}/page-NAME.html")
+    kind, name = ("replies", "people") if wanted.against is None else ("pairs", "preferences")
+    print(f"{len(units)} {kind} of {len(key.strata)} strata, {overlap} annotator(s) each: {folder}/page-NAME.html")
     print(f"{folder}/key.json says whose they are, and is not for annotators")
-    print(f"then: maieutic read-labels --sample {folder} --files labels-*.json --out people.csv")
+    print(f"then: maieutic read-labels --sample {folder} --files labels-*.json --out {name}.csv")
 
 
 def told_of(loaded: LoadedRubric, units: Sequence[Unit], guideline: str, seed: int) -> Told:
@@ -149,6 +161,7 @@ def key_of(
     questions = {unit.name: asked(told.rubric, unit.candidate.criteria) for unit in units}
     every = {name: one for criteria in questions.values() for name, one in criteria.items()}
     chosen = Counter(unit.stratum for unit in units)
+    pairs = told_of_pairs(units) if wanted.against is not None else {}
     return Key(
         sample=told.sample,
         seed=wanted.seed,
@@ -159,10 +172,14 @@ def key_of(
         annotators=list(sheets),
         overlap=sum(map(len, sheets.values())) // len(units),
         strata={name: (len(members), chosen[name]) for name, members in strata.items()},
-        units={unit.name: {**unit.told, "criteria": list(questions[unit.name])} for unit in units},
+        units={
+            unit.name: {**unit.told, "criteria": list(questions[unit.name]), **pairs.get(unit.name, {})}
+            for unit in units
+        },
         criteria={name: list(one.answers) for name, one in every.items()},
         levels={name: one.level for name, one in told.rubric.criteria.items()},
         assigned=dict(sheets),
+        against=wanted.against,
     )
 
 
@@ -254,6 +271,58 @@ def candidates_of(
     if not candidates:
         raise UserError("--tutors", "no reply of theirs can be labelled by it", "name others, or another rubric")
     return candidates, judged
+
+
+def check_pairs(wanted: Wanted, plan: bool) -> None:
+    """Raises UserError for what is not for pairs."""
+    given = {"--rubric": wanted.rubric is not None, "--plan": plan, "--scheme": wanted.scheme != "random"}
+    if strange := [name for name, holds in given.items() if holds]:
+        raise UserError("--against", f"pairs of replies go without {', '.join(strange)}", f"leave {strange[0]} out")
+
+
+def pairs_of(plan: Plan, against: str, tasks: Sequence[str] | None, tutors: Sequence[str] | None) -> list[Candidate]:
+    """Every reply that may be compared with that of one tutor to the same item, where the two differ."""
+    known = list(dict.fromkeys(card.task for cards in plan.benchmarks.values() for card in (one.card for one in cards)))
+    if strange := [name for name in tasks or () if name not in known]:
+        raise unknown("--tasks", strange[0], known, "the tasks of this run")
+    for name in (against, *(tutors or ())):
+        if name not in plan.tutors:
+            raise unknown("--against" if name == against else "--tutors", name, plan.tutors, "the tutors of this run")
+    candidates: list[Candidate] = []
+    for benchmark, loaded_cards in plan.benchmarks.items():
+        present = plan.tutors_on(benchmark)
+        cards = [one.card for one in loaded_cards if tasks is None or one.card.task in tasks]
+        if against not in present or not cards:
+            continue
+        items = {card.task: items_of(benchmark, card.task) for card in cards}
+        theirs = replies_of(benchmark, against, items)
+        for tutor in (name for name in tutors or plan.run.tutors if name != against and name in present):
+            own = replies_of(benchmark, tutor, items)
+            candidates += [
+                Candidate(
+                    task, items[task][name], tutor, texts, PREFERENCE.rubric.criteria, others=theirs[task, name],
+                    against=against,
+                )
+                for (task, name), texts in own.items()
+                if (task, name) in theirs and texts != theirs[task, name]
+            ]  # fmt: skip
+    if not candidates:
+        raise UserError(
+            "--against", "no other tutor's reply can be compared with its own", "name others, or more tasks"
+        )
+    return candidates
+
+
+def replies_of(
+    benchmark: str, tutor: str, items: Mapping[str, Mapping[str, Item]]
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """By task and item every turn of a tutor. items: by task, the ones that are wanted."""
+    replies = read_made(Path(paths.REPLIES.of(benchmark=benchmark, tutor=tutor)), Reply)
+    return {
+        (one.task, one.id): tuple(turn.text for turn in one.turns)
+        for one in replies
+        if not one.error and one.id in items.get(one.task, {})
+    }
 
 
 def items_of(benchmark: str, task: str) -> dict[str, Item]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from maieutic.core.plugins import merged
 from maieutic.core.records import Item, Score
@@ -73,6 +74,29 @@ def measure_scores(labels: Labels, sampling: Sampling) -> list[Score]:
                 score(None, CORRELATION, correlated(values, codes, problems, sampling), criterion=criterion, by=name)
             )
     return scores
+
+
+class Part(NamedTuple):
+    """Replies between two values of a measure, both included: so many, and the share of them with the first label."""
+
+    low: float
+    high: float
+    number: int
+    share: float
+
+
+def parts_of(values: Sequence[float], first: Sequence[bool], parts: int = 5) -> list[Part]:
+    """Replies in so many parts by a measure, of equal size but for ties, which stay together."""
+    import numpy as np
+
+    bounds = np.unique(np.quantile(values, np.linspace(0, 1, parts + 1)[1:-1]))
+    places = np.searchsorted(bounds, values, side="left")
+    return [
+        Part(float(min(own)), float(max(own)), len(own), sum(marks) / len(own))
+        for place in range(len(bounds) + 1)
+        if (own := [value for value, at in zip(values, places, strict=True) if at == place])
+        for marks in [[mark for mark, at in zip(first, places, strict=True) if at == place]]
+    ]
 
 
 def correlated(

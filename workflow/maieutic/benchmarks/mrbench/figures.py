@@ -19,7 +19,7 @@ from maieutic.report.figures import radar_chart, share_chart
 from maieutic.report.tables import label_of
 from maieutic.report.trust import called
 from maieutic.validation.graders import MEAN_LABEL
-from maieutic.validation.measures import CORRELATION
+from maieutic.validation.measures import CORRELATION, MEASURES, parts_of
 from maieutic.validation.trust import Said, said_by
 
 Order = Callable[[Any], list[str]]  # tutors as the paper lists them
@@ -51,6 +51,7 @@ def shown_set(
             {"judge": judge, "tables": [confusion(labels, own, name) for name in dimensions]}
             for judge, own in said.items()
         ],
+        "fifths": fifths(labels, dimensions),
         "dialogues": dialogues(labels, said, dimensions, order, plan.config.report.browser_items, plan.run.seed),
         "number": len(labels.items),
     }
@@ -71,6 +72,23 @@ def shares(labels: Labels, said: Mapping[str, Said], dimensions: Sequence[str]) 
                 share = counts[label] / max(1, counts.total())
                 rows.append({"dimension": called(name), "by": who, "label": label, "place": place, "share": share})
     return pd.DataFrame(rows, columns=["dimension", "by", "label", "place", "share"])
+
+
+def fifths(labels: Labels, dimensions: Sequence[str]) -> list[dict[str, Any]]:
+    """How often people give the first label to replies of each fifth by a measure: by measure and dimension."""
+    texts = {(reply.id, reply.tutor): reply.text for reply in labels.replies}
+    shown = []
+    for measure, count in MEASURES.items():
+        values = {key: float(count(labels.items[key[0]], text)) for key, text in texts.items()}
+        rows = []
+        for name in dimensions:
+            own = [one for one in labels.labels if one.criterion == name]
+            first = [one.label == labels.scales[name].labels[0] for one in own]
+            rows.append(
+                {"dimension": called(name), "parts": parts_of([values[one.id, one.tutor] for one in own], first)}
+            )
+        shown.append({"measure": measure, "rows": rows})
+    return shown
 
 
 def confusion(labels: Labels, said: Said, dimension: str) -> dict[str, Any]:
