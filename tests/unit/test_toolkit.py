@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from maieutic.judges.answers import read_answer
 from maieutic.judges.labels import Labels, fits
 from maieutic.judges.rubrics import read_rubric
 from maieutic.report.figures import radar_chart, share_chart, side_of
+from maieutic.rewards.embeddings import closeness
 from maieutic.scores.score import Score
 from maieutic.validation.graders import mean_codes
 from maieutic.validation.measures import (
@@ -115,6 +117,24 @@ def test_a_measure_that_orders_replies_as_people_do_correlates_with_one() -> Non
     assert found["words"].value == pytest.approx(1.0) and found["words"].metric == CORRELATION
     assert found["uptake"].value is None, "it does not vary"
     assert LIST not in found
+
+
+def test_closeness_is_a_cosine_with_what_stands_before() -> None:
+    keys = [("d1", "a"), ("d1", "b"), ("d2", "a")]
+    made = labelled(dict.fromkeys(keys, "Yes"), {keys[0]: "It is eight apples", keys[1]: "Else", keys[2]: " "})
+    asked: list[str] = []
+
+    def embed(texts: Sequence[str]) -> list[list[float]]:
+        asked.extend(texts)
+        return [[1.0, 0.0] if text == "It is eight apples" else [0.0, 1.0] for text in texts]
+
+    found = {(one.id, one.tutor): one for one in closeness(made, embed)}
+    assert (found[keys[0]].last_turn, found[keys[0]].dialogue) == (1.0, 0.0)
+    assert (found[keys[1]].last_turn, found[keys[1]].dialogue) == (0.0, 1.0)
+    assert found[keys[2]].last_turn is None, "nothing was said"
+    assert len(asked) == len(set(asked)) == 3, "each text once, the empty one not at all"
+    scores = measure_scores(made, SAMPLING, {"m": {key: one.last_turn for key, one in found.items()}})
+    assert [(one.n, one.missing) for one in scores if one.by == "m"] == [(2, 1)]
 
 
 def test_replies_fall_into_fifths_and_ties_stay_together() -> None:

@@ -157,7 +157,7 @@ def test_a_panel_of_two_judges_is_weighted_by_people_and_told_apart_from_them(
     config["models"]["further"] = {**config["models"]["scripted"], "base_url": f"{better_server}/v1"}
     config["models"]["second"] = {**config["models"]["praiser"], "model": "further", "label": "A better judge"}
     config["models"]["both"] = {"engine": "judge", "judges": ["praiser", "second"], "vote": "fitted", "label": "Both"}
-    config["run"] |= {"judges": ["both", "praiser", "second"], "probes": 12}
+    config["run"] |= {"judges": ["both", "praiser", "second"], "probes": 12, "encoders": ["minilm"]}
     config["models"]["praiser"]["family"] = ["t3"]
     (folder / "panel.yaml").write_text(json.dumps(config), encoding="utf-8")
     done = run(folder, folder / "panel.yaml")
@@ -193,6 +193,14 @@ def test_a_panel_of_two_judges_is_weighted_by_people_and_told_apart_from_them(
     before = (finished / "results/journal/grades/praiser/labelled.jsonl").read_text(encoding="utf-8").splitlines()
     assert len(journal) - len(before) == 24, "two probes of twelve replies, and nothing that was asked before"
     assert "What should not matter" in page
+    lines = (folder / "results/rewards/closeness/minilm/our_praise.jsonl").read_text(encoding="utf-8").splitlines()
+    close = {(one["id"], one["tutor"]): one for one in map(json.loads, lines)}
+    assert len(close) == 40 and all(-1 <= one["last_turn"] <= 1 for one in close.values())
+    assert len({one["dialogue"] for one in close.values()}) > 20, "each reply and dialogue has its own"
+    rows = json.loads((folder / "results/scores/labels/our_praise.json").read_text(encoding="utf-8"))
+    by = {one["by"]: one for one in rows if one["metric"] == "measure_correlation"}
+    assert set(by) == {"words", "uptake", "overlap", "minilm, last turn", "minilm, dialogue"}
+    assert all(one["n"] == 40 for one in by.values())
     costs = re.findall(r'<th class="name">Both.*?</tr>', page.split("What judging took")[1])
     assert costs and all(not row.endswith("<td>–</td></tr>") for row in costs), "its judges have prices"
 

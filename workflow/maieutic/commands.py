@@ -25,6 +25,7 @@ COMMANDS = {
         "validation.card:write_model_card",
         "rewards.criteria:train_criteria",
         "rewards.criteria:classify_pairs",
+        "rewards.embeddings:embed_replies",
         "rewards.scoring:score_pairs",
         "rewards.scoring:score_rewards",
         "rewards.grading:grade_by_rewards",

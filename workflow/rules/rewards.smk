@@ -63,6 +63,36 @@ rule write_model_card:
         )
 
 
+rule embed_replies:
+    """How close labelled replies are to what stands before them, by an encoder."""
+    input:
+        unpack(plan.inputs_of("embed_replies")),
+    output:
+        paths.CLOSENESS,
+    log:
+        paths.log_of("embed_replies", "encoder", "release"),
+    benchmark:
+        paths.timing_of("embed_replies", "encoder", "release")
+    container:
+        IMAGES.serve
+    threads: plan.threads
+    resources:
+        **MODEL_JOB,
+    params:
+        code=plan.code_of("embed_replies"),
+        job=plan.job_of("embed_replies"),
+    shell:
+        lines.command(
+            "embed-replies",
+            python=lines.SERVE,
+            weights="{input.weights}",
+            labels="{input.labels}",
+            out="{output}",
+            gpus="{resources.server_gpus}",
+            threads="{threads}",
+        )
+
+
 rule score_pairs:
     """Both replies of every Bridge pair, and the labelled replies: what a reward model is worth."""
     input:

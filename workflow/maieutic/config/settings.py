@@ -101,6 +101,13 @@ class Run(Entry):
             "those with `default: true`. The first one leads: the lights of graders that compare rest on it"
         ),
     )
+    encoders: list[str] = Field(
+        [],
+        description=(
+            "sentence encoders (`engine: weights`, as `minilm`): how close a labelled reply is to what stands before "
+            "it, held against people's labels beside the judges"
+        ),
+    )
     probes: int = Field(
         0,
         ge=0,

@@ -166,6 +166,17 @@ class Scalar(Record):
     why_none: str | None = None
 
 
+class Closeness(Record):
+    """How close a labelled reply is to the student's last turn and to the dialogue: cosines, None of an empty text."""
+
+    IDENTITY = ("tutor", "id")
+
+    id: str
+    tutor: str
+    last_turn: float | None
+    dialogue: float | None
+
+
 class Reward(Record):
     """The scalar that a reward model gives to one tutor's reply to one item; None where it could not be scored.
 

@@ -15,6 +15,11 @@ def cluster_of(problem: str) -> str:
     return "p-" + hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
 
 
+def last_student_turn(history: str) -> str:
+    """What a student says last in lines `Tutor: ...`, `Student: ...`; of a text without speakers all of it."""
+    return history.rsplit("Student:", 1)[-1].strip()
+
+
 def plain_solution(solution: str) -> str:
     """A GSM8K solution without its calculator marks."""
     return CALCULATOR.sub("", solution)

@@ -83,7 +83,7 @@ def check_selection(plan: Plan) -> None:
         ),
         (
             partial(check, plan)
-            for check in (check_coverage, check_taggers, check_labels, check_preferences, check_budget)
+            for check in (check_encoders, check_coverage, check_taggers, check_labels, check_preferences, check_budget)
         ),
     )
 
@@ -442,6 +442,18 @@ def check_judge(plan: Plan, name: str) -> None:
     for release in plan.label_sets:
         if labelled := plan.rubric_on(name, release):
             check_rubric_variables(labelled, set(plan.label_source(release).variables))
+
+
+def check_encoders(plan: Plan) -> None:
+    """Every encoder exists, is listed once and has its pins."""
+    for number, name in enumerate(plan.run.encoders):
+        key = f"run.encoders[{number}]"
+        check_entry(plan.models, key, name, (WeightsOnly,), "weights of an encoder")
+        if name in plan.run.encoders[:number]:
+            raise UserError(key, f"{name!r} is listed twice", "list it once")
+        model = plan.models[name]
+        assert isinstance(model, WeightsOnly)
+        model.weights.refuse_unpinned(f"models.{name}.weights")
 
 
 def check_members(plan: Plan, name: str) -> None:

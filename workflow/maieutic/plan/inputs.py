@@ -464,7 +464,14 @@ def vote_tags(plan: Plan, benchmark: str) -> Files:
 
 
 def score_labels(plan: Plan, release: str) -> Files:
-    return {"labels": label_files([release])}
+    return {
+        "labels": label_files([release]),
+        "embedded": [paths.CLOSENESS.of(encoder=name, release=release) for name in plan.run.encoders],
+    }
+
+
+def embed_replies(plan: Plan, encoder: str, release: str) -> Files:
+    return {"weights": paths.WEIGHTS.of(model=encoder), "labels": label_files([release])}
 
 
 def write_submission(plan: Plan, judge: str, release: str) -> Files:

@@ -31,6 +31,7 @@ from maieutic.replies.generate import GenerateReplies, Shard
 from maieutic.replies.packed import GenerateAllReplies
 from maieutic.replies.recorded import ReadReplies, WriteQuestions
 from maieutic.rewards.criteria import ClassifyPairs, TrainCriteria
+from maieutic.rewards.embeddings import EmbedReplies
 from maieutic.rewards.grading import GradeByRewards
 from maieutic.rewards.overlap import FindOverlap
 from maieutic.rewards.pairs import MakePairs
@@ -189,6 +190,10 @@ def train_criteria(plan: Plan, classifier: str) -> TrainCriteria:
         entry=for_training(entry),
         form=plan.datasets[plan.label_datasets(plan.first_release)[0]].format,
     )
+
+
+def embed_replies(plan: Plan, encoder: str, release: str) -> EmbedReplies:
+    return EmbedReplies(encoder=encoder)
 
 
 def score_pairs(plan: Plan, reward_model: str) -> ScorePairs:
@@ -413,7 +418,7 @@ def filter_by_difficulty(plan: Plan, benchmark: str) -> FilterByDifficulty:
 
 
 def score_labels(plan: Plan, release: str) -> ScoreLabels:
-    return ScoreLabels(release=release, **drawn(plan))
+    return ScoreLabels(release=release, encoders=plan.run.encoders, **drawn(plan))
 
 
 # the report -----------------------------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ def patterns(plan: Plan) -> dict[str, str]:
         "tutor": one_of(plan.with_engine("vllm", "hosted", "baseline", "recorded")),
         "reward_model": one_of(plan.reward_models),
         "classifier": one_of(plan.classifiers),
+        "encoder": one_of(plan.run.encoders),
         "judge": one_of(plan.run.judges),
         "tagger": one_of(plan.run.taggers),
         "shard": "[1-9][0-9]*-of-[1-9][0-9]*",

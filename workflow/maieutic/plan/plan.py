@@ -436,7 +436,7 @@ class Plan(Selection):
         bases = [train.base for train in trains if train]
         judges = [*self.run.judges, *self.run.taggers]
         answering = [self.answering(name) for name in judges if name not in self.panels]
-        return list(dict.fromkeys([*self.tutors, *graders, *bases, *judges, *answering]))
+        return list(dict.fromkeys([*self.tutors, *graders, *bases, *judges, *answering, *self.run.encoders]))
 
     @cached_property
     def pictured_datasets(self) -> list[str]:

@@ -110,7 +110,7 @@ def code_without(command: str, instead: tuple[tuple[Name, tuple[Name, ...]], ...
     return digest.code_of(command, dict(instead))
 
 
-MODEL_WILDCARDS = ("judge", "tagger", "reward_model", "classifier", "tutor", "model")
+MODEL_WILDCARDS = ("encoder", "judge", "tagger", "reward_model", "classifier", "tutor", "model")
 
 
 # Of the tables that a command looks its functions up in, the one that a job uses: an edit of another re-runs nothing.

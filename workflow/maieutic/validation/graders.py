@@ -9,7 +9,7 @@ from pathlib import Path
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job, Sampled
-from maieutic.core.records import Difference, Judgement, Label, Labelling, Pair, Reward, Score, read_records
+from maieutic.core.records import Closeness, Difference, Judgement, Label, Labelling, Pair, Reward, Score, read_records
 from maieutic.core.stats import MEAN, Sampling, estimate
 from maieutic.judges.assignments import pairs_task
 from maieutic.judges.labels import Labels, read_labels
@@ -60,21 +60,28 @@ def on_release(scores: list[Score], release: str) -> list[Score]:
 
 
 class ScoreLabels(Sampled):
-    """A labelled release."""
+    """A labelled release. encoders: by their names, those by which closeness was measured."""
 
     release: str
+    encoders: list[str] = []
 
 
-def score_labels(*, job: ScoreLabels, labels: list[Path], out: Path) -> None:
+def score_labels(*, job: ScoreLabels, labels: list[Path], embedded: list[Path], out: Path) -> None:
     """Write the DAMR and mean label of every labelled tutor by the labels of people, how far annotators agree with each
     other, and what can be counted of a reply has to do with its labels.
 
-    Of MRBench DAMR is what its Tables 3, 8 and 9 print. labels: the files of the set, in its folder.
+    Of MRBench DAMR is what its Tables 3, 8 and 9 print. labels: the files of the set, in its folder; embedded: a file
+    of each of the job's encoders.
     """
     folder = labels[0].parent
     made, given = read_labels(folder), read_records(folder / "annotations.jsonl", Label)
     scores = match_rates(PEOPLE, made, None, Sampling(job.resamples, job.seed))
-    scores += [*measure_scores(made, Sampling(job.resamples, job.seed)), *mean_codes(PEOPLE, made, None, job)]
+    close = {}
+    for name, path in zip(job.encoders, embedded, strict=True):
+        read = read_records(path, Closeness)
+        close[f"{name}, last turn"] = {(one.id, one.tutor): one.last_turn for one in read}
+        close[f"{name}, dialogue"] = {(one.id, one.tutor): one.dialogue for one in read}
+    scores += [*measure_scores(made, Sampling(job.resamples, job.seed), close), *mean_codes(PEOPLE, made, None, job)]
     scores += annotator_scores(None, [label for label in given if not label.resolves], made.scales)
     write_scores(on_release(scores, job.release), out)
 

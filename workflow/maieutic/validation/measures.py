@@ -14,11 +14,13 @@ from typing import NamedTuple
 from maieutic.core.plugins import merged
 from maieutic.core.records import Item, Score
 from maieutic.core.stats import Estimate, Interval, Sampling
+from maieutic.datasets.text import last_student_turn
 from maieutic.judges.labels import Labels
 from maieutic.validation.heuristics import WORD, words
 from maieutic.validation.trust import ranked_correlation, score
 
 CORRELATION = "measure_correlation"
+Values = Mapping[tuple[str, str], float | None]  # by item and tutor
 LIST = "toolkit's word list"
 Measure = Callable[[Item, str], float]
 WORD_LISTS: dict[str, Measure] = merged("toolkit", "MEASURES")
@@ -29,14 +31,9 @@ def length(item: Item, reply: str) -> float:
     return float(len(reply.split()))
 
 
-def last_turn(item: Item) -> str:
-    """What the student said last."""
-    return item.vars.get("history", "").rsplit("Student:", 1)[-1]
-
-
 def uptake(item: Item, reply: str) -> float:
     """The share of the words of the student's last turn that the reply takes up; 0 of an empty turn."""
-    said = words(last_turn(item))
+    said = words(last_student_turn(item.vars.get("history", "")))
     return len(said & words(reply)) / len(said) if said else 0.0
 
 
@@ -55,10 +52,10 @@ def measures_of(criterion: str) -> dict[str, Measure]:
     return MEASURES | ({LIST: WORD_LISTS[criterion]} if criterion in WORD_LISTS else {})
 
 
-def measure_scores(labels: Labels, sampling: Sampling) -> list[Score]:
+def measure_scores(labels: Labels, sampling: Sampling, given: Mapping[str, Values] = {}) -> list[Score]:
     """Spearman's correlation of each measure with people's labels, by criterion whose labels have an order.
 
-    The first label of a scale counts most. `by`: the measure.
+    The first label of a scale counts most. `by`: the measure. given: by name what was measured elsewhere.
     """
     texts = {(reply.id, reply.tutor): " ".join(turn.text for turn in reply.turns) for reply in labels.replies}
     scores = []
@@ -68,11 +65,20 @@ def measure_scores(labels: Labels, sampling: Sampling) -> list[Score]:
             continue
         codes = [-float(scale.labels.index(label.label)) for label in own]
         problems = [label.problem for label in own]
-        for name, measure in measures_of(criterion).items():
-            values = [float(measure(labels.items[one.id], texts[one.id, one.tutor])) for one in own]
-            scores.append(
-                score(None, CORRELATION, correlated(values, codes, problems, sampling), criterion=criterion, by=name)
-            )
+        counted: dict[str, list[float | None]] = {
+            name: [float(measure(labels.items[one.id], texts[one.id, one.tutor])) for one in own]
+            for name, measure in measures_of(criterion).items()
+        }
+        counted |= {name: [values.get((one.id, one.tutor)) for one in own] for name, values in given.items()}
+        for name, values in counted.items():
+            known = [place for place, value in enumerate(values) if value is not None]
+            found = correlated(
+                [values[place] or 0.0 for place in known],
+                [codes[place] for place in known],
+                [problems[place] for place in known],
+                sampling,
+            )._replace(missing=len(values) - len(known))
+            scores.append(score(None, CORRELATION, found, criterion=criterion, by=name))
     return scores
 
 
