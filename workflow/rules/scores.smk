@@ -138,7 +138,9 @@ rule score_labels:
         code=plan.code_of("score_labels"),
         job=plan.job_of("score_labels"),
     shell:
-        lines.command("score-labels", labels="{input.labels}", embedded="{input.embedded}", out="{output}")
+        lines.command(
+            "score-labels", labels="{input.labels}", embedded="{input.embedded}", out="{output}"
+        )
 
 
 rule write_submission:
