@@ -443,3 +443,14 @@ def test_a_plan_says_what_is_known_and_where_labels_go() -> None:
     known = plan_lines(candidates(60), {"Actionability": pilot_of(pairs, [1.0] * 60 + [0.0] * 55, "ours")}, 40)
     assert "known from ours" in known[0] and "replies that the judge calls not desired need" in known[-1]
     assert "too few" in known[3], "sixty replies cannot give so narrow an interval"
+
+
+def test_a_pilot_counts_a_reply_for_all_that_it_stands_for() -> None:
+    """Twelve replies where the judge is right, drawn at 0.1, and twelve where it errs, drawn at 1."""
+    right, wrong = [(1.0, 1.0), (0.0, 0.0)] * 6, [(1.0, 0.0), (0.0, 1.0)] * 6
+    even = pilot_of([*right, *wrong], [], "here")
+    weighted = pilot_of([*right, *wrong], [], "here", [10.0] * 12 + [1.0] * 12)
+    assert even.rho == pytest.approx(0.0)
+    repeated = pilot_of([*right * 10, *wrong], [], "here")
+    assert weighted.rho == pytest.approx(repeated.rho) == pytest.approx(1 - 2 / 11)
+    assert pilot_of([*right, *wrong], [], "here", [2.0] * 24) == even

@@ -33,18 +33,28 @@ class Pilot(NamedTuple):
     source: str
 
 
-def pilot_of(pairs: Sequence[tuple[float, float]], verdicts: Sequence[float], source: str) -> Pilot:
-    """A pilot from what people and judge say (1: the desired label), and all the judge's verdicts on this run."""
+def pilot_of(
+    pairs: Sequence[tuple[float, float]], verdicts: Sequence[float], source: str, weights: Sequence[float] | None = None
+) -> Pilot:
+    """A pilot from what people and judge say (1: the desired label), and all the judge's verdicts on this run.
+
+    weights: of each pair, one over the probability with which its reply was drawn; None: all were as likely.
+    """
     rate = float(np.mean(verdicts)) if verdicts else 0.5
     if len(pairs) < FEWEST:
         return Pilot(rate, 0.0, len(pairs), (0.5, 0.5), "")
     gold, said = np.array(pairs).T
-    varied = np.ptp(gold) > 0 and np.ptp(said) > 0
-    rho = float(np.corrcoef(gold, said)[0, 1]) if varied else 0.0
+    mass = np.array(weights) if weights else np.ones(len(pairs))
+    mass *= len(pairs) / mass.sum()
+    spreads = np.cov(gold, said, aweights=mass)
+    varied = spreads[0, 0] > 0 and spreads[1, 1] > 0
+    rho = float(spreads[0, 1] / math.sqrt(spreads[0, 0] * spreads[1, 1])) if varied else 0.0
     spread = []
     for word in (0.0, 1.0):
-        group = gold[said == word]
-        share = (group.sum() + 0.5) / (len(group) + 1)  # none that is certain: a group may be small
+        group = said == word
+        share = ((gold * mass)[group].sum() + 0.5) / (
+            mass[group].sum() + 1
+        )  # none that is certain: a group may be small
         spread.append(math.sqrt(share * (1 - share)))
     return Pilot(rate, max(rho, 0.0), len(pairs), (spread[0], spread[1]), source)
 

@@ -364,13 +364,13 @@ def candidate_of(loaded: LoadedRubric, item: Item, reply: Reply, judged: Judged)
 def pilot(plan: Plan, loaded: LoadedRubric, candidates: Sequence[Candidate], judged: Judged) -> dict[str, Pilot]:
     """By criterion what is known of the judge's errors: from labels of this run's replies, else of labelled sets."""
     said = next(iter(judged.by_judge.values()), {})
-    pairs: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    pairs: dict[str, list[tuple[str, str, float]]] = defaultdict(list)
     if plan.run.human_labels:
         labels = read_people(Path(plan.run.human_labels), plan.people_scales, plan.own_criteria, plan.config.limits)
         for one, word in majority(labels):
             verdict = said.get((f"{one.task}/{one.id}", one.tutor, one.criterion))
             if word is not None and verdict is not None:
-                pairs[one.criterion].append((word, verdict))
+                pairs[one.criterion].append((word, verdict, 1 / (one.probability or 1.0)))
     source = f"{plan.run.human_labels}"
     if not pairs:
         source = checked_on(plan, loaded, next(iter(judged.by_judge), None), pairs)
@@ -385,16 +385,19 @@ def pilot(plan: Plan, loaded: LoadedRubric, candidates: Sequence[Candidate], jud
             rates[criterion].append(float(value == wanted[criterion]))
     return {
         name: pilot_of(
-            [(float(word == goal), float(verdict == goal)) for word, verdict in pairs.get(name, [])],
+            [(float(word == goal), float(verdict == goal)) for word, verdict, _ in pairs.get(name, [])],
             rates.get(name, []),
             source,
+            [weight for _, _, weight in pairs.get(name, [])],
         )
         for name, goal in wanted.items()
         if goal is not None
     }
 
 
-def checked_on(plan: Plan, loaded: LoadedRubric, judge: str | None, pairs: dict[str, list[tuple[str, str]]]) -> str:
+def checked_on(
+    plan: Plan, loaded: LoadedRubric, judge: str | None, pairs: dict[str, list[tuple[str, str, float]]]
+) -> str:
     """Add what a judge and people say of the replies of a labelled set that has these criteria; its name."""
     if judge is None:
         return ""
@@ -408,6 +411,6 @@ def checked_on(plan: Plan, loaded: LoadedRubric, judge: str | None, pairs: dict[
         for one in read_labels(folder).labels:
             verdict = said.get((one.id, one.tutor, one.criterion))
             if verdict is not None:
-                pairs[one.criterion].append((one.label, verdict))
+                pairs[one.criterion].append((one.label, verdict, 1 / (one.probability or 1.0)))
         return plan.label_sets[release].title
     return ""
