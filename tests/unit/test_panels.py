@@ -21,13 +21,16 @@ from maieutic.judges.panels import (
     combine_verdicts,
     combined,
     fit,
+    people_said,
     votes_of,
 )
 from maieutic.judges.rubrics import read_rubric
+from maieutic.plan.rules import plan_of
 from shipped import registries
 
 TAXONOMY = read_rubric("mrbench_taxonomy").rubric
 YES, SOME, NO = TAXONOMY.criteria["Mistake_Identification"].labels
+RUBRICS = ["mrbench_taxonomy", "pairs_simple"]
 LEVEL = {"a": 1.0, "b": 1.0, "c": 1.0}
 
 
@@ -75,7 +78,9 @@ def test_pass_and_fail_win_and_lose_and_places_have_a_mean_too() -> None:
 
 
 def job(**more: Any) -> CombineVerdicts:
-    return CombineVerdicts(panel="panel", **{"judges": ["a", "b", "c"], "vote": "fitted", "seed": 1, **more})
+    return CombineVerdicts(
+        panel="panel", **{"judges": ["a", "b", "c"], "vote": "fitted", "seed": 1, "rubrics": RUBRICS, **more}
+    )
 
 
 def record(item: str, value: str | None, tutor: str | None = "t", **more: Any) -> Judgement:
@@ -219,8 +224,6 @@ criteria:
 
 
 def planned(panel: dict[str, Any], judges: list[str], **members: dict[str, Any]) -> Any:
-    from maieutic.plan.rules import plan_of
-
     models = {"judge-model": HOSTED, "one": JUDGE, "two": JUDGE, "panel": {"engine": "judge", **panel}, **members}
     run = {"tutors": ["echo"], "tasks": ["mrbench"], "judges": judges, "labels": ["mrbench"]}
     raw = registries()
@@ -306,3 +309,71 @@ def test_labels_without_an_order_have_no_mean(tmp_path: Path, monkeypatch: pytes
         planned({"judges": ["one", "two"], "vote": "mean"}, ["panel", "one", "two"], one=own, two=own)
     with pytest.raises(UserError, match="there is nothing to fit"):
         planned({"judges": ["one", "two"], "vote": "fitted"}, ["panel", "one", "two"], one=own, two=own)
+
+
+def test_what_one_judge_alone_was_asked_is_no_verdict_of_the_panel(tmp_path: Path) -> None:
+    """a says lose and is asked why; the panel says win. What c judges by a rubric that is not shared is left out."""
+    overall = read_rubric("kmp_dialogue").rubric.follow_up
+    assert overall is not None
+
+    def said_overall(value: str) -> Judgement:
+        verdicts = [Verdict(criterion=overall.criterion, value=value)]
+        fields = {"task": "dialogue", "rubric": "kmp_dialogue", "key": "k", "raw": "", "order": "ab"}
+        return Judgement(id="i", tutor="t", verdicts=verdicts, **fields)
+
+    further = {"task": "dialogue", "rubric": overall.rubric, "key": "k", "raw": ""}
+    why = Judgement(id="i", tutor="t", verdicts=[Verdict(criterion="error_type", value="Factual Error")], **further)
+    files = [tmp_path / f"{judge}.jsonl" for judge in "abc"]
+    write_json(tmp_path / "weights.json", PanelWeights(vote="majority", judges=["a", "b", "c"]).model_dump())
+    own = job(vote="majority", rubrics=["kmp_dialogue"])
+
+    def panel(*values: str) -> list[str]:
+        for path, value in zip(files, values, strict=True):
+            write_records(path, [said_overall(value), *([why] if value == "lose" else [])])
+        with open(files[2], "a", encoding="utf-8") as handle:
+            handle.write(record("i", YES).model_dump_json() + "\n")
+        combine_verdicts(job=own, verdicts=files, weights=tmp_path / "weights.json", out=tmp_path / "out.jsonl")
+        return [one.rubric for one in read_records(tmp_path / "out.jsonl", Judgement)]
+
+    assert panel("lose", "win", "win") == ["kmp_dialogue"]
+    assert panel("lose", "lose", "win") == ["kmp_dialogue", overall.rubric]
+
+
+def test_the_labels_of_a_dialogue_are_held_out_in_every_set(tmp_path: Path) -> None:
+    """The same dialogue under two names, in sets that tell it with other fields."""
+    for name, problem in (("one", "p"), ("two", "q")):
+        [_, path] = labelled(tmp_path / name, {"d": YES})
+        item = {
+            "id": "d",
+            "task": "ours",
+            "cluster": problem,
+            "vars": {"history": "Student: It is 3."},
+            "reference": {},
+        }
+        (path.parent / "items.jsonl").write_text(json.dumps(item) + "\n", encoding="utf-8")
+        path.parent.rename(tmp_path / f"set_{name}")
+    groups, _ = people_said([tmp_path / "set_one/labels.jsonl", tmp_path / "set_two/labels.jsonl"], {})
+    assert groups["set_one", "d"] == groups["set_two", "d"]
+
+
+def test_types_without_an_order_have_no_mean_in_a_further_question_either() -> None:
+    own = {**JUDGE, "rubrics": ["kmp_dialogue"], "pairs": []}
+    with pytest.raises(UserError, match=r"the labels of error_type \(kmp_error_types\) have no order"):
+        planned({"judges": ["one", "two"], "vote": "mean"}, ["panel", "one", "two"], one=own, two=own)
+
+
+def test_a_panel_has_no_budget_no_pairs_of_its_own_and_the_smallest_sample() -> None:
+    with pytest.raises(UserError, match=r"models\.panel\.pairs: pairs_extended is none of one's"):
+        planned({"judges": ["one", "two"], "pairs": ["pairs_extended"]}, ["panel", "one", "two"])
+    plan = planned({"judges": ["one", "two"]}, ["panel", "one", "two"], two={**JUDGE, "label_limit": 10})
+    assert plan.label_limit("panel") == 10
+    raw = registries()
+    raw["models"] |= {
+        "judge-model": HOSTED,
+        "one": JUDGE,
+        "two": JUDGE,
+        "panel": {"engine": "judge", "judges": ["one", "two"]},
+    }
+    run = {"tutors": ["echo"], "tasks": ["mrbench"], "judges": ["panel", "one", "two"]}
+    with pytest.raises(UserError, match=r"run\.budget\.models\.panel: is a panel, which asks nobody"):
+        plan_of({**raw, "edition": "demo", "run": {**run, "budget": {"models": {"panel": {"requests": 5}}}}})

@@ -22,7 +22,7 @@ from maieutic.people.labels import read_people
 from maieutic.people.outputs import Told, write_all
 from maieutic.people.reading import probabilities, read_files
 from maieutic.people.returned import read_labels
-from maieutic.people.sample import Candidate, Key, Unit, assigned, drawn, sections_of, version_of
+from maieutic.people.sample import Candidate, Key, Unit, assigned, drawn, replies_shown, sections_of, version_of
 from maieutic.people.sizes import Pilot, alone_for, half_width, labels_for, pilot_of, plan_lines
 from maieutic.plan.labelling import GUIDELINE
 from maieutic.validation.carry_over import BIAS, Residual, mean_residual, state_of, worst_of
@@ -454,3 +454,15 @@ def test_a_pilot_counts_a_reply_for_all_that_it_stands_for() -> None:
     repeated = pilot_of([*right * 10, *wrong], [], "here")
     assert weighted.rho == pytest.approx(repeated.rho) == pytest.approx(1 - 2 / 11)
     assert pilot_of([*right, *wrong], [], "here", [2.0] * 24) == even
+
+
+def test_of_a_pair_both_replies_are_shown_and_never_the_reference() -> None:
+    one = candidates(1)[0]
+    item = one.item.model_copy(update={"reference": {"text": "THE EXPERT"}})
+    pair = one._replace(item=item, others=("theirs",), against="bob")
+    assert replies_shown(Unit("u1", pair, "s", 1.0, True), True) == ["\n\n".join(one.texts), "theirs"]
+    assert replies_shown(Unit("u1", pair, "s", 1.0, False), True) == ["theirs", "\n\n".join(one.texts)]
+    empty = pair._replace(others=("",))
+    assert "THE EXPERT" not in replies_shown(Unit("u1", empty, "s", 1.0, True), True)
+    alone = one._replace(item=item)
+    assert replies_shown(Unit("u1", alone, "s", 1.0, True), True)[1] == "THE EXPERT"

@@ -64,6 +64,7 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
         "source": plan.used_sources,
         "reward_model": plan.trained_reward_models if trained else plan.reward_models,
         "classifier": plan.classifiers,
+        "encoder": ["minilm"],
         "judge": plan.run.judges,
         "tagger": plan.run.taggers,
         "grader": graders.get(rule, plan.classifiers),

@@ -104,7 +104,7 @@ def test_what_comes_back_is_told_apart_by_probe() -> None:
     assert [one.task for one in by_probe["padded"]] == ["ours"] and not by_probe["repeated"]
 
 
-def test_shares_gains_and_the_own_family(tmp_path: Path) -> None:
+def test_shares_gains_and_the_own_family(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = labelled(tmp_path)
     names = [(f"d{place}", f"t{place % 2}") for place in range(12)]
     # Of t1 the judge says what people say, the first label; of t0 another one.
@@ -133,13 +133,13 @@ def test_shares_gains_and_the_own_family(tmp_path: Path) -> None:
     assert "reworded_same" not in found
     # Of seven criteria 0 of t1 and -1 of t0; of the eighth the judge and people are both off the desired label.
     assert found["self_preference"]["value"] == pytest.approx(7 / 8)
-    with pytest.raises(
-        UserError, match=r"models\.j\.family: t9: no tutor of the labelled sets\. Fix: their tutors are t0, t1"
-    ):
+    with caplog.at_level("WARNING"):
         validate_probes(
             job=ValidateProbes(judge="j", family=["t9"], resamples=100, seed=1), verdicts=tmp_path / "plain.jsonl",
             probes=[], labels=[folder / "labels.jsonl"], out=tmp_path / "out.json",
         )  # fmt: skip
+    assert "models.j.family: t9: not among the labelled tutors of this run (t0, t1)" in caplog.text
+    assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8")) == []
 
 
 def test_sums_give_the_preference_and_one_side_alone_none() -> None:

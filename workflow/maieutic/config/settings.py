@@ -284,10 +284,11 @@ class Config(Entry):
         for name, entry in self.models.items():
             judges = [self.models.get(one) for one in getattr(entry, "judges", [])]
             members = [one for one in judges if isinstance(one, JudgeModel)]
-            if members and len(members) == len(judges) and not getattr(entry, "rubrics", []):
+            if members and len(members) == len(judges):
                 rubrics = [rubric for rubric in members[0].rubrics if all(rubric in one.rubrics for one in members)]
                 pairs = [rubric for rubric in members[0].pairs if all(rubric in one.pairs for one in members)]
-                self.models[name] = entry.model_copy(update={"rubrics": rubrics, "pairs": pairs})
+                given = {key: getattr(entry, key) for key in ("rubrics", "pairs") if getattr(entry, key)}
+                self.models[name] = entry.model_copy(update={"rubrics": rubrics, "pairs": pairs, **given})
         return self
 
 

@@ -83,7 +83,7 @@ def rate_dialogues(plan: CurationPlan, curation: str, judge: str) -> RateDialogu
     assert release is not None, "only such a judge rates"
     rubric = plan.rubric_on(judge, release)
     assert rubric is not None, "the release speaks for the judge by it"
-    fields = asked(plan, judge, pairs=[], tags=[])
+    fields = asked(plan, judge, pairs=[], tags=[], family=[])
     return RateDialogues(**fields, curation=curation, rubric=rubric.name, sample=plan.curation(curation).rated)
 
 

@@ -14,8 +14,10 @@ from maieutic.core.files import write_json
 from maieutic.core.jobs import Job
 from maieutic.core.records import Judgement, Pair, Verdict, read_records, write_records
 from maieutic.datasets.sampling import ranked
+from maieutic.datasets.text import cluster_of
 from maieutic.judges.assignments import pairs_task
 from maieutic.judges.labels import read_labels
+from maieutic.judges.questions import merged
 from maieutic.judges.rubrics import Rubric, read_rubric, word_of
 
 FOLDS = 5
@@ -28,12 +30,14 @@ Weights = Mapping[str, float]  # by judge
 class CombineVerdicts(Job):
     """A panel, its judges in their order, and how they vote.
 
-    sources: the sets of pairs that they are checked on; seed: of the folds of a fitted vote.
+    rubrics: by which it judges; sources: the sets of pairs that they are checked on; seed: of the folds of a fitted
+    vote.
     """
 
     panel: str
     judges: list[str]
     vote: Literal["majority", "mean", "fitted"]
+    rubrics: list[str]
     seed: int = 0
     sources: list[str] = []
 
@@ -76,7 +80,30 @@ def combine_verdicts(*, job: CombineVerdicts, verdicts: list[Path], weights: Pat
     """
     counts = PanelWeights.model_validate_json(weights.read_text(encoding="utf-8"))
     asked = together(job.judges, [read_records(path, Judgement) for path in verdicts])
-    write_records(out, [joined(job, key, answers, counts) for key, answers in asked.items()])
+    own = {key: answers for key, answers in asked.items() if key[0] in job.rubrics}
+    first = [joined(job, key, answers, counts) for key, answers in own.items()]
+    triggered = followed_up(first)
+    more = {key: answers for key, answers in asked.items() if key[:4] in triggered}
+    write_records(out, [*first, *(joined(job, key, answers, counts) for key, answers in more.items())])
+
+
+def followed_up(judgements: Iterable[Judgement]) -> set[tuple[str, str, str | None, str]]:
+    """The further questions that follow from a panel's own verdicts: rubric, task, tutor, item.
+
+    What a single judge was asked further because of a verdict that is not the panel's is no part of it.
+    """
+    by_case: dict[tuple[str, str, str | None, str], list[Judgement]] = defaultdict(list)
+    for record in judgements:
+        by_case[record.rubric, record.task, record.tutor, record.id].append(record)
+    triggered = set()
+    for (name, task, tutor, item), records in by_case.items():
+        rubric = read_rubric(name).rubric
+        if (more := rubric.follow_up) is None:
+            continue
+        verdicts = merged(records, rubric.both_orders)
+        if more.criterion in verdicts and verdicts[more.criterion][0].value == more.value:
+            triggered.add((more.rubric, task, tutor, item))
+    return triggered
 
 
 def combine_labelled(
@@ -89,7 +116,9 @@ def combine_labelled(
     labels: the files of labelled sets, each in the folder of its set; pairs: a file of each of the job's sources.
     """
     asked = together(job.judges, [read_records(path, Judgement) for path in verdicts])
-    asked = {key: answers for key, answers in asked.items() if len(answers) == len(job.judges)}
+    asked = {
+        key: answers for key, answers in asked.items() if len(answers) == len(job.judges) and key[0] in job.rubrics
+    }
     if job.vote != "fitted":
         write_json(weights, PanelWeights(vote=job.vote, judges=job.judges).model_dump(mode="json"))
         equal = PanelWeights(vote=job.vote, judges=job.judges)
@@ -123,15 +152,18 @@ def together(judges: Sequence[str], said: Sequence[Sequence[Judgement]]) -> dict
 def people_said(
     labels: Iterable[Path], pairs: Mapping[str, Path]
 ) -> tuple[dict[tuple[str, str], str], dict[tuple[str, ...], str]]:
-    """By set and item what is held out together, a problem; and by set, item, tutor and criterion what people say.
+    """By set and item what is held out together, a dialogue; and by set, item, tutor and criterion what people say.
 
     Of pairs the preferred reply is the first; of those on which people are tied they say nothing.
     """
     groups: dict[tuple[str, str], str] = {}
     truths: dict[tuple[str, ...], str] = {}
     for folder in dict.fromkeys(path.parent for path in labels):
-        for label in read_labels(folder).labels:
-            groups[folder.name, label.id] = f"{folder.name}/{label.problem}"
+        made = read_labels(folder)
+        for label in made.labels:
+            # A dialogue may stand in several sets, told with other fields: its own words say which it is.
+            words = made.items[label.id].vars.get("history", "") if label.id in made.items else ""
+            groups[folder.name, label.id] = cluster_of(words) if words else f"{folder.name}/{label.problem}"
             truths[folder.name, label.id, label.tutor, label.criterion] = label.label
     for source, path in pairs.items():
         for pair in read_records(path, Pair):

@@ -45,7 +45,9 @@ def shuffled(loaded: LoadedRubric, case: Case, seed: int) -> Probed | None:
 
 
 def padded(loaded: LoadedRubric, case: Case, seed: int) -> Probed | None:
-    """A reply twice as long that says nothing more: it says itself again."""
+    """A reply twice as long that says nothing more: it says itself again. An empty one cannot."""
+    if not all(text.strip() for text in case.replies.values()):
+        return None
     return loaded, case._replace(replies={name: f"{text}\n\n{AGAIN}{text}" for name, text in case.replies.items()})
 
 

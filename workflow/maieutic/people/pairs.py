@@ -88,10 +88,11 @@ def preference_rows(
         told = {name: str(about[name]) for name in ("history", "question", "solution", "problem")}
         resolves = "yes" if one.annotator == resolver else ""
         said = {"preference": WORDS[one.value], "annotator": one.annotator, "resolves": resolves}
-        yield {**told, "first": first, "second": second, "id": one.unit, **said}
+        yield {**told, "first": first, "second": second, "id": one.unit, "comment": one.comment, **said}
 
 
 def write_preferences(path: Path, answers: Sequence[Answer], key: Key, folder: Path, resolver: str | None) -> None:
     """The CSV that an entry of `preferences` takes. folder: of the sample."""
     rows = preference_rows(answers, key, folder, resolver)
-    write_csv(path, list(PAIR_COLUMNS), ([row[name] for name in PAIR_COLUMNS] for row in rows))
+    columns = [*PAIR_COLUMNS, "comment"]
+    write_csv(path, columns, ([row[name] for name in columns] for row in rows))

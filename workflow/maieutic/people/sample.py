@@ -241,5 +241,6 @@ def replies_shown(unit: Unit, compared: bool) -> list[str]:
     own = "\n\n".join(unit.candidate.texts)
     if not compared:
         return [own]
-    other = "\n\n".join(unit.candidate.others) or str(unit.candidate.item.reference.get("text", ""))
+    reference = str(unit.candidate.item.reference.get("text", ""))
+    other = "\n\n".join(unit.candidate.others) if unit.candidate.against else reference
     return [own, other] if unit.first else [other, own]

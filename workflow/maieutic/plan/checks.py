@@ -102,6 +102,9 @@ def check_budget(plan: Plan) -> None:
     for name in budget.models:
         if name not in plan.models:
             raise unknown(f"run.budget.models.{name}", name, list(plan.models), "config/models.yaml")
+        if members := getattr(plan.models[name], "judges", None):
+            fix = f"name the models that answer for {', '.join(members)}"
+            raise UserError(f"run.budget.models.{name}", "is a panel, which asks nobody", fix)
         if (answering := plan.answering(name)) != name:
             raise UserError(
                 f"run.budget.models.{name}", "is a judge: the model that answers is asked", f"name {answering}"
@@ -474,10 +477,16 @@ def check_members(plan: Plan, name: str) -> None:
 def check_panel(plan: Plan, name: str) -> None:
     """The judges of a panel judge by the same rubrics, and their vote can be counted."""
     panel, key = plan.judge_entry(name), f"models.{name}"
+    for member, key_of_rubrics in ((member, one) for member in panel.judges for one in ("rubrics", "pairs")):
+        own = getattr(plan.judge_entry(member), key_of_rubrics)
+        if strange := [rubric for rubric in getattr(panel, key_of_rubrics) if rubric not in own]:
+            problem = f"{strange[0]} is none of {member}'s"
+            raise UserError(f"{key}.{key_of_rubrics}", problem, "leave the key out: a panel has what its judges share")
     for member in panel.judges:
         check_same_rubrics(plan, name, member)
     if panel.vote == "mean":
-        for rubric in panel.rubrics:
+        further = [read_rubric(rubric).rubric.follow_up for rubric in panel.rubrics]
+        for rubric in (*panel.rubrics, *(more.rubric for more in further if more)):
             levels = {title: criterion.level for title, criterion in read_rubric(rubric).rubric.criteria.items()}
             if nominal := [title for title, level in levels.items() if level == "nominal"]:
                 problem = f"the labels of {nominal[0]} ({rubric}) have no order, so no mean"

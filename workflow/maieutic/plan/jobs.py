@@ -295,7 +295,8 @@ def judge_labelled(plan: Plan, judge: str) -> JudgeLabelled:
 
 def combine_verdicts(plan: Plan, judge: str, benchmark: str, batch: str) -> CombineVerdicts:
     entry = plan.judge_entry(judge)
-    return CombineVerdicts(panel=judge, judges=entry.judges, vote=entry.vote)
+    rubrics = plan.reply_rubrics(judge, benchmark) if benchmark else [*plan.label_rubrics(judge), *entry.pairs]
+    return CombineVerdicts(panel=judge, judges=entry.judges, vote=entry.vote, rubrics=rubrics)
 
 
 def combine_labelled(plan: Plan, judge: str) -> CombineVerdicts:
@@ -304,7 +305,7 @@ def combine_labelled(plan: Plan, judge: str) -> CombineVerdicts:
 
 
 def tag_items(plan: Plan, tagger: str, benchmark: str) -> TagItems:
-    fields = asked(plan, tagger, rubrics=[], pairs=[])
+    fields = asked(plan, tagger, rubrics=[], pairs=[], family=[])
     return TagItems(**fields, benchmark=benchmark, tasks=tasks_of(plan.pooled_cards(benchmark)))
 
 

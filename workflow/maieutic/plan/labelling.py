@@ -316,12 +316,12 @@ def pairs_of(plan: Plan, against: str, tasks: Sequence[str] | None, tutors: Sequ
 def replies_of(
     benchmark: str, tutor: str, items: Mapping[str, Mapping[str, Item]]
 ) -> dict[tuple[str, str], tuple[str, ...]]:
-    """By task and item every turn of a tutor. items: by task, the ones that are wanted."""
+    """By task and item every turn of a tutor's replies that say something. items: by task, the ones that are wanted."""
     replies = read_made(Path(paths.REPLIES.of(benchmark=benchmark, tutor=tutor)), Reply)
     return {
         (one.task, one.id): tuple(turn.text for turn in one.turns)
         for one in replies
-        if not one.error and one.id in items.get(one.task, {})
+        if not one.error and one.id in items.get(one.task, {}) and one.text.strip()
     }
 
 

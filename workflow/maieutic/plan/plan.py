@@ -424,6 +424,8 @@ class Plan(Selection):
 
     def label_limit(self, judge: str) -> int | None:
         """How many labelled replies of each release, and pairs, a judge is checked on; None: all."""
+        if members := self.judge_entry(judge).judges:
+            return min(filter(None, (self.label_limit(name) for name in members)), default=None)
         return self.judge_entry(judge).label_limit or self.run.label_limit
 
     # what a run uses of the registries --------------------------------------------------------------------------------

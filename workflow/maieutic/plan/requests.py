@@ -285,7 +285,8 @@ def supposed_labelled(plan: Plan, judge: str) -> list[NewRequests]:
         if size is None:
             parts.append(NewRequests("judges", "", "", None))
             continue
-        probed = len(PROBES) * min(plan.run.probes, limit or size.items) if key[0] == "labels" else 0
+        asked_again = key[0] == "labels" and key[1] in plan.releases_for(judge)
+        probed = len(PROBES) * min(plan.run.probes, limit or size.items) if asked_again else 0
         requests = round((min(limit or size.items, size.items) + probed) * size.requests)
         prompt = requests * tokens(size.prompt_chars)
         parts.append(NewRequests("judges", "", "", requests, prompt, requests * VERDICT_TOKENS))

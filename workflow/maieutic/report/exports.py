@@ -44,6 +44,8 @@ def exported_tables(page: Page, named: Counter[str]) -> list[Exported]:
     place = page.address.removeprefix("#/") or "leaderboard"
     exported: list[Exported] = []
     for table in html.fragment_fromstring(str(page.html), create_parent="div").iter("table"):
+        if table.get("data-shown-only") is not None:  # one of hundreds, of what stands in the results as records
+            continue
         above = table.xpath(HEADINGS)
         heading = shown(above[0]) if above else page.menu or place
         title = f"{heading}, {scoring}" if (scoring := table.get("data-scoring")) else heading

@@ -236,7 +236,8 @@ def trust_table(plan: Plan, results: Path) -> pd.DataFrame:
         files[f"{leading}/{name}"] = paths.PAIR_VALIDATION.within(results, grader=name)
         for source in plan.further_pairs:
             files[f"{pairs_task(source)}/{name}"] = paths.SET_VALIDATION.within(results, grader=name, source=source)
-        files[f"probes/{name}"] = paths.PROBE_VALIDATION.within(results, grader=name)
+        if name in plan.probed_judges:
+            files[f"probes/{name}"] = paths.PROBE_VALIDATION.within(results, grader=name)
         files[f"people/{name}"] = paths.CORRECTED.within(results, judge=name)
     files |= {f"labels/{name}": paths.LABEL_SCORES.within(results, release=name) for name in sorted(plan.releases)}
     rows = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -343,7 +343,8 @@ def judged_files(plan: Plan, results: Path, judge: str) -> dict[str, list[Path]]
         for batch in plan.judge_batches(benchmark)
     ]
     labelled = paths.LABELLED_VERDICTS.within(results, judge=judge)
-    probed = [paths.PROBE_VERDICTS.within(results, judge=judge, probe=probe) for probe in PROBES]
+    wanted = PROBES if plan.run.probes else ()
+    probed = [paths.PROBE_VERDICTS.within(results, judge=judge, probe=probe) for probe in wanted]
     files = {"labelled replies and pairs": [labelled], "probes": probed, "this run's replies": batches}
     return {what: [path for path in written if path.exists()] for what, written in files.items()}
 
@@ -370,7 +371,9 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
                     "questions": len(judgements),
                     "verdicts": sum(len(judgement.verdicts) for judgement in judgements),
                     "tokens": tokens,
-                    "usd": panel_usd(plan, results, name, what) if name in plan.panels else usd(plan, name, *tokens),
+                    "usd": panel_usd(plan, results, name, what, judgements)
+                    if name in plan.panels
+                    else usd(plan, name, *tokens),
                     "panel": name in plan.panels,
                     "reasons": sorted(
                         ((why, len(raws), raws[0][:EXCERPT]) for why, raws in reasons.items()), key=lambda row: -row[1]
@@ -385,11 +388,13 @@ def usd(plan: Plan, name: str, prompt_tokens: int, completion_tokens: int) -> fl
     return cost(plan.models[plan.answering(name)], prompt_tokens, completion_tokens)
 
 
-def panel_usd(plan: Plan, results: Path, panel: str, what: str) -> float | None:
-    """US dollars that the judges of a panel took; None where one of them has no price."""
+def panel_usd(plan: Plan, results: Path, panel: str, what: str, judgements: Sequence[Judgement]) -> float | None:
+    """US dollars that the judges of a panel took for what it is made of; None where one of them has no price."""
     amounts = []
+    used = {key for one in judgements for key in one.key.split("+")}
     for judge in plan.judge_entry(panel).judges:
-        read = [one for path in judged_files(plan, results, judge)[what] for one in read_records(path, Judgement)]
+        files = judged_files(plan, results, judge)[what]
+        read = [one for path in files for one in read_records(path, Judgement) if one.key in used]
         amounts.append(usd(plan, judge, *(sum(getattr(one, key) or 0 for one in read) for key in TOKENS)))
     return None if None in amounts else round(sum(filter(None, amounts)), 4)
 
@@ -421,10 +426,11 @@ PROBE_MEASURES = (*(f"{probe}_same" for probe in PROBES), GAIN, SELF_PREFERENCE)
 def probe_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Each judge that was probed, on each labelled set, and on pairs in both orders."""
     rows = []
-    for name in plan.asked_judges:
+    for name in plan.probed_judges:
         by_set: dict[str | None, dict[str, Score]] = {}
         for row in score_file(paths.PROBE_VALIDATION.within(results, grader=name)):
-            by_set.setdefault(row.release, {})[row.metric] = row
+            if row.release in plan.releases_for(name):
+                by_set.setdefault(row.release, {})[row.metric] = row
         for release, measured in by_set.items():
             cells = {metric: measured.get(metric) for metric in PROBE_MEASURES}
             title = plan.label_sets[str(release)].title

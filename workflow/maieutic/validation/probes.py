@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from maieutic.core.errors import UserError
 from maieutic.core.jobs import Sampled
 from maieutic.core.records import Judgement, Score, read_records
 from maieutic.core.stats import MEAN, Sampling, Statistic, estimate
@@ -18,6 +18,7 @@ from maieutic.scores.score import write_scores
 from maieutic.validation.carry_over import Residual, residuals_of
 from maieutic.validation.trust import Said, said_by, score
 
+log = logging.getLogger(__name__)
 GAIN, SELF_PREFERENCE = "padded_gain", "self_preference"
 Key = tuple[str, str, str]  # item, tutor, criterion
 
@@ -39,7 +40,7 @@ def validate_probes(*, job: ValidateProbes, verdicts: Path, probes: list[Path], 
     asked = dict(zip(PROBES, (read_records(path, Judgement) for path in probes), strict=False))
     scores: list[Score] = []
     sets = {path.parent.name: read_labels(path.parent) for path in labels}
-    check_family(job, sets)
+    tell_strangers(job, sets)
     for name, made in sets.items():
         before = said_by(one for one in plain if one.task == name)
         rows: list[Score] = []
@@ -51,15 +52,12 @@ def validate_probes(*, job: ValidateProbes, verdicts: Path, probes: list[Path], 
     write_scores(scores, out)
 
 
-def check_family(job: ValidateProbes, sets: Mapping[str, Labels]) -> None:
-    """Raises UserError for tutors that nobody has labelled in any set."""
+def tell_strangers(job: ValidateProbes, sets: Mapping[str, Labels]) -> None:
+    """Say which tutors of the family nobody has labelled in any set of this run: another run may have them."""
     known = sorted({label.tutor for made in sets.values() for label in made.labels})
     if strange := [name for name in job.family if name not in known]:
-        raise UserError(
-            f"models.{job.judge}.family",
-            f"{', '.join(strange)}: no tutor of the labelled sets",
-            f"their tutors are {', '.join(known)}",
-        )
+        key = f"models.{job.judge}.family"
+        log.warning("%s: %s: not among the labelled tutors of this run (%s)", key, ", ".join(strange), ", ".join(known))
 
 
 def probe_scores(judge: str, probe: str, labels: Labels, before: Said, after: Said, sampling: Sampling) -> list[Score]:
