@@ -240,7 +240,7 @@ def planned(panel: dict[str, Any], judges: list[str], **members: dict[str, Any])
             {"judges": ["one", "two"], "model": "judge-model"},
             ["panel"],
             {},
-            "give the 'model' that answers, or the 'judges'",
+            "give the 'model' that answers, or the 'judges' of a panel, or 'words: true'",
         ),
         (
             {"judges": ["one", "two"], "max_tokens": 3},
@@ -375,5 +375,5 @@ def test_a_panel_has_no_budget_no_pairs_of_its_own_and_the_smallest_sample() -> 
         "panel": {"engine": "judge", "judges": ["one", "two"]},
     }
     run = {"tutors": ["echo"], "tasks": ["mrbench"], "judges": ["panel", "one", "two"]}
-    with pytest.raises(UserError, match=r"run\.budget\.models\.panel: is a panel, which asks nobody"):
+    with pytest.raises(UserError, match=r"run\.budget\.models\.panel: is a judge that asks nobody"):
         plan_of({**raw, "edition": "demo", "run": {**run, "budget": {"models": {"panel": {"requests": 5}}}}})

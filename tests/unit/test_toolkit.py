@@ -5,17 +5,22 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import absent
 from maieutic.benchmarks.mrbench import figures, toolkit
 from maieutic.benchmarks.mrbench.releases import RELEASES
+from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Label, LabelSetAbout, Reply, Scale, Turn
 from maieutic.core.stats import Sampling
 from maieutic.datasets.sources import read_source
 from maieutic.judges.answers import read_answer
 from maieutic.judges.labels import Labels, fits
+from maieutic.judges.questions import Case
 from maieutic.judges.rubrics import read_rubric
+from maieutic.plan.estimate import asked_by
+from maieutic.plan.rules import plan_of
 from maieutic.report.figures import radar_chart, share_chart, side_of
 from maieutic.rewards.embeddings import closeness
 from maieutic.scores.score import Score
@@ -30,6 +35,8 @@ from maieutic.validation.measures import (
     parts_of,
     uptake,
 )
+from maieutic.validation.word_lists import JudgeByWords, judged
+from shipped import registries
 
 SCALE = Scale(labels=("Yes", "To some extent", "No"), desired="Yes")
 SAMPLING = Sampling(100, 1)
@@ -233,3 +240,58 @@ def test_the_toolkits_critic_fits_mrbenchs_labels_and_its_task() -> None:
     assert "{{ topic }}" in read_rubric("mrbench_toolkit").prompt
     assert "{{ reference_response }}" in read_rubric("mrbench_toolkit_reference").prompt
     assert read_rubric("mrbench_toolkit_reference").system == read_rubric("mrbench_toolkit").system
+
+
+def test_lists_of_words_judge_what_they_have_a_list_for() -> None:
+    taxonomy = read_rubric("mrbench_taxonomy")
+    cases = [
+        (taxonomy, Case("d", "ours", "a", {}, {"response": "Great try, look again?"})),
+        (taxonomy, Case("d", "ours", "b", {}, {"response": "No."})),
+        (
+            taxonomy,
+            Case("d", "ours", "c", {}, {"response": ""})._replace(
+                criteria={"Coherence": taxonomy.rubric.criteria["Coherence"]}
+            ),
+        ),
+    ]
+    first, second, third = judged(cases, {("ours", "d"): item()})
+    words = {verdict.criterion: verdict.value for verdict in first.verdicts}
+    assert set(words) == set(taxonomy.rubric.criteria) and first.key == "none"
+    assert (words["Mistake_Identification"], words["Actionability"], words["Tutor_Tone"]) == (
+        "Yes",
+        "Yes",
+        "Encouraging",
+    )
+    assert {one.criterion: one.value for one in second.verdicts}["Mistake_Identification"] == "No"
+    assert [one.criterion for one in third.verdicts] == ["Coherence"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"words": True}, "give 'rubrics'"),
+        ({"words": True, "model": "gpt-4", "rubrics": ["mrbench_taxonomy"]}, "give the 'model' that answers"),
+        (
+            {"words": True, "rubrics": ["mrbench_taxonomy"], "max_tokens": 3},
+            "lists of words ask nobody: leave max_tokens out",
+        ),
+        ({"words": True, "rubrics": ["tutorbench"]}, "no criterion of tutorbench has a list of words"),
+    ],
+)
+def test_what_can_be_no_judge_by_words_is_refused(entry: dict[str, Any], told: str) -> None:
+    raw = registries()
+    raw["models"] |= {"lists": {"engine": "judge", **entry}}
+    run = {"tutors": ["echo"], "tasks": ["mrbench", "tutorbench/text"], "judges": ["lists"]}
+    with pytest.raises(UserError) as error:
+        plan_of({**raw, "edition": "demo", "run": run})
+    assert told in str(error.value)
+
+
+def test_lists_of_words_ask_nobody_in_a_plan() -> None:
+    run = {"tutors": ["echo"], "tasks": ["mrbench"], "judges": ["mrbench-word-lists"]}
+    plan = plan_of({**registries(), "edition": "demo", "run": run})
+    assert plan.judges_by_words == ["mrbench-word-lists"] and plan.asked_judges == [] and plan.probed_judges == []
+    assert list(asked_by(plan)) == []
+    place = {"judge": "mrbench-word-lists", "benchmark": "mrbench", "batch": "_baselines"}
+    assert plan.inputs_of("judge_by_words")(place)["replies"]
+    assert JudgeByWords.model_validate_json(plan.job_of("judge_by_words")(place)).tasks == ["mistake_remediation"]

@@ -157,7 +157,11 @@ def test_a_panel_of_two_judges_is_weighted_by_people_and_told_apart_from_them(
     config["models"]["further"] = {**config["models"]["scripted"], "base_url": f"{better_server}/v1"}
     config["models"]["second"] = {**config["models"]["praiser"], "model": "further", "label": "A better judge"}
     config["models"]["both"] = {"engine": "judge", "judges": ["praiser", "second"], "vote": "fitted", "label": "Both"}
-    config["run"] |= {"judges": ["both", "praiser", "second"], "probes": 12, "encoders": ["minilm"]}
+    config["run"] |= {
+        "judges": ["both", "praiser", "second", "mrbench-word-lists"],
+        "probes": 12,
+        "encoders": ["minilm"],
+    }
     config["models"]["praiser"]["family"] = ["t3"]
     (folder / "panel.yaml").write_text(json.dumps(config), encoding="utf-8")
     done = run(folder, folder / "panel.yaml")
@@ -172,6 +176,12 @@ def test_a_panel_of_two_judges_is_weighted_by_people_and_told_apart_from_them(
         return float(value)
 
     assert (accuracy("praiser"), accuracy("second"), accuracy("both")) == pytest.approx((0.75, 0.875, 0.875))
+    rows = json.loads((folder / "results/validation/mrbench-word-lists/labels.json").read_text(encoding="utf-8"))
+    kappas = {
+        one["criterion"] for one in rows if one["metric"] == "weighted_kappa" and one["grader"] == "mrbench-word-lists"
+    }
+    assert {"Mistake_Identification", "Tutor_Tone"} <= kappas, "checked on MRBench's labels, without a request"
+    assert (folder / "results/grades/mrbench/mrbench-word-lists/reference.jsonl").is_file()
     made = json.loads((folder / "results/verdicts/both/weights.json").read_text(encoding="utf-8"))
     assert made["agreement"]["Praise"] == pytest.approx({"praiser": 0.75, "second": 0.875})
     assert made["weights"]["Praise"]["second"] > made["weights"]["Praise"]["praiser"] > 0

@@ -49,6 +49,8 @@ COMMANDS = {
         "validation.graders:score_labels",
     ),
     "Validation": (
+        "validation.word_lists:judge_by_words",
+        "validation.word_lists:judge_labelled_by_words",
         "validation.graders:validate_judge",
         "validation.probes:validate_probes",
         "validation.graders:validate_reward_on_labels",

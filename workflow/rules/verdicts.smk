@@ -153,6 +153,52 @@ use rule judge_labelled as judge_labelled_locally with:
         python=lines.DRIVER,
 
 
+rule judge_by_words:
+    """Lists of words on a batch of tutors."""
+    input:
+        unpack(plan.inputs_of("judge_by_words")),
+    output:
+        paths.VERDICTS,
+    log:
+        paths.log_of("judge_by_words", "judge", "benchmark", "batch"),
+    wildcard_constraints:
+        judge=one_of(plan.judges_by_words),
+    localrule: True
+    container:
+        IMAGES.driver
+    params:
+        code=plan.code_of("judge_by_words"),
+        job=plan.job_of("judge_by_words"),
+        item_folder=paths.ITEM_FOLDER,
+    shell:
+        lines.command(
+            "judge-by-words",
+            items="{params.item_folder}",
+            replies="{input.replies}",
+            out="{output}",
+        )
+
+
+rule judge_labelled_by_words:
+    """Lists of words on replies that people have labelled."""
+    input:
+        unpack(plan.inputs_of("judge_labelled_by_words")),
+    output:
+        paths.LABELLED_VERDICTS,
+    log:
+        paths.log_of("judge_labelled_by_words", "judge"),
+    wildcard_constraints:
+        judge=one_of(plan.judges_by_words),
+    localrule: True
+    container:
+        IMAGES.driver
+    params:
+        code=plan.code_of("judge_labelled_by_words"),
+        job=plan.job_of("judge_labelled_by_words"),
+    shell:
+        lines.command("judge-labelled-by-words", labels="{input.labels}", out="{output}")
+
+
 rule combine_verdicts:
     """What a panel says of a batch of tutors, from what its judges have said."""
     input:

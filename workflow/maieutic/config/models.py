@@ -531,7 +531,7 @@ class CriteriaModel(Model):
 
 
 class JudgeModel(Model):
-    """A model of this registry with the rubric cards that it judges by, or a panel of several such judges."""
+    """A model of this registry with the rubric cards that it judges by, a panel of such judges, or lists of words."""
 
     engine: Literal["judge"]
     model: str | None = Field(None, description="the entry that answers, with its `needs`")
@@ -540,6 +540,13 @@ class JudgeModel(Model):
         description=(
             "instead of `model`: other judges of `run.judges`, whose verdicts together are those of this panel; its "
             "rubrics and pairs are those that they share"
+        ),
+    )
+    words: bool = Field(
+        False,
+        description=(
+            "instead of `model`: the benchmarks' lists of words and rules judge, under the criteria that have one "
+            "(MRBench's dimensions, `kmp_error_reason`): a floor that any judge has to beat"
         ),
     )
     vote: Literal["majority", "mean", "fitted"] = Field(
@@ -589,9 +596,9 @@ class JudgeModel(Model):
 
     @model_validator(mode="after")
     def has_work(self) -> JudgeModel:
-        if (self.model is None) == (not self.judges):
-            raise ValueError("give the 'model' that answers, or the 'judges' of a panel")
-        if self.judges:
+        if [self.model is not None, bool(self.judges), self.words].count(True) != 1:
+            raise ValueError("give the 'model' that answers, or the 'judges' of a panel, or 'words: true'")
+        if self.model is None:
             return self.checked_panel()
         if not self.rubrics and not self.pairs and not self.tags:
             raise ValueError("give 'rubrics', 'pairs' or 'tags', or several")
@@ -600,16 +607,20 @@ class JudgeModel(Model):
         return self
 
     def checked_panel(self) -> JudgeModel:
-        """A panel, which asks nobody itself. Raises ValueError for what only a model that is asked can have."""
-        if len(self.judges) < 2 or len(set(self.judges)) < len(self.judges):
+        """A judge that asks nobody. Raises ValueError for what only a model that is asked can have."""
+        if self.judges and (len(self.judges) < 2 or len(set(self.judges)) < len(self.judges)):
             raise ValueError("'judges' of a panel are two different ones or more")
-        own = ("tags", "max_tokens", "label_limit", "needs")
+        if self.words and not self.rubrics:
+            raise ValueError("give 'rubrics'")
+        own = ("tags", "max_tokens", "label_limit", "needs", *(("pairs", "family") if self.words else ()))
         if given := [
             key
             for key in own
             if getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=False)
         ]:
-            raise ValueError(f"a panel asks nobody: set {', '.join(map(repr, given))} on its judges")
+            what = "a panel asks nobody" if self.judges else "lists of words ask nobody"
+            fix = f"set {', '.join(map(repr, given))} on its judges" if self.judges else f"leave {', '.join(given)} out"
+            raise ValueError(f"{what}: {fix}")
         return self
 
 

@@ -102,9 +102,10 @@ def check_budget(plan: Plan) -> None:
     for name in budget.models:
         if name not in plan.models:
             raise unknown(f"run.budget.models.{name}", name, list(plan.models), "config/models.yaml")
-        if members := getattr(plan.models[name], "judges", None):
-            fix = f"name the models that answer for {', '.join(members)}"
-            raise UserError(f"run.budget.models.{name}", "is a panel, which asks nobody", fix)
+        judge = plan.models[name]
+        if isinstance(judge, JudgeModel) and judge.model is None:
+            fix = f"name the models that answer for {', '.join(judge.judges)}" if judge.judges else "leave it out"
+            raise UserError(f"run.budget.models.{name}", "is a judge that asks nobody", fix)
         if (answering := plan.answering(name)) != name:
             raise UserError(
                 f"run.budget.models.{name}", "is a judge: the model that answers is asked", f"name {answering}"
@@ -408,8 +409,11 @@ def check_judge(plan: Plan, name: str) -> None:
     """One judge: the model that answers, and the cards that it judges by."""
     judge = plan.judge_entry(name)
     key = f"models.{name}"
-    if judge.model is None:
+    if judge.judges:
         check_panel(plan, name)
+    if judge.words:
+        check_words(plan, name)
+    if judge.model is None:
         return
     check_entry(plan.models, f"{key}.model", judge.model, (VllmModel, HostedModel), "a model that answers")
     model = plan.models[judge.model]
@@ -494,6 +498,18 @@ def check_panel(plan: Plan, name: str) -> None:
     if panel.vote == "fitted" and not plan.releases_for(name) and not panel.pairs:
         problem = "nothing that people have labelled is judged by its rubrics, so there is nothing to fit"
         raise UserError(f"{key}.vote", problem, "vote: majority, or name a labelled set in run.labels")
+
+
+def check_words(plan: Plan, name: str) -> None:
+    """The rubrics of a judge by lists of words have criteria with such a list, and labels of their own."""
+    from maieutic.validation.floors import HEURISTICS
+
+    for rubric in plan.judge_entry(name).rubrics:
+        card = read_rubric(rubric).rubric
+        if card.rules.paired or not set(card.criteria) & set(HEURISTICS):
+            problem = f"no criterion of {rubric} has a list of words"
+            fix = f"a rubric with some of {', '.join(HEURISTICS)}"
+            raise UserError(f"models.{name}.rubrics", problem, fix)
 
 
 def check_same_rubrics(plan: Plan, name: str, member: str) -> None:

@@ -55,7 +55,7 @@ def asked_by(plan: Plan) -> Iterable[NewRequests]:
         for tutor in plan.tutors_on(benchmark):
             if tutor in plan.with_engine("vllm", "hosted") and (part := new_replies(plan, benchmark, tutor, stale)):
                 yield part
-    for judge in (name for name in plan.judges_of_replies if name not in plan.panels):
+    for judge in (name for name in plan.judges_of_replies if name in plan.asked_judges):
         for benchmark in plan.judged_benchmarks(judge):
             for batch, tutors in plan.judge_batches(benchmark).items():
                 if tutors:

@@ -356,6 +356,15 @@ def validate_probes(plan: Plan, grader: str) -> Files:
     }
 
 
+def judge_by_words(plan: Plan, judge: str, benchmark: str, batch: str) -> Files:
+    asked = judge_replies(plan, judge, benchmark, batch)
+    return {key: asked[key] for key in ("cases", "replies", "rubrics", "cards")}
+
+
+def judge_labelled_by_words(plan: Plan, judge: str) -> Files:
+    return {"labels": label_files(plan.told_releases(judge)), "rubrics": rubric_files(plan.label_rubrics(judge))}
+
+
 def combine_verdicts(plan: Plan, judge: str, benchmark: str, batch: str) -> Files:
     return {
         "verdicts": [

@@ -51,6 +51,7 @@ from maieutic.validation.graders import (
 )
 from maieutic.validation.probes import ValidateProbes
 from maieutic.validation.rewards import ValidateCriteria, ValidateRewardModel
+from maieutic.validation.word_lists import JudgeByWords
 
 
 def drawn(plan: Plan) -> dict[str, int]:
@@ -291,6 +292,17 @@ def judge_labelled(plan: Plan, judge: str) -> JudgeLabelled:
         probes=plan.run.probes,
         probed=plan.releases_for(judge) if plan.run.probes else [],
     )
+
+
+def judge_by_words(plan: Plan, judge: str, benchmark: str, batch: str) -> JudgeByWords:
+    entry = plan.judge_entry(judge).model_copy(update={"rubrics": plan.reply_rubrics(judge, benchmark)})
+    tasks = tasks_of(plan.judge_cards(benchmark, judge))
+    return JudgeByWords(judge=judge, entry=for_asking(entry), benchmark=benchmark, tasks=tasks)
+
+
+def judge_labelled_by_words(plan: Plan, judge: str) -> JudgeByWords:
+    rubrics = plan.label_rubrics(judge) or plan.judge_entry(judge).rubrics
+    return JudgeByWords(judge=judge, entry=for_asking(plan.judge_entry(judge).model_copy(update={"rubrics": rubrics})))
 
 
 def combine_verdicts(plan: Plan, judge: str, benchmark: str, batch: str) -> CombineVerdicts:

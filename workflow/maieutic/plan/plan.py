@@ -168,9 +168,14 @@ class Plan(Selection):
         return [name for name in self.run.judges if getattr(self.models.get(name), "judges", None)]
 
     @cached_property
+    def judges_by_words(self) -> list[str]:
+        """The judges that are lists of words."""
+        return [name for name in self.run.judges if getattr(self.models.get(name), "words", False)]
+
+    @cached_property
     def asked_judges(self) -> list[str]:
-        """The judges that answer themselves."""
-        return [name for name in self.run.judges if name not in self.panels]
+        """The judges for which a model answers."""
+        return [name for name in self.run.judges if name not in {*self.panels, *self.judges_by_words}]
 
     def judges_of_card(self, card: Card) -> list[str]:
         """The run's judges that have a rubric for a task; the first one's verdicts head it."""
@@ -437,7 +442,7 @@ class Plan(Selection):
         trains = [getattr(self.models[name], "train", None) for name in graders]
         bases = [train.base for train in trains if train]
         judges = [*self.run.judges, *self.run.taggers]
-        answering = [self.answering(name) for name in judges if name not in self.panels]
+        answering = [self.answering(name) for name in judges]
         return list(dict.fromkeys([*self.tutors, *graders, *bases, *judges, *answering, *self.run.encoders]))
 
     @cached_property

@@ -116,11 +116,11 @@ def pass_grades(plan: Plan, results: Path, benchmark: str) -> GradePass:
 def divided(plan: Plan, results: Path, benchmark: str, places: Container[tuple[str, str]]) -> dict[Place, list[str]]:
     """The replies to some items on which the run's judges differ: by criterion who says what.
 
-    A panel is no further judge.
+    A panel is no further judge, nor are lists of words.
     """
     said: dict[Place, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
     for tutor in plan.tutors:
-        judges = [name for name in plan.judges_of(benchmark, tutor) if name not in plan.panels]
+        judges = [name for name in plan.judges_of(benchmark, tutor) if name in plan.asked_judges]
         for judge in judges if len(judges) > 1 else ():
             for grade in grades_in(paths.JUDGE_GRADES.within(results, benchmark=benchmark, judge=judge, tutor=tutor)):
                 if (

@@ -396,7 +396,7 @@ def panel_usd(plan: Plan, results: Path, panel: str, what: str, judgements: Sequ
         files = judged_files(plan, results, judge)[what]
         read = [one for path in files for one in read_records(path, Judgement) if one.key in used]
         amounts.append(usd(plan, judge, *(sum(getattr(one, key) or 0 for one in read) for key in TOKENS)))
-    return None if None in amounts else round(sum(filter(None, amounts)), 4)
+    return None if None in amounts else round(sum(amount or 0.0 for amount in amounts), 4)
 
 
 def panel_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
@@ -502,6 +502,11 @@ def marked(loaded: LoadedRubric) -> list[tuple[str, bool]]:
     return [*parts, (rest, False)]
 
 
+def answers_of(judge: JudgeModel) -> str:
+    """Who answers for a judge."""
+    return judge.model or (f"panel of {', '.join(judge.judges)}" if judge.judges else "lists of words")
+
+
 def rubric_rows(plan: Plan) -> list[dict[str, Any]]:
     """Each judge's cards and where their texts come from."""
     rows = []
@@ -511,7 +516,7 @@ def rubric_rows(plan: Plan) -> list[dict[str, Any]]:
             rows.append(
                 {
                     "judge": label_of(plan, name),
-                    "answers": plan.judge_entry(name).model or f"panel of {', '.join(plan.judge_entry(name).judges)}",
+                    "answers": answers_of(plan.judge_entry(name)),
                     "title": card.title,
                     "source": card.source,
                     "file": str(rubric_path(rubric)),
