@@ -205,6 +205,9 @@ def test_means_and_measures_are_rows_of_the_paper_and_of_judges() -> None:
     ]  # fmt: skip
     measures = figures.measure_rows(people, {"J": judge}, "ours", ["Clear"])
     assert [(row["what"], row["cells"][0].value) for row in measures] == [("words", 0.2), ("J", 0.4)]
+    drawn = figures.measure_chart(measures, ["Clear"])
+    assert drawn.startswith("<svg ") and ">words<" in drawn and ">J<" in drawn
+    assert figures.measure_chart([{"what": "words", "cells": [None]}], ["Clear"]) == ""
     assert figures.spider(people, "ours", ["Clear"], lambda names: sorted(names)) == "", "two axes are no picture"
 
 

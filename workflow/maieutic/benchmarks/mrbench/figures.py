@@ -15,7 +15,7 @@ from maieutic.datasets.sampling import select
 from maieutic.judges.labels import Labels, read_labels
 from maieutic.plan.plan import Plan
 from maieutic.report.browser import short
-from maieutic.report.figures import radar_chart, share_chart
+from maieutic.report.figures import levels_chart, radar_chart, share_chart
 from maieutic.report.tables import label_of
 from maieutic.report.trust import called
 from maieutic.validation.graders import MEAN_LABEL
@@ -178,3 +178,25 @@ def measure_rows(
             if (one.metric, one.release, one.scoring, one.tutor, one.by) == ("spearman", release, "robust", None, None):
                 cells[judge][str(one.criterion)] = one
     return [{"what": what, "cells": [own.get(name) for name in dimensions]} for what, own in cells.items()]
+
+
+def measure_chart(rows: Sequence[Mapping[str, Any]], dimensions: Sequence[str]) -> str:
+    """The same as a picture: each correlation with its interval, dimension by dimension. rows: as above."""
+    points = [
+        {
+            "level": called(name),
+            "tutor": row["what"],
+            "value": one.value,
+            "low": one.low,
+            "high": one.high,
+            "paper": None,
+        }
+        for row in rows
+        for name, one in zip(dimensions, row["cells"], strict=True)
+        if one is not None and one.value is not None
+    ]
+    if not points:
+        return ""
+    names = list(dict.fromkeys(str(point["tutor"]) for point in points))
+    table = pd.DataFrame(points).astype({"paper": float})
+    return levels_chart(table, "Spearman's correlation with people's labels", names)

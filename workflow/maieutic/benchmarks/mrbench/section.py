@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from maieutic.benchmarks.mrbench.figures import mean_rows, measure_rows, shown_set, spider
+from maieutic.benchmarks.mrbench.figures import mean_rows, measure_chart, measure_rows, shown_set, spider
 from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITICS
 from maieutic.benchmarks.mrbench.statistics import SUBSETS
 from maieutic.config.models import JudgeModel
@@ -284,6 +284,8 @@ def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
         labelled = {score.criterion for score in people}
         dimensions = [name for name in DESIRED if name in labelled]
         published = release == "mrbench" and plan.edition == "published"
+        by_judge = {label_of(plan, name): scores for name, scores in judged.items()}
+        measures = measure_rows(people, by_judge, release, dimensions)
         shown.append(
             {
                 "name": release,
@@ -298,15 +300,14 @@ def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
                 "mended": mended(release, judged, plan),
                 "dimensions": [called(name) for name in dimensions],
                 "means": mean_rows(
-                    {"people": people} | {label_of(plan, name): scores for name, scores in judged.items()},
+                    {"people": people} | by_judge,
                     release,
                     dimensions,
                     in_papers_order,
                 ),
                 "spider": spider(people, release, dimensions, in_papers_order),
-                "measures": measure_rows(
-                    people, {label_of(plan, name): scores for name, scores in judged.items()}, release, dimensions
-                ),
+                "measures": measures,
+                "measure_chart": measure_chart(measures, dimensions),
                 "explorer": shown_set(plan, results, release, dimensions, in_papers_order),
             }
         )
