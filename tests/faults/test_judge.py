@@ -30,7 +30,7 @@ def command(folder: Path, answering: dict[str, Any], labels: Path) -> list[str]:
     judge = JudgeModel(engine="judge", model="small", rubrics=["mrbench_taxonomy"], max_tokens=160)
     job = JudgeLabelled(judge="j", entry=judge, answering=answering, limit=REPLIES, seed=1)
     line = [SERVE, "-m", "maieutic", "judge-labelled", "--job", job.to_json()]
-    line += ["--weights", weights / "manifest.json", "--labels", labels / "labels.jsonl", "--pairs"]
+    line += ["--weights", weights / "manifest.json", "--labels", labels / "labels.jsonl", "--pairs", "--probes-out"]
     for name in ("journal", "server-log", "out", "log"):
         line += [f"--{name}", folder / f"{name}.jsonl"]
     return [str(part) for part in line]
