@@ -24,12 +24,12 @@ from maieutic.plan.rules import plan_of
 from maieutic.report.figures import radar_chart, share_chart, side_of
 from maieutic.rewards.embeddings import closeness
 from maieutic.scores.score import Score
-from maieutic.validation.graders import mean_codes
 from maieutic.validation.measures import (
     CORRELATION,
     LIST,
     coded,
     length,
+    mean_labels,
     measure_scores,
     overlap,
     parts_of,
@@ -160,11 +160,11 @@ def test_labels_are_coded_from_one_to_zero() -> None:
         {("d1", "t"): "Yes", ("d2", "t"): "No", ("d3", "t"): "To some extent", ("d1", "u"): "No"},
         dict.fromkeys([("d1", "t"), ("d2", "t"), ("d3", "t"), ("d1", "u")], "x"),
     )
-    people = {one.tutor: one for one in mean_codes("people", made, None, SAMPLING)}
+    people = {one.tutor: one for one in mean_labels(None, made, None, SAMPLING)}
     assert (people["t"].value, people["u"].value, people["t"].by) == (0.5, 0.0, None)
     judged = {
         one.tutor: one
-        for one in mean_codes("j", made, {("d1", "t", "Clear"): "Yes", ("d2", "t", "Clear"): None}, SAMPLING)
+        for one in mean_labels("j", made, {("d1", "t", "Clear"): "Yes", ("d2", "t", "Clear"): None}, SAMPLING)
     }
     assert set(judged) == {"t"} and (judged["t"].value, judged["t"].n, judged["t"].by) == (1.0, 1, "j")
 

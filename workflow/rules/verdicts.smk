@@ -1,10 +1,8 @@
 """results/replies, results/labels, results/preferences -> results/verdicts: what judges answer, word for word."""
 
-from maieutic.judges.probes import PROBES
 from maieutic.plan.patterns import judges_answered_by
 
 JUDGED = plan.judged_benchmarks()
-PROBED = PROBES if plan.run.probes else []
 UNPACKED = [name for name in plan.run.judges if name not in plan.packed_judges]
 
 
@@ -106,7 +104,7 @@ rule judge_labelled:
         unpack(plan.inputs_of("judge_labelled")),
     output:
         verdicts=paths.LABELLED_VERDICTS,
-        probes=[paths.PROBE_VERDICTS.partly(probe=name) for name in PROBED],
+        probes=[paths.PROBE_VERDICTS.partly(probe=name) for name in plan.probes],
     log:
         paths.log_of("judge_labelled", "judge"),
     benchmark:

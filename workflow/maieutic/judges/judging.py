@@ -18,7 +18,15 @@ from maieutic.core.journal import REPEAT, Entry, Journal
 from maieutic.core.progress import Progress
 from maieutic.core.records import Judgement, Verdict, write_records
 from maieutic.judges.answers import read_answer
-from maieutic.judges.questions import Case, Question, form_of, in_own_terms, merged, messages_of, questions_of
+from maieutic.judges.questions import (
+    Case,
+    Question,
+    asks_further,
+    form_of,
+    in_own_terms,
+    messages_of,
+    questions_of,
+)
 from maieutic.judges.rubrics import LoadedRubric, read_rubric
 from maieutic.replies.generate import UNDER_WAY, Asking, together, watched
 from maieutic.serving.backends import JobFiles, backend_of
@@ -182,10 +190,8 @@ def follow_ups(work: Work, judgements: Sequence[Judgement]) -> Work:
         by_case[record.rubric, record.task, record.id, str(record.tutor)].append(record)
     cases: Work = []
     for loaded, case in work:
-        if (more := loaded.rubric.follow_up) is None:
-            continue
-        verdicts = merged(by_case[loaded.name, case.task, case.id, str(case.tutor)], loaded.rubric.both_orders)
-        if more.criterion in verdicts and verdicts[more.criterion][0].value == more.value:
+        more, own = loaded.rubric.follow_up, by_case[loaded.name, case.task, case.id, str(case.tutor)]
+        if more and asks_further(loaded.rubric, own):
             cases.append((read_rubric(more.rubric), case._replace(criteria={})))
     return cases
 

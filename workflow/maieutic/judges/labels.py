@@ -39,6 +39,11 @@ class Labels(NamedTuple):
         """What may be said under each criterion."""
         return self.about.scales
 
+    @property
+    def texts(self) -> dict[tuple[str, str], str]:
+        """By item and tutor all that the tutor says."""
+        return {(reply.id, reply.tutor): " ".join(turn.text for turn in reply.turns) for reply in self.replies}
+
 
 def table_source(rubric: str, columns: Iterable[str], where: str) -> LabelSource:
     """How a table is read whose criteria and labels are those of a rubric card. where: its name in messages."""

@@ -17,7 +17,7 @@ from maieutic.datasets.sampling import ranked
 from maieutic.datasets.text import cluster_of
 from maieutic.judges.assignments import pairs_task
 from maieutic.judges.labels import read_labels
-from maieutic.judges.questions import merged
+from maieutic.judges.questions import asks_further
 from maieutic.judges.rubrics import Rubric, read_rubric, word_of
 
 FOLDS = 5
@@ -46,7 +46,7 @@ class PanelWeights(BaseModel):
     """What each judge's verdicts count in a panel.
 
     weights, agreement: by criterion (empty text: of a rubric without any) and judge; agreement: the share of labelled
-    verdicts that are people's, None where the vote needs none; labels: by criterion how many it rests on.
+    verdicts that are people's; labels: by criterion how many it rests on. All empty where nothing was fitted.
     """
 
     vote: str
@@ -98,11 +98,8 @@ def followed_up(judgements: Iterable[Judgement]) -> set[tuple[str, str, str | No
     triggered = set()
     for (name, task, tutor, item), records in by_case.items():
         rubric = read_rubric(name).rubric
-        if (more := rubric.follow_up) is None:
-            continue
-        verdicts = merged(records, rubric.both_orders)
-        if more.criterion in verdicts and verdicts[more.criterion][0].value == more.value:
-            triggered.add((more.rubric, task, tutor, item))
+        if rubric.follow_up and asks_further(rubric, records):
+            triggered.add((rubric.follow_up.rubric, task, tutor, item))
     return triggered
 
 
@@ -119,24 +116,18 @@ def combine_labelled(
     asked = {
         key: answers for key, answers in asked.items() if len(answers) == len(job.judges) and key[0] in job.rubrics
     }
-    if job.vote != "fitted":
-        write_json(weights, PanelWeights(vote=job.vote, judges=job.judges).model_dump(mode="json"))
-        equal = PanelWeights(vote=job.vote, judges=job.judges)
-        write_records(out, [joined(job, key, answers, equal) for key, answers in asked.items()])
-        return
-    groups, truths = people_said(labels, dict(zip(job.sources, pairs, strict=False)))
+    groups, truths = (
+        people_said(labels, dict(zip(job.sources, pairs, strict=False))) if job.vote == "fitted" else ({}, {})
+    )
     votes = votes_of(asked, groups, truths)
     fold_of = {name: place % FOLDS for place, name in enumerate(ranked({vote.group for vote in votes}, job.seed))}
-    fitted = {
+    counts = {
         fold: fit(job, [vote for vote in votes if fold_of[vote.group] != fold])
-        for fold in (*range(FOLDS), None)  # of None nothing is held out
+        for fold in {*fold_of.values(), None}  # of None nothing is held out
     }
-    write_json(weights, fitted[None].model_dump(mode="json"))
-    records = []
-    for key, answers in asked.items():
-        fold = fold_of.get(groups.get((key[1], key[3]), ""))
-        records.append(joined(job, key, answers, fitted[fold]))
-    write_records(out, records)
+    write_json(weights, counts[None].model_dump(mode="json"))
+    folds = {key: fold_of.get(groups.get((key[1], key[3]), "")) for key in asked}
+    write_records(out, [joined(job, key, answers, counts[folds[key]]) for key, answers in asked.items()])
 
 
 def together(judges: Sequence[str], said: Sequence[Sequence[Judgement]]) -> dict[Asked, dict[str, list[Judgement]]]:

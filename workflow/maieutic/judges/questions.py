@@ -127,6 +127,14 @@ def merged(judgements: Iterable[Judgement], both_orders: bool) -> dict[str | Non
     return {name: agreed(name, verdicts) for name, verdicts in by_criterion.items()}
 
 
+def asks_further(rubric: Rubric, judgements: Iterable[Judgement]) -> bool:
+    """Whether the verdicts on one reply lead to the rubric's further question."""
+    if (more := rubric.follow_up) is None:
+        return False
+    verdicts = merged(judgements, rubric.both_orders)
+    return more.criterion in verdicts and verdicts[more.criterion][0].value == more.value
+
+
 def agreed(name: str | None, verdicts: Mapping[Order | None, tuple[Verdict, str]]) -> tuple[Verdict, str]:
     """One criterion's verdict of both orders."""
     raw = "\n\n".join(text for _, text in verdicts.values())

@@ -198,16 +198,22 @@ def write_all(folder: Path, sheets: Mapping[str, Sequence[Unit]], units: Sequenc
     write_potato(folder, units, told)
 
 
+def read_shown(folder: Path) -> Words:
+    """All that pages of a sample show, as it was drawn. Raises UserError for a folder that lacks it."""
+    try:
+        content: Words = json.loads((folder / SHOWN).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        problem = " ".join(str(error).split())[:200]
+        raise UserError(str(folder / SHOWN), f"cannot be read: {problem}", "name the folder that label wrote") from None
+    return content
+
+
 def write_page(folder: Path, annotator: str, units: Sequence[str], shown: Words | None = None) -> Path:
     """A page of some units of a sample, for one more annotator; its path. Raises UserError for a folder that lacks it.
 
     shown: all that pages of the sample show; None: as it was drawn.
     """
-    try:
-        content = shown or json.loads((folder / SHOWN).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        problem = " ".join(str(error).split())[:200]
-        raise UserError(str(folder / SHOWN), f"cannot be read: {problem}", "name the folder that label wrote") from None
+    content = shown or read_shown(folder)
     path = folder / f"page-{annotator}.html"
     write_text(path, page_of(annotator, units, content))
     return path

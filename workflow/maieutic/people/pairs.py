@@ -5,16 +5,14 @@ What comes back is a table of preferences (docs/people.md), on which judges, rew
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from maieutic.config.people import PAIR_COLUMNS
-from maieutic.core.errors import UserError
 from maieutic.core.files import write_csv
 from maieutic.core.records import Item
 from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric
-from maieutic.people.outputs import SHOWN, context_of
+from maieutic.people.outputs import context_of, read_shown
 from maieutic.people.reading import Answer
 from maieutic.people.sample import Key, Unit
 
@@ -68,21 +66,11 @@ def told_of_pairs(units: Sequence[Unit]) -> dict[str, dict[str, str]]:
     }
 
 
-def responses_in(folder: Path) -> dict[str, list[str]]:
-    """By unit the two responses in the order in which they were shown. Raises UserError for a folder without them."""
-    try:
-        shown = json.loads((folder / SHOWN).read_text(encoding="utf-8"))
-        return {unit["name"]: unit["replies"] for unit in shown["units"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        problem = " ".join(str(error).split())[:200]
-        raise UserError(str(folder / SHOWN), f"cannot be read: {problem}", "name the folder that label wrote") from None
-
-
 def preference_rows(
     answers: Iterable[Answer], key: Key, folder: Path, resolver: str | None
 ) -> Iterator[dict[str, str]]:
     """The lines of a table of preferences."""
-    responses = responses_in(folder)
+    responses = {unit["name"]: unit["replies"] for unit in read_shown(folder)["units"]}
     for one in answers:
         about, (first, second) = key.units[one.unit], responses[one.unit]
         told = {name: str(about[name]) for name in ("history", "question", "solution", "problem")}

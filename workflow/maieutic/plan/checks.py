@@ -36,7 +36,6 @@ from maieutic.judges.rubrics import (
     chosen_rubrics,
     kinds_with,
     read_rubric,
-    reworded_of,
     rubric_names,
     rubric_path,
     scales_of,
@@ -444,8 +443,7 @@ def check_judge(plan: Plan, name: str) -> None:
             check_rubric_variables(loaded, variables)
             if more := loaded.rubric.follow_up:
                 check_rubric_variables(read_rubric(more.rubric), variables)
-    for rubric in plan.label_rubrics(name) if plan.run.probes else ():
-        reworded_of(rubric)
+    plan.wordings(name)
     for release in plan.label_sets:
         if labelled := plan.rubric_on(name, release):
             check_rubric_variables(labelled, set(plan.label_source(release).variables))

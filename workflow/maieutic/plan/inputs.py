@@ -11,7 +11,6 @@ from maieutic.config.models import CriteriaModel, RecordedModel, RewardModel
 from maieutic.core import paths
 from maieutic.judges import rubrics
 from maieutic.judges.kinds.win_tie_lose import COMPARISONS
-from maieutic.judges.probes import PROBES
 from maieutic.plan.plan import BASELINE_BATCH, Plan, sources_of
 from maieutic.scores.papers import printed_file
 from maieutic.scores.printed import PAPERS
@@ -330,22 +329,13 @@ def judge_labelled(plan: Plan, judge: str) -> Files:
         "labels": label_files(plan.told_releases(judge)),
         "pairs": judge_pairs(plan, judge),
         "weights": answering_weights(plan, judge),
-        "rubrics": rubric_files(
-            [*plan.label_rubrics(judge), *plan.judge_entry(judge).pairs, *(probed_wordings(plan, judge))]
-        ),
+        "rubrics": rubric_files([*plan.label_rubrics(judge), *plan.judge_entry(judge).pairs, *plan.wordings(judge)]),
     }
-
-
-def probed_wordings(plan: Plan, judge: str) -> list[str]:
-    """The cards of other wordings that a judge is probed with."""
-    if not plan.run.probes:
-        return []
-    return [name for rubric in plan.label_rubrics(judge) for name in rubrics.reworded_of(rubric)]
 
 
 def probe_verdicts(plan: Plan, judge: str) -> list[str]:
     """What a judge says when it is probed."""
-    return [paths.PROBE_VERDICTS.of(judge=judge, probe=probe) for probe in PROBES] if plan.run.probes else []
+    return [paths.PROBE_VERDICTS.of(judge=judge, probe=probe) for probe in plan.probes]
 
 
 def validate_probes(plan: Plan, grader: str) -> Files:

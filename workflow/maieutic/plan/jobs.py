@@ -306,14 +306,20 @@ def judge_labelled_by_words(plan: Plan, judge: str) -> JudgeByWords:
 
 
 def combine_verdicts(plan: Plan, judge: str, benchmark: str, batch: str) -> CombineVerdicts:
-    entry = plan.judge_entry(judge)
-    rubrics = plan.reply_rubrics(judge, benchmark) if benchmark else [*plan.label_rubrics(judge), *entry.pairs]
+    entry, rubrics = plan.judge_entry(judge), plan.reply_rubrics(judge, benchmark)
     return CombineVerdicts(panel=judge, judges=entry.judges, vote=entry.vote, rubrics=rubrics)
 
 
 def combine_labelled(plan: Plan, judge: str) -> CombineVerdicts:
-    seeded = {"seed": plan.run.seed, "sources": plan.preferences if plan.judge_entry(judge).pairs else []}
-    return combine_verdicts(plan, judge, "", "").model_copy(update=seeded)
+    entry = plan.judge_entry(judge)
+    return CombineVerdicts(
+        panel=judge,
+        judges=entry.judges,
+        vote=entry.vote,
+        rubrics=[*plan.label_rubrics(judge), *entry.pairs],
+        seed=plan.run.seed,
+        sources=plan.preferences if entry.pairs else [],
+    )
 
 
 def tag_items(plan: Plan, tagger: str, benchmark: str) -> TagItems:

@@ -12,8 +12,9 @@ from maieutic.core.records import Scale
 from maieutic.judges.assignments import rubric_for_labels, rubric_of
 from maieutic.judges.kinds.win_tie_lose import COMPARISONS
 from maieutic.judges.labels import label_source
+from maieutic.judges.probes import PROBES
 from maieutic.judges.releases import LabelSource
-from maieutic.judges.rubrics import LoadedRubric, chosen_rubrics, read_rubric, scales_of
+from maieutic.judges.rubrics import LoadedRubric, chosen_rubrics, read_rubric, reworded_of, scales_of
 from maieutic.plan.selection import Selection, remembered
 from maieutic.rewards.pairs import pair_source
 from maieutic.rewards.sources import PairSource
@@ -417,6 +418,16 @@ class Plan(Selection):
                     if one.rubric.criteria and not one.rubric.about_tutor:
                         tasks.setdefault(one.name, []).append(card.task)
         return tasks
+
+    @property
+    def probes(self) -> list[str]:
+        """How judges are probed in this run, by the probes' names."""
+        return list(PROBES) if self.run.probes else []
+
+    @remembered
+    def wordings(self, judge: str) -> list[str]:
+        """The cards of other wordings that a judge is probed with."""
+        return [name for rubric in self.label_rubrics(judge) for name in reworded_of(rubric)] if self.probes else []
 
     @cached_property
     def probed_judges(self) -> list[str]:

@@ -146,7 +146,7 @@ def grader_paths(plan: Plan, card: Card, grader: str | None) -> list[Path]:
 def all_paths(plan: Plan) -> list[Path]:
     """Every file of a run that decides on a number: cards, prompts, rubrics, instructions of reward models."""
     paths = [path for own in plan.cards for path in card_paths(plan, plan.cards[own].card)]
-    paths += [path for rubric in (*rubrics_used(plan), *wordings_used(plan)) for path in rubrics.files_of(rubric)]
+    paths += [path for rubric in rubrics_used(plan) for path in rubrics.files_of(rubric)]
     rewards = [plan.models[name] for name in (*plan.run.reward_models, *plan.run.reward_comparisons)]
     paths += [path for model in rewards if isinstance(model, RewardModel) for path in instruction_of(model)]
     return sorted(set(paths))
@@ -158,16 +158,9 @@ def instruction_of(model: RewardModel) -> list[Path]:
 
 
 def rubrics_used(plan: Plan) -> list[str]:
-    """Every rubric card of the run's judges and taggers."""
-    return list(
-        dict.fromkeys(rubric for name in (*plan.run.judges, *plan.run.taggers) for rubric in plan.rubric_names(name))
-    )
-
-
-def wordings_used(plan: Plan) -> list[str]:
-    """The cards of other wordings by which judges are probed."""
-    named = dict.fromkeys(name for judge in plan.probed_judges for name in plan.label_rubrics(judge))
-    return [other for name in named for other in rubrics.reworded_of(name)] if plan.run.probes else []
+    """Every rubric card of the run's judges and taggers, and the other wordings that judges are probed with."""
+    named = [rubric for name in (*plan.run.judges, *plan.run.taggers) for rubric in plan.rubric_names(name)]
+    return list(dict.fromkeys([*named, *(other for name in plan.probed_judges for other in plan.wordings(name))]))
 
 
 def record(plan: Plan, code: Code) -> Provenance:

@@ -55,6 +55,11 @@ def cleaned(content: Any) -> Any:
     return visible(content) if isinstance(content, str) else content
 
 
+def colours_of(names: Sequence[str]) -> alt.Scale:
+    """A colour a name: those that are told apart best as long as they are enough."""
+    return alt.Scale(domain=list(names), range=SERIES) if len(names) <= len(SERIES) else MANY
+
+
 def interval_chart(table: pd.DataFrame, title: str) -> str:
     """Value and 95 % interval of every tutor, one mark a scoring; dashed lines at each scoring's floor and ceiling.
 
@@ -255,7 +260,7 @@ def levels_chart(table: pd.DataFrame, title: str, tutors: list[str], bars: bool 
     colour = alt.Color(
         "tutor:N",
         sort=tutors,
-        scale=alt.Scale(domain=tutors, range=SERIES) if len(tutors) <= len(SERIES) else MANY,
+        scale=colours_of(tutors),
         legend=alt.Legend(orient="top", title=None, columns=1, labelLimit=320),
     )
     y = alt.Y("level:N", sort=levels, title=None)
@@ -346,22 +351,18 @@ def radar_chart(rings: Mapping[str, Sequence[float]], axes: Sequence[str]) -> st
     x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[-1.82, 1.82]))
     y = alt.Y("y:Q", axis=None, scale=alt.Scale(domain=[-1.4, 1.4]))
     names = list(rings)
-    colours = (
-        alt.Scale(domain=names, range=SERIES)
-        if len(names) <= len(SERIES)
-        else alt.Scale(domain=names, scheme="tableau20")
-    )
     web = (
         alt.Chart(pd.DataFrame(grid))
         .mark_line(color=GREY, strokeWidth=0.6)
         .encode(x=x, y=y, order="place:O", detail="level:N")
     )
+    legend = alt.Legend(title=None, labelLimit=320)
     drawn = (
         alt.Chart(pd.DataFrame(lines))
         .mark_line(strokeWidth=2, opacity=0.85, point=True)
         .encode(
             x=x, y=y, order="place:O",
-            color=alt.Color("who:N", sort=names, scale=colours, legend=alt.Legend(title=None, labelLimit=320)),
+            color=alt.Color("who:N", sort=names, scale=colours_of(names), legend=legend),
             strokeDash=alt.StrokeDash("who:N", sort=names, legend=None),
         )
     )  # fmt: skip

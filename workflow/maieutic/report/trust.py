@@ -343,8 +343,7 @@ def judged_files(plan: Plan, results: Path, judge: str) -> dict[str, list[Path]]
         for batch in plan.judge_batches(benchmark)
     ]
     labelled = paths.LABELLED_VERDICTS.within(results, judge=judge)
-    wanted = PROBES if plan.run.probes else ()
-    probed = [paths.PROBE_VERDICTS.within(results, judge=judge, probe=probe) for probe in wanted]
+    probed = [paths.PROBE_VERDICTS.within(results, judge=judge, probe=probe) for probe in plan.probes]
     files = {"labelled replies and pairs": [labelled], "probes": probed, "this run's replies": batches}
     return {what: [path for path in written if path.exists()] for what, written in files.items()}
 

@@ -27,7 +27,7 @@ HEURISTICS: dict[str, Heuristic] = merged("heuristics", "HEURISTICS")
 
 def floor_verdicts(labels: Labels, seed: int) -> dict[str, Said]:
     """What each floor says of every labelled reply, by item, tutor and criterion."""
-    texts = {(reply.id, reply.tutor): " ".join(turn.text for turn in reply.turns) for reply in labels.replies}
+    texts = labels.texts
     by_criterion: dict[str, list[Label]] = defaultdict(list)
     for label in labels.labels:
         by_criterion[label.criterion].append(label)

@@ -10,7 +10,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.jobs import Job, Sampled
 from maieutic.core.records import Closeness, Difference, Judgement, Label, Labelling, Pair, Reward, Score, read_records
-from maieutic.core.stats import MEAN, Sampling, estimate
+from maieutic.core.stats import Sampling
 from maieutic.judges.assignments import pairs_task
 from maieutic.judges.labels import Labels, read_labels
 from maieutic.judges.rubrics import read_rubric, scales_of
@@ -20,7 +20,7 @@ from maieutic.scores.score import write_scores
 from maieutic.validation.agreement import Pairing
 from maieutic.validation.carry_over import left_out
 from maieutic.validation.floors import floor_verdicts
-from maieutic.validation.measures import codes_by_cell, measure_scores
+from maieutic.validation.measures import mean_labels, measure_scores
 from maieutic.validation.pairs import pair_scores
 from maieutic.validation.people import (
     annotator_scores,
@@ -45,8 +45,6 @@ from maieutic.validation.trust import (
     said_by,
     score,
 )
-
-MEAN_LABEL = "mean_label"
 
 
 def lengths_of(labels: Labels) -> dict[tuple[str, str], int]:
@@ -75,27 +73,16 @@ def score_labels(*, job: ScoreLabels, labels: list[Path], embedded: list[Path], 
     """
     folder = labels[0].parent
     made, given = read_labels(folder), read_records(folder / "annotations.jsonl", Label)
-    scores = match_rates(PEOPLE, made, None, Sampling(job.resamples, job.seed))
+    sampling = Sampling(job.resamples, job.seed)
+    scores = match_rates(PEOPLE, made, None, sampling)
     close = {}
     for name, path in zip(job.encoders, embedded, strict=True):
         read = read_records(path, Closeness)
         close[f"{name}, last turn"] = {(one.id, one.tutor): one.last_turn for one in read}
         close[f"{name}, dialogue"] = {(one.id, one.tutor): one.dialogue for one in read}
-    scores += [*measure_scores(made, Sampling(job.resamples, job.seed), close), *mean_codes(PEOPLE, made, None, job)]
+    scores += [*measure_scores(made, sampling, close), *mean_labels(None, made, None, sampling)]
     scores += annotator_scores(None, [label for label in given if not label.resolves], made.scales)
     write_scores(on_release(scores, job.release), out)
-
-
-def mean_codes(grader: str, labels: Labels, verdicts: Said | None, sampling: Sampling | Sampled) -> list[Score]:
-    """Each tutor's mean label by criterion: 1 for the first of a scale, 0 for the last. verdicts: None for people's."""
-    drawn = Sampling(sampling.resamples, sampling.seed)
-    return [
-        score(
-            None, MEAN_LABEL, estimate(MEAN, [code for code, _ in cells], [problem for _, problem in cells], drawn),
-            tutor=tutor, criterion=criterion, by=None if verdicts is None else grader,
-        )
-        for (tutor, criterion), cells in codes_by_cell(labels, verdicts).items()
-    ]  # fmt: skip
 
 
 def label_scores(judge: str, source: str, labels: Labels, verdicts: Said, sampling: Sampling) -> list[Score]:
@@ -110,7 +97,7 @@ def label_scores(judge: str, source: str, labels: Labels, verdicts: Said, sampli
     if not any(scale.desired for scale in labels.scales.values()):
         return on_release(scores, source)
     scores += match_rates(judge, labels, verdicts, sampling)
-    scores += mean_codes(judge, labels, verdicts, sampling)
+    scores += mean_labels(judge, labels, verdicts, sampling)
     scores += correlations_by_tutor(judge, labels, verdicts)
     half = half_of(labels, verdicts, sampling.seed)
     scores += corrected_rates(judge, half, verdicts, "ppi_half", labels.scales, sampling)

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from maieutic.core.plugins import merged
 from maieutic.core.records import Item, Score
-from maieutic.core.stats import Estimate, Interval, Sampling
+from maieutic.core.stats import MEAN, Estimate, Interval, Sampling, estimate
 from maieutic.datasets.text import last_student_turn
 from maieutic.judges.labels import Labels
 from maieutic.validation.heuristics import WORD, words
-from maieutic.validation.trust import ranked_correlation, score
+from maieutic.validation.trust import Said, ranked_correlation, score
 
-CORRELATION = "measure_correlation"
+CORRELATION, MEAN_LABEL = "measure_correlation", "mean_label"
 Values = Mapping[tuple[str, str], float | None]  # by item and tutor
 LIST = "toolkit's word list"
 Measure = Callable[[Item, str], float]
@@ -47,17 +47,12 @@ def overlap(item: Item, reply: str) -> float:
 MEASURES: dict[str, Measure] = {"words": length, "uptake": uptake, "overlap": overlap}
 
 
-def measures_of(criterion: str) -> dict[str, Measure]:
-    """By name what is counted for a criterion."""
-    return MEASURES | ({LIST: WORD_LISTS[criterion]} if criterion in WORD_LISTS else {})
-
-
 def measure_scores(labels: Labels, sampling: Sampling, given: Mapping[str, Values] = {}) -> list[Score]:
     """Spearman's correlation of each measure with people's labels, by criterion whose labels have an order.
 
     The first label of a scale counts most. `by`: the measure. given: by name what was measured elsewhere.
     """
-    texts = {(reply.id, reply.tutor): " ".join(turn.text for turn in reply.turns) for reply in labels.replies}
+    everywhere = {name: counted(measure, labels) for name, measure in MEASURES.items()} | dict(given)
     scores = []
     for criterion, scale in labels.scales.items():
         own = [label for label in labels.labels if label.criterion == criterion]
@@ -65,21 +60,22 @@ def measure_scores(labels: Labels, sampling: Sampling, given: Mapping[str, Value
             continue
         codes = [-float(scale.labels.index(label.label)) for label in own]
         problems = [label.problem for label in own]
-        counted: dict[str, list[float | None]] = {
-            name: [float(measure(labels.items[one.id], texts[one.id, one.tutor])) for one in own]
-            for name, measure in measures_of(criterion).items()
-        }
-        counted |= {name: [values.get((one.id, one.tutor)) for one in own] for name, values in given.items()}
-        for name, values in counted.items():
-            known = [place for place, value in enumerate(values) if value is not None]
-            found = correlated(
-                [values[place] or 0.0 for place in known],
-                [codes[place] for place in known],
-                [problems[place] for place in known],
-                sampling,
-            )._replace(missing=len(values) - len(known))
+        listed = {LIST: counted(WORD_LISTS[criterion], labels)} if criterion in WORD_LISTS else {}
+        for name, values in (everywhere | listed).items():
+            measured = [values.get((one.id, one.tutor)) for one in own]
+            known = [
+                (value, code, problem)
+                for value, code, problem in zip(measured, codes, problems, strict=True)
+                if value is not None
+            ]
+            found = correlated(known, sampling)._replace(missing=len(own) - len(known))
             scores.append(score(None, CORRELATION, found, criterion=criterion, by=name))
     return scores
+
+
+def counted(measure: Measure, labels: Labels) -> dict[tuple[str, str], float]:
+    """A measure of every reply."""
+    return {key: float(measure(labels.items[key[0]], text)) for key, text in labels.texts.items()}
 
 
 class Part(NamedTuple):
@@ -105,12 +101,11 @@ def parts_of(values: Sequence[float], first: Sequence[bool], parts: int = 5) -> 
     ]
 
 
-def correlated(
-    values: Sequence[float], codes: Sequence[float], problems: Sequence[str], sampling: Sampling
-) -> Estimate:
-    """The correlation; none where one side does not vary."""
-    if len(set(values)) < 2 or len(set(codes)) < 2:
-        return Estimate(None, Interval(None, None), len(values))
+def correlated(known: Sequence[tuple[float, float, str]], sampling: Sampling) -> Estimate:
+    """The correlation; none where one side does not vary. known: of each reply measure, label as a number, problem."""
+    if any(len({one[side] for one in known}) < 2 for side in (0, 1)):
+        return Estimate(None, Interval(None, None), len(known))
+    values, codes, problems = zip(*known, strict=True)
     return ranked_correlation(values, codes, problems, sampling)
 
 
@@ -119,10 +114,11 @@ def coded(place: int, number: int) -> float:
     return 1 - place / (number - 1)
 
 
-def codes_by_cell(
-    labels: Labels, verdicts: Mapping[tuple[str, str, str], str | None] | None
-) -> dict[tuple[str, str], list[tuple[float, str]]]:
-    """By tutor and criterion with an order each reply's coded label and its problem. verdicts: None for people's."""
+def mean_labels(grader: str | None, labels: Labels, verdicts: Said | None, sampling: Sampling) -> list[Score]:
+    """Each tutor's mean label by criterion with an order: 1 for the first of a scale, 0 for the last.
+
+    verdicts: a grader's; None, and no grader: the labels that people gave.
+    """
     cells: dict[tuple[str, str], list[tuple[float, str]]] = {}
     for label in labels.labels:
         scale = labels.scales[label.criterion]
@@ -130,4 +126,9 @@ def codes_by_cell(
         if scale.level == "ordinal" and said in scale.labels:
             code = coded(scale.labels.index(str(said)), len(scale.labels))
             cells.setdefault((label.tutor, label.criterion), []).append((code, label.problem))
-    return cells
+    scores = []
+    for (tutor, criterion), own in cells.items():
+        codes, problems = zip(*own, strict=True)
+        mean = estimate(MEAN, codes, problems, sampling)
+        scores.append(score(None, MEAN_LABEL, mean, tutor=tutor, criterion=criterion, by=grader))
+    return scores

@@ -18,33 +18,36 @@ from maieutic.report.browser import short
 from maieutic.report.figures import levels_chart, radar_chart, share_chart
 from maieutic.report.tables import label_of
 from maieutic.report.trust import called
-from maieutic.validation.graders import MEAN_LABEL
-from maieutic.validation.measures import CORRELATION, MEASURES, parts_of
+from maieutic.validation.measures import CORRELATION, MEAN_LABEL, MEASURES, counted, parts_of
 from maieutic.validation.trust import Said, said_by
 
 Order = Callable[[Any], list[str]]  # tutors as the paper lists them
 
 
-def verdicts_on(plan: Plan, results: Path, release: str) -> dict[str, Said]:
-    """By judge, as it is labelled on the page, what it says of a labelled set."""
-    said = {}
+def verdicts_on_sets(plan: Plan, results: Path) -> dict[str, dict[str, Said]]:
+    """By labelled set and by judge, as it is labelled on the page, what the judge says of the set."""
+    said: dict[str, dict[str, Said]] = defaultdict(dict)
     for name in plan.run.judges:
         path = paths.LABELLED_VERDICTS.within(results, judge=name)
-        own = [one for one in read_records(path, Judgement) if one.task == release] if path.exists() else []
-        if own:
-            said[label_of(plan, name)] = said_by(own)
+        by_set: dict[str, list[Judgement]] = defaultdict(list)
+        for one in read_records(path, Judgement) if path.exists() else ():
+            by_set[one.task].append(one)
+        for release, own in by_set.items():
+            said[release][label_of(plan, name)] = said_by(own)
     return said
 
 
 def shown_set(
-    plan: Plan, results: Path, release: str, dimensions: Sequence[str], order: Order
+    plan: Plan, results: Path, release: str, said: Mapping[str, Said], dimensions: Sequence[str], order: Order
 ) -> dict[str, Any] | None:
-    """Everything of one labelled set that is shown beside its tables; None where its files are gone."""
+    """Everything of one labelled set that is shown beside its tables; None where its files are gone.
+
+    said: by judge what it says of the set.
+    """
     folder = paths.LABELS.within(results, release=release).parent
     if not paths.LABELS.within(results, release=release).exists():
         return None
     labels = read_labels(folder)
-    said = verdicts_on(plan, results, release)
     return {
         "distributions": share_chart(shares(labels, said, dimensions)),
         "confusions": [
@@ -76,10 +79,9 @@ def shares(labels: Labels, said: Mapping[str, Said], dimensions: Sequence[str]) 
 
 def fifths(labels: Labels, dimensions: Sequence[str]) -> list[dict[str, Any]]:
     """How often people give the first label to replies of each fifth by a measure: by measure and dimension."""
-    texts = {(reply.id, reply.tutor): reply.text for reply in labels.replies}
     shown = []
     for measure, count in MEASURES.items():
-        values = {key: float(count(labels.items[key[0]], text)) for key, text in texts.items()}
+        values = counted(count, labels)
         rows = []
         for name in dimensions:
             own = [one for one in labels.labels if one.criterion == name]
@@ -130,10 +132,8 @@ def dialogues(
                 for name in dimensions
             ]
             rows.append({"tutor": tutor, "reply": short(texts[item.id, tutor]), "cells": cells})
-        tags = {**item.tags, "id": item.id}
-        shown.append(
-            {"name": tags.get("conversation", item.id), "history": short(item.vars.get("history", "")), "rows": rows}
-        )
+        name = item.tags.get("conversation", item.id)
+        shown.append({"name": name, "history": short(item.vars.get("history", "")), "rows": rows})
     return shown
 
 

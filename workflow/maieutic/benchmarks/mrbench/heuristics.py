@@ -11,6 +11,7 @@ from functools import partial
 
 from maieutic.benchmarks.mrbench.toolkit import ACTS, IDENTIFIES, LOCATES, holds
 from maieutic.core.records import Item
+from maieutic.datasets.text import last_student_turn
 from maieutic.graders.numerals import numerals
 from maieutic.validation.heuristics import Heuristic, words
 
@@ -36,7 +37,7 @@ def has(pattern: re.Pattern[str]) -> Callable[[Item, str], bool]:
 
 def follows(item: Item, text: str) -> bool:
     """Whether a reply takes up a word or number of the student's last turn."""
-    return bool(words(text) & words(item.vars["history"].rsplit("Student:", 1)[-1]))
+    return bool(words(text) & words(last_student_turn(item.vars["history"])))
 
 
 def natural(item: Item, text: str) -> bool:

@@ -10,7 +10,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from maieutic.benchmarks.mrbench.figures import mean_rows, measure_chart, measure_rows, shown_set, spider
+from maieutic.benchmarks.mrbench.figures import (
+    mean_rows,
+    measure_chart,
+    measure_rows,
+    shown_set,
+    spider,
+    verdicts_on_sets,
+)
 from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITICS
 from maieutic.benchmarks.mrbench.statistics import SUBSETS
 from maieutic.config.models import JudgeModel
@@ -274,6 +281,7 @@ def printed_agreement() -> dict[str, float]:
 def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
     """Everything that the page on labelled releases shows, release by release."""
     shown = []
+    said = verdicts_on_sets(plan, results)
     judges = [name for name in plan.run.judges if isinstance(plan.models[name], JudgeModel)]
     for release in (name for name in plan.releases if name in plan.taxonomies):
         people = score_file(paths.LABEL_SCORES.within(results, release=release))
@@ -308,7 +316,7 @@ def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
                 "spider": spider(people, release, dimensions, in_papers_order),
                 "measures": measures,
                 "measure_chart": measure_chart(measures, dimensions),
-                "explorer": shown_set(plan, results, release, dimensions, in_papers_order),
+                "explorer": shown_set(plan, results, release, said.get(release, {}), dimensions, in_papers_order),
             }
         )
     return shown
