@@ -13,7 +13,7 @@ from maieutic.config.cards import Card, read_card
 from maieutic.core.records import Difference, Grade, Item, write_records
 from maieutic.core.stats import MEAN, Sampling, estimate
 from maieutic.scores.differences import CompareTutors, compare_tutors, exact_mcnemar, two_sided, with_holm
-from scipy.stats import binomtest
+from scipy.stats import binomtest, ttest_1samp
 
 TASK = "problem_solving"
 CARD: Card = read_card(Path("resources/benchmarks/mathtutorbench") / f"{TASK}.yaml").card
@@ -104,7 +104,7 @@ def test_p_values_keep_their_promise_where_nothing_differs(tmp_path: Path) -> No
         pairs = chance.random((80, 2)) < 0.5
         apart = pairs[:, 0].astype(float) - pairs[:, 1]
         drawn = apart[chance.integers(0, 80, (400, 80))].mean(axis=1)
-        p = two_sided(drawn)
+        p = two_sided(drawn, float(apart.mean()), 80)
         assert p is not None and 0 < p <= 1
         below += p < 0.05
     assert 2 <= below <= 22, "about one in twenty"
@@ -145,7 +145,21 @@ def test_holm_by_hand() -> None:
     ],
 )
 def test_the_bootstrap_s_p_value_by_hand(drawn: list[float], p: float | None) -> None:
-    assert two_sided(np.array(drawn)) == (p if p is None else pytest.approx(p))
+    assert two_sided(np.array(drawn), 0.3, 1) == (p if p is None else pytest.approx(p))
+
+
+def test_a_difference_that_no_draw_contradicts_is_found_among_many_pairs() -> None:
+    """Of 2,000 draws none says less than 0.001, which Holm over 1,520 pairs would make 1 whatever the difference."""
+    chance = np.random.default_rng(8)
+    apart = chance.normal(0.4, 1.0, 200)
+    drawn = apart[chance.integers(0, 200, (2000, 200))].mean(axis=1)
+    p = two_sided(drawn, float(apart.mean()), 200)
+    expected = float(ttest_1samp(apart, 0.0).pvalue)
+    assert p is not None and p < 1e-4 and math.log10(p) == pytest.approx(math.log10(expected), abs=0.5)
+    assert with_holm([difference(p), *(difference(0.5) for _ in range(1519))])[0].p_holm < 0.05
+    assert two_sided(np.full(2000, 0.3), 0.3, 200) == 2 / 2001, "nothing varies: nothing says how rare it is"
+    few = two_sided(drawn, float(apart.mean()), 3)
+    assert few == 2 / 2001, "of three problems no p value is smaller than what was drawn"
 
 
 def test_a_pair_that_shares_nothing_stops_no_other(tmp_path: Path) -> None:

@@ -183,7 +183,7 @@ def board(config: Config, card: Card, scores: list[ReportedScore]) -> str:
     return environment.get_template("board.html.jinja").render(
         config=config, scorings=("robust",), name="x", size=100, cards=[card], skills=[("s", 1)],
         boards={"robust": leaderboard(Plan(config), [card], scores, "robust")}, limits={"robust": [(None, None)]},
-        differs={card.task: []}, unjudged=[],
+        differs={card.task: []}, unjudged=[], spans={"robust": {card.task: (0.0, 1.0)}},
     )  # fmt: skip
 
 

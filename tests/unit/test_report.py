@@ -27,6 +27,7 @@ from maieutic.report.browser import embedded
 from maieutic.report.exports import exported_tables
 from maieutic.report.sections import Page
 from maieutic.report.tables import safe_cell
+from maieutic.scores.differences import CompareTutors, compare_tutors
 from maieutic.scores.score import ScoreReplies, score_replies
 from markupsafe import Markup
 from running import NO_GRADERS
@@ -61,7 +62,12 @@ def said(config: settings.Config, name: str, item: Item) -> Reply:
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run in which a tutor says hostile things, made by the stages' own functions."""
     folder = tmp_path_factory.mktemp("results")
-    config = configuration()
+    finished(folder, configuration())
+    return folder
+
+
+def finished(folder: Path, config: settings.Config) -> None:
+    """A finished run of MathTutorBench's tasks in `folder`: one tutor says hostile things, the others are baselines."""
     [(benchmark, loadeds)] = Plan(config).benchmarks.items()
     items_dir = folder / "items" / benchmark
     for loaded in loadeds:
@@ -90,6 +96,20 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         out = folder / "scores" / benchmark / f"{name}.json"
         score_replies(job=job, items=items_dir, grades=[grades], out=out)
+    if len(config.run.tutors) > 1:
+        compare_tutors(
+            job=CompareTutors(
+                benchmark=benchmark,
+                tutors=config.run.tutors,
+                tasks=TASKS,
+                absent=["reward", "judge"],
+                resamples=100,
+                seed=1,
+            ),
+            items=items_dir,
+            grades=[folder / "grades" / benchmark / "_parsers" / f"{name}.jsonl" for name in config.run.tutors],
+            out=folder / "scores/differences" / f"{benchmark}.json",
+        )
     save_config(
         job=SaveConfig(config=config.model_dump(mode="json"), provenance={}),
         out=folder / "report/config.yaml",
@@ -97,7 +117,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     build_report(folder / "report/config.yaml", folder, folder / "report", missing_ok=False)
     assert json.loads((folder / "report/problems.json").read_text()) == [], "every part of the page was made"
-    return folder
 
 
 def test_scores_carry_floor_ceiling_and_the_papers_value(results: Path) -> None:

@@ -10,4 +10,4 @@ def tutors() -> list[Printed]:
     return [Printed(row.group, row.row, row.task, row.metric, row.value) for row in printed_rows("riddles")]
 
 
-PRINTED = Paper(tables="Table 1", values=tutors)
+PRINTED = Paper(title="Toy", tables="Table 1", values=tutors)

@@ -247,6 +247,11 @@ class Report(Entry):
             "interval of the bias is within it, FAIL where it is outside"
         ),
     )
+    equivalence: float = Field(
+        0.05,
+        gt=0,
+        description="how far apart the values of two equal tutors may be: within it a difference is EQUIVALENT",
+    )
     browser_items: int = Field(200, ge=0, description="items a task that the page's browser holds; the tables hold all")
     items_mb: float = Field(
         10,

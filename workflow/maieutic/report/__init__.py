@@ -29,13 +29,13 @@ def build_report(
     from maieutic.plan.checks import check_config
     from maieutic.plan.plan import Plan
     from maieutic.plan.provenance import read_provenance
+    from maieutic.report.contrasts import contrasts, difference_table
     from maieutic.report.exports import FOLDER, write_tables
     from maieutic.report.page import render_page
     from maieutic.report.sections import Run
     from maieutic.report.tables import (
         breakdown_scores,
         complete_scores,
-        difference_table,
         runtime_table,
         score_table,
         trust_table,
@@ -57,7 +57,7 @@ def build_report(
     with whole_file(out / "runtime.csv") as handle:
         runtime.to_csv(handle, index=False)
     with whole_file(out / "differences.csv") as handle:
-        difference_table(plan, results).to_csv(handle, index=False)
+        difference_table(contrasts(plan, results)).to_csv(handle, index=False)
     with whole_file(out / "trust.csv") as handle:
         trust_table(plan, results).to_csv(handle, index=False)
     made = render_page(Run(plan, results, scores, made_of), runtime, out / Path(ITEM_DATA).name)

@@ -70,6 +70,7 @@ def thumbnail(results: Path, file: str) -> str:
 
 
 Place = tuple[str, str, str]  # tutor, task, item
+Messages = list[tuple[str, str]]  # of a prompt, each its role and its text
 Outcomes = dict[str, int]
 Readings = dict[tuple[str, str], tuple[Outcomes, list[float]]]  # of a tutor on a task
 
@@ -153,7 +154,7 @@ class TaskItems(NamedTuple):
     """The shown items of one task with every tutor's reply, and the prompts that these name, by their hash."""
 
     items: list[dict[str, Any]]
-    prompts: dict[str, str]
+    prompts: dict[str, Messages]
 
 
 def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Iterator[tuple[str, TaskItems]]:
@@ -165,7 +166,7 @@ def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Ite
         items = chosen_items(plan, results, benchmark)
         cards = [loaded.card for loaded in loadeds]
         by_item: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-        prompts: dict[str, str] = {}
+        prompts: dict[str, Messages] = {}
         for model in plan.tutors:
             own_tasks = {card.task for card in cards if plan.belongs(card, model)}
             shown = {(item.task, item.id) for task in own_tasks for item in items[task]}
@@ -262,7 +263,7 @@ def add_replies(
     model: str,
     shown: set[tuple[str, str]],
     by_item: dict[tuple[str, str], list[dict[str, Any]]],
-    prompts: dict[str, str],
+    prompts: dict[str, Messages],
     grades: GradePass,
 ) -> None:
     """Add one tutor's replies to the shown items."""
@@ -281,7 +282,7 @@ def add_replies(
             continue
         hashes = [turn.messages for turn in reply.turns if turn.messages in sent]
         for digest in hashes:
-            prompts[digest] = "\n\n".join(f"[{part['role']}]\n{text_of(part['content'])}" for part in sent[digest])
+            prompts[digest] = [(part["role"], text_of(part["content"])) for part in sent[digest]]
         by_item[key].append(
             {
                 "model": model,

@@ -38,12 +38,29 @@ def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
         chart.configure(padding=ROOM)
         .configure_view(stroke=None)
         .configure_axis(labelFontSize=12, titleFontSize=12, labelLimit=360)
+        .configure_legend(labelFontSize=12)
+        .configure_header(labelFontSize=13, labelFontWeight="bold")
     )
     # Nor is each part checked against Vega-Lite's schema, a third of the time: the renderer refuses what it cannot do.
     # A control character in a label would end the process.
     drawn = json.dumps(cleaned(themed.to_dict(validate=False)))
     svg = STYLE.sub("", vl_convert.vegalite_to_svg(drawn))
     return svg.replace("<svg ", '<svg role="img" ', 1)
+
+
+# What the page's script uses of the library. Vega interprets its expressions, since the policy lets nothing make code.
+DRAW = (
+    "window.drawChart = (place, spec) => vegaEmbed(place, spec, {actions: false, ast: true, defaultStyle: false, "
+    "renderer: 'svg', tooltip: {disableDefaultStyle: true}});"
+)
+
+
+def chart_library() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script that a page may hold, for charts of what a reader chooses.
+
+    They are those of the package that draws the other charts. Nothing in it can close a script element.
+    """
+    return f"(() => {{{vl_convert.javascript_bundle(snippet=DRAW)}}})();"
 
 
 def cleaned(content: Any) -> Any:
@@ -386,3 +403,46 @@ def raters_chart(people: list[float], judge: float | None) -> str:
     )
     line = alt.Chart(pd.DataFrame({"at": [judge]})).mark_rule(color=ORANGE, strokeWidth=3).encode(x="at:Q")
     return to_svg((bars + line if judge is not None else bars).properties(width=WIDTH, height=160))
+
+
+def overview_chart(table: pd.DataFrame) -> str:
+    """Value and interval of every tutor, one panel a benchmark; groups differ in colour and shape.
+
+    table: tutor, group, benchmark, value, low, high, floor, ceiling.
+    """
+    benchmarks, groups = list(dict.fromkeys(table["benchmark"])), list(dict.fromkeys(table["group"]))
+    order = list(dict.fromkeys(table["tutor"]))
+    shapes = ["circle", "square", "diamond", "triangle-up", "cross", "triangle-down"]
+    legend = alt.Legend(orient="top", title=None) if len(groups) > 1 else None
+    colour = alt.Color("group:N", sort=groups, scale=colours_of(groups), legend=legend)
+    shape = alt.Shape(
+        "group:N",
+        sort=groups,
+        scale=alt.Scale(domain=groups, range=[shapes[at % len(shapes)] for at in range(len(groups))]),
+        legend=legend,
+    )
+    base = alt.Chart().encode(y=alt.Y("tutor:N", sort=order, title=None))
+    ends = table[["value", "low", "high"]].to_numpy(dtype=float)
+    shares = bool(np.nanmin(ends) >= 0 and np.nanmax(ends) <= 1)
+    x = alt.X(
+        "low:Q",
+        title=None,
+        scale=alt.Scale(domain=[0, 1]) if shares else alt.Scale(zero=True, nice=True),
+        axis=alt.Axis(
+            values=[0, 0.25, 0.5, 0.75, 1], labelExpr="datum.value % 0.5 == 0 ? datum.label : ''", format=".1f"
+        )
+        if shares
+        else alt.Axis(tickCount=3),
+    )
+    ranges = base.mark_rule(strokeWidth=2).encode(x=x, x2="high:Q", color=colour)
+    points = base.mark_point(filled=True, size=75, opacity=1).encode(x="value:Q", color=colour, shape=shape)
+    limits = [
+        alt.Chart().mark_rule(strokeDash=[5, 4], color=at).encode(x=f"max({name}):Q")
+        for name, at in (("floor", GREY), ("ceiling", GREEN))
+        if table[name].notna().any()
+    ]
+    panel = alt.layer(*limits, ranges, points).properties(
+        width=max(130, 640 // len(benchmarks)), height=ROW * max(2, len(order))
+    )
+    faceted = panel.facet(column=alt.Column("benchmark:N", sort=benchmarks, title=None), data=table)
+    return to_svg(faceted.resolve_scale(x="independent"))

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import BaselineModel
+from maieutic.core.files import whole_file
 from maieutic.core.plugins import parts as plugged_in
 from maieutic.core.plugins import places
 from maieutic.core.records import SCORINGS, ReportedScore
@@ -22,16 +23,19 @@ from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths, differences, told
 from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, pass_grades, write_items
 from maieutic.report.comparison import against_paper
+from maieutic.report.contrasts import Contrast, Ranks, by_task, contrasts, for_page, leading_pair, ranks
 from maieutic.report.exports import Exported, exported_tables, with_links
-from maieutic.report.figures import interval_chart, outcome_chart, value_chart
+from maieutic.report.figures import chart_library, interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
+from maieutic.report.overview import overview_section
 from maieutic.report.sections import Page, Parts, Problem, Run, Section
-from maieutic.report.tables import items_of_task, label_of
+from maieutic.report.tables import breakdown_scores, items_of_task, label_of
 from maieutic.report.traffic_light import LightOf, kind_on, lights, title_of
 from maieutic.report.trust import trust_section
-from maieutic.scores.printed import printed_values
+from maieutic.scores.printed import paper_title, printed_values
 
 HERE = Path(__file__).parent
+Values = Mapping[tuple[str, str, str, str], float | None]  # by benchmark, task, scoring and tutor
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
 
 
@@ -52,8 +56,14 @@ def tutors_in_order(plan: Plan) -> list[str]:
     )
 
 
-def leaderboard(plan: Plan, cards: list[Card], scores: list[ReportedScore], scoring: str) -> list[dict[str, Any]]:
+RanksOf = Mapping[tuple[str, str], Mapping[str, Ranks]]  # by task and scoring, of each tutor
+
+
+def leaderboard(
+    plan: Plan, cards: list[Card], scores: list[ReportedScore], scoring: str, ranked: RanksOf | None = None
+) -> list[dict[str, Any]]:
     """One row a tutor, one cell a task; the best tutor that is no baseline is marked in each column."""
+    ranked = ranked or {}
     headlines = [score for score in scores if score.headline]
     by_cell = {(score.tutor, score.task): score for score in headlines if score.scoring == scoring}
     # What can be read of a reply is the same under both scorings, and only robust says it.
@@ -82,6 +92,7 @@ def leaderboard(plan: Plan, cards: list[Card], scores: list[ReportedScore], scor
                         "readable": readable.get((model, card.task)),
                         "silent": is_silent(plan, readable.get((model, card.task))),
                         "at_floor": not baseline and at_floor(score),
+                        "ranks": ranked.get((card.task, scoring), {}).get(model),
                     }
                     for card, score in zip(cards, cells, strict=True)
                 ],
@@ -222,15 +233,38 @@ def outcomes_figure(plan: Plan, readings: Readings, card: Card) -> tuple[str, bo
     return outcome_chart(pd.DataFrame(shares)) if shares else "", False
 
 
-def board_section(run: Run, benchmark: str, cards: list[Card]) -> dict[str, Any]:
+def rank_ranges(found: list[Contrast], benchmark: str) -> RanksOf:
+    """Where each tutor may rank on the tasks of a benchmark."""
+    return {
+        (task, scoring): ranks(own)
+        for scoring in SCORINGS
+        for (of, task), own in by_task(found, scoring).items()
+        if of == benchmark
+    }
+
+
+def spans(cards: list[Card], scores: list[ReportedScore], scoring: str) -> dict[str, tuple[float, float]]:
+    """The stretch that the whiskers of each task's column are drawn on: from 0 to 1, or further where values are."""
+    ends = {card.task: (0.0, 1.0) for card in cards}
+    for score in scores:
+        if score.headline and score.scoring == scoring and score.task in ends:
+            values = [value for value in (score.low, score.value, score.high) if value is not None]
+            low, high = ends[score.task]
+            ends[score.task] = min([low, *values]), max([high, *values])
+    return ends
+
+
+def board_section(run: Run, benchmark: str, cards: list[Card], found: list[Contrast]) -> dict[str, Any]:
     """One benchmark's leaderboard, under both scorings."""
     scores = run.scores.get(benchmark, [])
+    ranked = rank_ranges(found, benchmark)
     return {
         "name": benchmark,
+        "spans": {scoring: spans(cards, scores, scoring) for scoring in SCORINGS},
         "cards": cards,
         "skills": skill_spans(cards),
         "unjudged": [card.title for card in cards if card.task in run.plan.unjudged.get(benchmark, [])],
-        "boards": {scoring: leaderboard(run.plan, cards, scores, scoring) for scoring in SCORINGS},
+        "boards": {scoring: leaderboard(run.plan, cards, scores, scoring, ranked) for scoring in SCORINGS},
         "limits": {scoring: limits(cards, scores, scoring) for scoring in SCORINGS},
         "size": sum(len(items_of_task(run.results, benchmark, card.task)) for card in cards),
         "differs": {
@@ -348,7 +382,11 @@ def environment_of(run: Run, light: LightOf) -> Environment:
         undefined=StrictUndefined,
         finalize=lambda value: visible(value) if isinstance(value, str) else value,
     )
-    filters: dict[str, Callable[..., str]] = {"number": number, "metric": shown_metric, "plain": plain_number}
+    filters: dict[str, Callable[..., Any]] = {"number": number, "metric": shown_metric, "plain": plain_number}
+    titles = {(loaded.card.benchmark, loaded.card.task): loaded.card.title for loaded in plan.cards.values()}
+    filters["benchmark_title"] = paper_title
+    filters["known"] = lambda value: value if value == value else None
+    filters["card_title"] = lambda benchmark, task: titles.get((benchmark, task), task)
     filters |= {name: shown for section in sections() for name, shown in section.filters.items()}
     environment.filters |= {**filters, "share": share}
     environment.globals |= {
@@ -363,9 +401,9 @@ def environment_of(run: Run, light: LightOf) -> Environment:
     return environment
 
 
-def board_of(run: Run, parts: Parts, benchmark: str, cards: list[Card]) -> Markup:
+def board_of(run: Run, parts: Parts, benchmark: str, cards: list[Card], found: list[Contrast]) -> Markup:
     """One benchmark's part of the leaderboard."""
-    return parts.part(f"the leaderboard of {benchmark}", "board", lambda: board_section(run, benchmark, cards))
+    return parts.part(f"the leaderboard of {benchmark}", "board", lambda: board_section(run, benchmark, cards, found))
 
 
 def paper_of(run: Run, parts: Parts, benchmark: str, cards: list[Card]) -> Markup:
@@ -400,16 +438,37 @@ def sections() -> list[Section]:
     return [section for pages in plugged_in("section", "PAGES").values() for section in pages]
 
 
+def selected_cards(plan: Plan) -> dict[str, list[Card]]:
+    """The selected tasks of each benchmark: benchmarks in the order of the run file, tasks in that of the paper."""
+    named = [name.split("/")[0] for name in plan.run.tasks]
+    order = sorted(plan.benchmarks, key=lambda name: named.index(name) if name in named else len(named))
+    return {name: in_paper_order(name, [loaded.card for loaded in plan.benchmarks[name]]) for name in order}
+
+
 def pages_of(
-    run: Run, parts: Parts, runtime: pd.DataFrame, light: LightOf, grades: Callable[[str], GradePass]
+    run: Run,
+    parts: Parts,
+    runtime: pd.DataFrame,
+    light: LightOf,
+    grades: Callable[[str], GradePass],
+    found: list[Contrast],
 ) -> list[Page]:
     """Every page in the order of the menu; those of single tasks come after it. grades: of a benchmark."""
     plan, results = run.plan, run.results
-    selected = {
-        benchmark: in_paper_order(benchmark, [loaded.card for loaded in loadeds])
-        for benchmark, loadeds in plan.benchmarks.items()
-    }
-    boards = [board_of(run, parts, benchmark, cards) for benchmark, cards in selected.items()]
+    selected = selected_cards(plan)
+    first = parts.part(
+        "the first screen",
+        "overview",
+        lambda: overview_section(
+            plan,
+            {name: paper_title(name) for name in selected},
+            selected,
+            run.scores,
+            breakdown_scores(plan, results),
+            found,
+        ),
+    )
+    boards = [board_of(run, parts, benchmark, cards, found) for benchmark, cards in selected.items()]
     papers = [html for benchmark, cards in selected.items() if (html := paper_of(run, parts, benchmark, cards))]
     tasks = [page for benchmark, cards in selected.items() for page in task_pages(run, parts, grades, benchmark, cards)]
 
@@ -419,8 +478,10 @@ def pages_of(
     return [
         *parts.page(
             "#/", "Leaderboard", "the leaderboard", "leaderboard",
-            lambda: {"parts": boards, "runtime": runtime.to_dict("records")},
+            lambda: {"first": first, "parts": boards, "runtime": runtime.to_dict("records")},
         ),
+        *parts.page("#/compare", "Compare", "the page of two tutors", "compare",
+                    lambda: {"equivalence": plan.config.report.equivalence} if found else None),
         *parts.page("#/papers", "Against the papers", "the page on the papers", "papers",
                     lambda: section("parts", papers)),
         *parts.page("#/trust", "Trust", "the page on trust", "trust",
@@ -446,10 +507,41 @@ def about_section(run: Run) -> dict[str, Any]:
     }
 
 
-def policy(style: str, script: str) -> str:
-    """The page's content security policy: its own style and script by their hashes, and files beside it."""
-    own_style, own_script = policy_source(style), policy_source(script)
-    return f"default-src 'none'; style-src {own_style}; script-src {own_script} 'self' file:; img-src data:"
+def policy(style: str, *scripts: str) -> str:
+    """The page's content security policy: its own style and scripts by their hashes, and files beside it."""
+    own_style, own_scripts = policy_source(style), " ".join(map(policy_source, scripts))
+    return f"default-src 'none'; style-src {own_style}; script-src {own_scripts} 'self' file:; img-src data:"
+
+
+SCRIPTS = ("page.js", "items.js", "compare.js", "start.js")  # one after the other
+
+
+def write_contrasts(found: list[Contrast], values: Values, folder: Path, most: float) -> dict[str, Any]:
+    """The differences for the page: all of them, or where they take more than `most` bytes a file a tutor.
+
+    folder: for these files.
+    """
+    described = for_page(found, values)
+    if len(embedded(described["rows"])) <= most:
+        return described
+    files = {}
+    for place, tutor in enumerate(described["tutors"]):
+        own = [row for row in described["rows"] if place in row[:2]]
+        name = f"differences-{place + 1}.js"
+        with whole_file(folder / name) as handle:
+            handle.write(f"contrasts({embedded(tutor)}, {embedded(own)});\n")
+        files[tutor] = f"{folder.name}/{name}"
+    return {**described, "rows": [], "beside": files}
+
+
+def headline_values(run: Run) -> Values:
+    """The headline values by benchmark, task, scoring and tutor."""
+    return {
+        (benchmark, score.task, score.scoring, score.tutor): score.value
+        for benchmark, own in run.scores.items()
+        for score in own
+        if score.headline
+    }
 
 
 def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
@@ -457,6 +549,7 @@ def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
     plan = run.plan
     light = lights(plan, run.results)
     grades = cache(partial(pass_grades, plan, run.results))
+    most = plan.config.report.items_mb * 2**20
     environment = environment_of(run, light)
     shared = {
         "config": plan.config,
@@ -467,13 +560,17 @@ def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
     # First, since only the browser needs the grades themselves: the other pages take sums of them.
     browsed = parts.data(
         "the items of the browser",
-        lambda: write_items(browse(plan, run.results, grades), items, plan.config.report.items_mb * 2**20),
+        lambda: write_items(browse(plan, run.results, grades), items, most),
         NO_ITEMS,
+    )
+    found: list[Contrast] = parts.data("the differences of tutors", lambda: contrasts(plan, run.results), [])
+    compare = parts.data(
+        "the page of two tutors", lambda: write_contrasts(found, headline_values(run), items, most), for_page([], {})
     )
     named: Counter[str] = Counter()
     pages: list[Page] = []
     tables: dict[str, pd.DataFrame] = {}
-    for page in pages_of(run, parts, runtime, light, grades):
+    for page in pages_of(run, parts, runtime, light, grades, found):
         read = partial(exported_tables, page, named)
         exported: list[Exported] = parts.data(f"the tables of {page.address}", read, [])
         pages.append(with_links(page, exported))
@@ -481,19 +578,26 @@ def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
     models = {name: plan.models[name] for name in plan.tutors}
     tutors = {score.tutor for own_scores in run.scores.values() for score in own_scores}
     tasks = {
-        f"#/task/{benchmark}/{loaded.card.task}": loaded.card.title
-        for benchmark, loadeds in plan.benchmarks.items()
-        for loaded in loadeds
+        f"#/task/{benchmark}/{card.task}": card.title
+        for benchmark, cards in selected_cards(plan).items()
+        for card in cards
     }
     data = {
         **browsed,
         "labels": {name: label_of(plan, name) for name in tutors_in_order(plan)},
         "titles": {address.removeprefix("#/task/"): title for address, title in tasks.items()},
+        "names": {benchmark: paper_title(benchmark) for benchmark in plan.benchmarks},
+        "compare": compare,
+        "leading": leading_pair(found, plan.run.tutors),
+        "equivalence": plan.config.report.equivalence,
     }
-    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    style = (HERE / "page.css").read_text(encoding="utf-8")
+    script = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    charts = chart_library() if found else ""
     html = environment.get_template("page.html.jinja").render(
         **shared,
-        policy=policy(style, script),
+        policy=policy(style, script, *([charts] if charts else [])),
+        charts=charts,
         models=models,
         absent=[label_of(plan, name) for name in models if name not in tutors],
         pages=pages,

@@ -15,7 +15,7 @@ from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel, HostedModel, JudgeModel, Model, RewardModel
 from maieutic.core import paths
 from maieutic.core.files import safe_cell
-from maieutic.core.records import Difference, Item, Reply, ReportedScore, Score, each_record, read_records
+from maieutic.core.records import Item, Reply, ReportedScore, Score, each_record, read_records
 from maieutic.judges.assignments import pairs_task
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import Provenance, differences
@@ -206,14 +206,6 @@ def score_table(plan: Plan, scores: dict[str, list[ReportedScore]]) -> pd.DataFr
     columns.insert(columns.index("unreadable") + 1, "readable")
     table = pd.DataFrame(rows, columns=columns).astype({**dict.fromkeys(NUMBERS, float), "version": "Int64"})
     return table.round(DIGITS).map(safe_cell).astype(dict.fromkeys(TEXTS, "str"))
-
-
-def difference_table(plan: Plan, results: Path) -> pd.DataFrame:
-    """Every paired difference of two tutors of the run by a headline metric."""
-    files = [paths.DIFFERENCES.within(results, benchmark=benchmark) for benchmark in plan.benchmarks]
-    records = [Difference.model_validate(entry) for path in files for entry in read_json(path) or []]
-    rows = [record.model_dump() for record in records if {record.first, record.second} <= {*plan.run.tutors}]
-    return pd.DataFrame(rows, columns=list(Difference.model_fields)).round(DIGITS).map(safe_cell)
 
 
 def read_json(path: Path) -> Any:

@@ -108,6 +108,7 @@ def differences(
             wins, losses = discordant(answers[first], answers[second], shared)
             mcnemar = exact_mcnemar(wins, losses)
         value = values[0] - values[1]
+        problems = len({answers[first][name][0] for name in shared})
         yield Difference(
             benchmark=card.benchmark,
             task=card.task,
@@ -120,26 +121,34 @@ def differences(
             value=None if np.isnan(value) else value,
             low=interval.low,
             high=interval.high,
-            p=two_sided(apart),
+            p=two_sided(apart, value, problems),
             n=len(shared),
-            clusters=len({answers[first][name][0] for name in shared}),
+            clusters=problems,
             first_alone_right=wins,
             second_alone_right=losses,
             mcnemar_p=mcnemar,
         )
 
 
-def two_sided(apart: Array) -> float | None:
+def two_sided(apart: Array, value: float, problems: int) -> float | None:
     """The bootstrap's two-sided p value of no difference; None where there is nothing to draw.
 
     Twice the smaller share of draws on either side of zero, the observed data counted as one draw more (Davison and
-    Hinkley, Bootstrap Methods and their Application, section 4.2), so that it is never zero.
+    Hinkley, Bootstrap Methods and their Application, section 4.2), so that it is never zero. Where no draw lies on the
+    other side, draws cannot say how small it is, and a correction over many pairs would find none of them: there it is
+    Student's t of the difference over the draws' standard deviation, with as many degrees of freedom as problems less
+    one, if that is smaller.
     """
+    from scipy.special import stdtr
+
     known = apart[~np.isnan(apart)]
     if len(known) == 0:
         return None
     below, above = int((known <= 0).sum()), int((known >= 0).sum())
-    return min(1.0, 2 * (min(below, above) + 1) / (len(known) + 1))
+    drawn = min(1.0, 2 * (min(below, above) + 1) / (len(known) + 1))
+    if min(below, above) or known.min() == known.max() or problems < 2 or np.isnan(value):
+        return drawn
+    return min(drawn, 2 * float(stdtr(problems - 1, -abs(value) / known.std())))
 
 
 def discordant(first: Answers, second: Answers, shared: frozenset[str]) -> tuple[int, int]:

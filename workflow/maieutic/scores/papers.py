@@ -62,10 +62,12 @@ class Printed(NamedTuple):
 class Paper(NamedTuple):
     """What a benchmark's paper prints that a run may be compared with.
 
+    title: the benchmark's name as its paper writes it.
     tables: where; values: of tutors; judges, reward_models: the names of graders that it prints; note: what a reader of
     the comparison has to know; released: whether others have the paper's data, or no number can repeat a printed one.
     """
 
+    title: str
     tables: str
     values: Callable[[], list[Printed]]
     judges: tuple[str, ...] = ()

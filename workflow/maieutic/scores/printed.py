@@ -25,6 +25,11 @@ def printed_values(benchmark: str) -> tuple[Printed, ...]:
     return tuple(PAPERS[benchmark].values()) if benchmark in PAPERS else ()
 
 
+def paper_title(benchmark: str) -> str:
+    """A benchmark's name as people write it: its paper's, else that of its folder."""
+    return PAPERS[benchmark].title if benchmark in PAPERS else benchmark
+
+
 @cache
 def names_of_tutors() -> dict[str, tuple[str, ...]]:
     """By benchmark the tutors that its paper prints."""

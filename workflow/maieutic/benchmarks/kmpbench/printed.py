@@ -36,4 +36,4 @@ def tutors() -> list[Printed]:
     return numbers
 
 
-PRINTED = Paper(tables="Tables 4 to 6", values=tutors, judges=(JUDGE,), released=False)
+PRINTED = Paper(title="KMP-Bench", tables="Tables 4 to 6", values=tutors, judges=(JUDGE,), released=False)

@@ -23,6 +23,7 @@ def reward_mixes() -> list[str]:
 
 
 PRINTED = Paper(
+    title="MathTutorBench",
     tables="Table 4",
     values=tutors,
     reward_models=reward_mixes,

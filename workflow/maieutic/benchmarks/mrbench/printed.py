@@ -36,6 +36,7 @@ def tutors() -> list[Printed]:
 
 
 PRINTED = Paper(
+    title="MRBench",
     tables="Tables 3, 8 and 9",
     values=tutors,
     judges=tuple(CRITICS),

@@ -22,6 +22,7 @@ def tutors() -> list[Printed]:
 
 
 PRINTED = Paper(
+    title="TutorBench",
     tables="Table 1 and section 3.6",
     values=tutors,
     judges=(JUDGE,),

@@ -1,0 +1,219 @@
+"""Two tutors beside each other: words with their rule, ranks, the first screen, and the page in a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from browser import CHROMIUM, Browser
+from conftest import absent
+from maieutic.core.records import Difference
+from maieutic.plan.plan import Plan
+from maieutic.report import build_report, contrasts, overview
+from maieutic.report.contrasts import Contrast, Ranks, detectable, leading_pair, ranks, seen_from, verdict_of
+from maieutic.report.page import Values, write_contrasts
+from scipy.stats import norm
+from test_page import scored
+from test_report import TASKS, configuration, finished
+
+
+def difference(value: float | None, low: float | None, high: float | None, p: float | None, **more: Any) -> Difference:
+    fields = {"benchmark": "mathtutorbench", "task": "problem_solving", "first": "a", "second": "b", "by": None, **more}
+    return Difference(
+        metric="accuracy", criterion=None, scoring="robust", value=value, low=low, high=high, p=p, p_holm=p, n=9,
+        clusters=9, **fields,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("why", "found", "higher", "word"),
+    [
+        ("above zero and rare", difference(0.2, 0.1, 0.3, 0.01), True, "BETTER"),
+        ("below zero and rare", difference(-0.2, -0.3, -0.1, 0.01), True, "WORSE"),
+        ("lower is better", difference(-0.2, -0.3, -0.1, 0.01), False, "BETTER"),
+        ("small, and rare all the same", difference(0.03, 0.02, 0.04, 0.01), True, "BETTER"),
+        ("at the bound it is not below it", difference(0.2, 0.1, 0.3, 0.05), True, "INCONCLUSIVE"),
+        ("the interval is clear, the correction is not", difference(0.2, 0.1, 0.3, 0.4), True, "INCONCLUSIVE"),
+        ("within the margin", difference(0.0, -0.05, 0.05, 1.0), True, "EQUIVALENT"),
+        ("a little out of it", difference(0.0, -0.05, 0.0501, 1.0), True, "INCONCLUSIVE"),
+        ("nothing is known", difference(None, None, None, None), True, "INCONCLUSIVE"),
+        ("no p value", difference(0.2, 0.1, 0.3, None), True, "INCONCLUSIVE"),
+        ("no difference at all, and rare", difference(0.0, 0.0, 0.0, 0.001), True, "EQUIVALENT"),
+    ],
+)
+def test_the_word_of_a_difference_follows_its_rule(why: str, found: Difference, higher: bool, word: str) -> None:
+    assert verdict_of(found, higher, 0.05) == word, why
+
+
+def test_the_smallest_detectable_difference_is_found_in_four_of_five_repetitions() -> None:
+    error = 0.04
+    found = detectable(difference(0.1, 0.1 - norm.ppf(0.975) * error, 0.1 + norm.ppf(0.975) * error, 0.01))
+    assert found is not None
+    assert norm.sf(norm.ppf(0.975) - found / error) == pytest.approx(0.8)
+    assert detectable(difference(0.1, None, None, 0.01)) is None
+
+
+def contrast(first: str, second: str, word: str, value: float = 0.1, **more: Any) -> Contrast:
+    return Contrast(difference(value, value - 0.1, value + 0.1, 0.5, first=first, second=second, **more), word, 0.1)  # type: ignore[arg-type]
+
+
+def test_ranks_are_ranges_where_tutors_cannot_be_told_apart() -> None:
+    """a is better than c and d, b than d, nothing else is known."""
+    found = [
+        contrast("a", "b", "INCONCLUSIVE"), contrast("a", "c", "BETTER"), contrast("d", "a", "WORSE"),
+        contrast("b", "c", "EQUIVALENT"), contrast("b", "d", "BETTER"), contrast("c", "d", "INCONCLUSIVE"),
+    ]  # fmt: skip
+    assert ranks(found) == {"a": Ranks(1, 2, 4), "b": Ranks(1, 3, 4), "c": Ranks(2, 4, 4), "d": Ranks(3, 4, 4)}
+    assert leading_pair(found, ["d", "c", "b", "a"]) == ("a", "b")
+    assert leading_pair([], ["a", "b"]) is None
+
+
+def test_a_contrast_from_the_other_side_has_every_sign_turned() -> None:
+    one = contrast("a", "b", "BETTER", 0.3, first_alone_right=7, second_alone_right=2)
+    other = seen_from(one, "b")
+    assert (other.verdict, other.difference.value, other.difference.first) == ("WORSE", -0.3, "b")
+    assert (other.difference.low, other.difference.high) == (-0.4, pytest.approx(-0.2))
+    assert (other.difference.first_alone_right, other.difference.second_alone_right) == (2, 7)
+    assert seen_from(other, "a").difference == one.difference and seen_from(one, "a") is one
+
+
+def test_a_benchmark_has_a_value_where_no_task_lacks_one() -> None:
+    """The interval is the mean of the tasks', which is never narrower than the mean's own."""
+    both = [scored("a", 0.2, low=0.1, high=0.4, floor=0.0), scored("a", 0.6, low=0.5, high=0.7, floor=0.1)]
+    summary = overview.summary_of(both)
+    assert summary is not None
+    assert tuple(summary) == (pytest.approx(0.4), pytest.approx(0.3), pytest.approx(0.55), 0.05, None)
+    assert overview.summary_of([both[0], None]) is None and overview.summary_of([]) is None
+    assert overview.summary_of([both[0], scored("a", None)]) is None
+
+
+TUTORS = ["reference", "always-0", "hostile"]  # of two that are alike the first one is named
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of three tutors, of which one knows everything and one nothing."""
+    folder = tmp_path_factory.mktemp("three")
+    finished(folder, configuration(tutors=TUTORS))
+    return folder
+
+
+def test_the_first_screen_says_who_is_ahead_and_by_what_rule(run: Path) -> None:
+    plan = Plan(configuration(tutors=TUTORS))
+    found = contrasts.contrasts(plan, run)
+    claim = overview.claim_of(plan, found)
+    assert claim is not None and claim.first == "reference" and claim.tasks == len(TASKS)
+    counted = {one.how: one.tasks for one in claim.said}
+    assert counted["BETTER"] > 0 and sum(counted.values()) == len(TASKS) and "WORSE" not in counted
+    page = (run / "report/index.html").read_text(encoding="utf-8")
+    assert f"<b>Human reference is ahead of Always 0</b> on {counted['BETTER']} of {len(TASKS)} tasks" in page
+    assert 'figure data-file="overview"' in page and "<h3>MathTutorBench <small>" in page
+    table = pd.read_csv(run / "report/differences.csv")
+    assert len(table) == len(found) and set(table.verdict) <= {"BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE"}
+    assert {"detectable", "p_holm"} <= set(table.columns)
+
+
+def test_differences_that_are_too_many_for_the_page_lie_beside_it(run: Path, tmp_path: Path) -> None:
+    """Each tutor's file has all its pairs, whichever tutor stands first."""
+    found = contrasts.contrasts(Plan(configuration(tutors=TUTORS)), run)
+    values: Values = {}
+    inside = write_contrasts(found, values, tmp_path, 1e9)
+    beside = write_contrasts(found, values, tmp_path, 0)
+    assert inside["rows"] and "beside" not in inside and beside["rows"] == []
+    assert sorted(beside["beside"]) == sorted(TUTORS)
+    for place, tutor in enumerate(beside["tutors"]):
+        text = (tmp_path.parent / beside["beside"][tutor]).read_text(encoding="utf-8")
+        rows = json.loads(text.removeprefix(f'contrasts("{tutor}", ').removesuffix(");\n"))
+        assert rows == [row for row in inside["rows"] if place in row[:2]] and "<" not in text
+
+
+async def looked_at(page: Path, folder: Path) -> dict[str, Any]:
+    """What a reader finds who compares two tutors, follows a link to the items, and saves what is seen."""
+    seen: dict[str, Any] = {}
+    async with Browser(folder) as browser:
+        await browser.call("Log.enable")
+        await browser.open(page)
+        seen["first"] = await browser.wait("document.querySelector('.lead')?.textContent")
+        await browser.run("location.hash = '#/compare?first=reference&second=always-0'")
+        seen["told"] = await browser.wait("document.querySelector('#versus .told')?.textContent")
+        seen["picture"] = await browser.wait("document.querySelector('#versus svg.marks')?.getAttribute('aria-label')")
+        seen["rows"] = await browser.run("document.querySelectorAll('table.versus tbody tr').length")
+        await browser.wait("document.querySelectorAll('#versus .buttons button').length === 3")
+        for kind, place in (("csv", 1), ("svg", 2), ("png", 3)):
+            await browser.click(f"#versus .buttons button:nth-of-type({place})")
+            seen[kind] = (await browser.downloaded(f"reference-always-0-robust.{kind}")).read_bytes()
+        seen["link"] = await browser.run(
+            "document.querySelector('table.versus a[href*=\"show=first\"]').getAttribute('href')"
+        )
+        await browser.run(
+            f"location.hash = {json.dumps('#/items?task=mathtutorbench/problem_solving&first=reference&second=always-0&show=first')}"
+        )
+        seen["items"] = await browser.wait(
+            "document.querySelector('section:not([hidden]) .browser [role=status]')?.textContent"
+        )
+        await browser.press("j")
+        await browser.press("j")
+        seen["focus"] = await browser.run("document.activeElement.closest('.item').dataset.item")
+        seen["second"] = await browser.run("document.querySelectorAll('.browser .item')[1].dataset.item")
+        await browser.run("document.activeElement.click()")
+        seen["beside"] = await browser.wait(
+            "[...document.querySelectorAll('.item[open] article h5')].map((one) => one.textContent)"
+        )
+        seen["roles"] = await browser.run(
+            "[...document.querySelectorAll('.item[open] .message .role')].map((one) => one.textContent)"
+        )
+        address = await browser.run("document.querySelector('.item[open] a[href*=\"item=\"]').getAttribute('href')")
+        await browser.run(f"location.hash = {json.dumps(address)}")
+        seen["one"] = await browser.wait(
+            "document.querySelectorAll('section:not([hidden]) .item').length === 1 && document.querySelector('.item[open]').dataset.item"
+        )
+        await browser.run("location.hash = '#/compare?first=hostile&second=*'")
+        seen["all"] = await browser.wait(
+            "document.querySelector('#versus .told')?.textContent.includes('all others') && document.querySelectorAll('table.versus tbody tr').length"
+        )
+        await browser.run("location.hash = '#/'")
+        await browser.click(".board-of .buttons button:nth-of-type(2)")
+        seen["latex"] = (await browser.downloaded("mathtutorbench-robust.tex")).read_text()
+        await browser.run("[...document.querySelectorAll('#board-filters select')][0].value = 'baseline'")
+        await browser.run("document.querySelector('#board-filters input').click()")
+        seen["rows left"] = await browser.run(
+            "[...document.querySelectorAll('table.board:not([hidden]) tbody tr:not([hidden]) th.name')].map((one) => one.firstChild.textContent.trim())"
+        )
+    return seen
+
+
+def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None:
+    if CHROMIUM is None:
+        absent("Chromium", "install chromium to run this test")
+    seen = asyncio.run(looked_at(run / "report/index.html", tmp_path))
+    assert "Human reference is ahead of Always 0" in seen["first"]
+    assert seen["told"].startswith("Human reference against Always 0: BETTER on ") and seen["picture"] == seen["told"]
+    assert seen["rows"] == len(TASKS)
+    table = list(csv.DictReader(seen["csv"].decode().splitlines()))
+    assert len(table) == len(TASKS) and any("BETTER" in row["verdict"] for row in table)
+    assert b"<svg" in seen["svg"] and seen["png"].startswith(b"\x89PNG")
+    assert seen["link"].startswith("#/items?task=mathtutorbench%2F")
+    replies, items = (int(part) for part in seen["items"].split()[0:3:2])
+    assert 0 < replies == 2 * (replies // 2) < items, "two replies an item, of those that the reference alone has right"
+    assert seen["focus"] == seen["second"] == seen["one"]
+    assert [name.split(" ✓")[0].strip() for name in seen["beside"]][:1] and len(seen["beside"]) == 2
+    assert seen["all"] == 2 * len(TASKS)
+    assert (
+        seen["latex"].startswith("\\begin{tabular}")
+        and "\\toprule" in seen["latex"]
+        and "\\bottomrule" in seen["latex"]
+    )
+    assert "Always 0" not in seen["rows left"], "a tutor of the run that is a baseline is hidden with the others"
+
+
+def test_a_page_without_pairs_has_no_page_of_two_tutors_and_no_library(tmp_path: Path) -> None:
+    finished(tmp_path, configuration())
+    page = (tmp_path / "report/index.html").read_text(encoding="utf-8")
+    assert 'id="versus"' not in page and 'id="vega"' not in page and len(page) < 2**20
+    build_report(tmp_path / "report/config.yaml", tmp_path, tmp_path / "report")
+    assert "A run of two tutors or more says here which is ahead" in page

@@ -1,0 +1,181 @@
+// The page of two tutors: their differences as a picture and as a table, and the way to the items.
+const VERDICTS = ["BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE"];
+const SIGNS = { BETTER: "▲", WORSE: "▼", EQUIVALENT: "=", INCONCLUSIVE: "?" };
+const OPPOSITE = { BETTER: "WORSE", WORSE: "BETTER" };
+const EVERYBODY = "*";
+const contrastFiles = {};
+
+// Files beside the page call this with the rows of one tutor.
+function contrasts(tutor, rows) {
+  data.compare.rows.push(...rows);
+  contrastFiles[tutor] = true;
+}
+
+// The rows of a tutor, as one sees them from it.
+function rowsFrom(tutor, scoring) {
+  const { tutors, tasks, rows } = data.compare;
+  const at = tutors.indexOf(tutor);
+  const found = new Map();
+  for (const [first, second, task, value, low, high, p, holm, detectable, n, clusters, wins, losses, verdict] of rows) {
+    if ((first !== at && second !== at) || tasks[task].scoring !== scoring) continue;
+    const same = { other: tutors[first === at ? second : first], task: tasks[task], p, holm, detectable, n, clusters };
+    const turned = (number) => (number === null ? null : -number);
+    found.set(`${same.other} ${task}`, first === at
+      ? { ...same, value, low, high, wins, losses, verdict }
+      : { ...same, value: turned(value), low: turned(high), high: turned(low), wins: losses, losses: wins, verdict: OPPOSITE[verdict] || verdict });
+  }
+  return [...found.values()];
+}
+
+function decimals(value, sign) {
+  if (value === null || value === undefined) return "–";
+  return (sign && value > 0 ? "+" : "") + value.toFixed(Math.abs(value) < 0.01 && value !== 0 ? 3 : 2);
+}
+
+const INK = () => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
+
+// The settings that every chart of this script shares: colours of the page, no script of its own.
+async function draw(place, spec) {
+  if (!window.drawChart) {
+    const library = document.getElementById("vega");
+    document.head.append(make("script", {}, library.textContent));
+  }
+  const axis = { labelColor: INK(), titleColor: INK(), labelLimit: 320, labelFontSize: 12, titleFontSize: 12, gridColor: "#8884", domainColor: "#888", tickColor: "#888" };
+  const config = { background: "transparent", axis, legend: { labelColor: INK(), titleColor: INK(), orient: "top", title: null }, view: { stroke: null }, header: { labelColor: INK() } };
+  const drawn = await window.drawChart(place, { ...spec, config, padding: 4 });
+  return drawn.view;
+}
+
+const COLOUR = { field: "verdict", type: "nominal", scale: { domain: VERDICTS, range: ["#0072b2", "#d55e00", "#009e73", "#8a8a8a"] } };
+const SHAPE = { ...COLOUR, scale: { domain: VERDICTS, range: ["triangle-up", "triangle-down", "square", "circle"] } };
+
+function forest(rows, names) {
+  const values = rows.filter((row) => row.value !== null).map((row) => ({ ...row, title: data.titles[row.task.task] }));
+  const y = { field: "title", type: "nominal", sort: null, title: null };
+  const title = `${names[0]} less ${names[1]}, with 95 % intervals`;
+  const x = (field) => ({ field, type: "quantitative", title });
+  const margin = data.equivalence;
+  return {
+    width: 420, height: { step: 26 },
+    data: { values },
+    layer: [
+      { data: { values: [{ from: -margin, to: margin }] }, mark: { type: "rect", opacity: 0.12, color: "#009e73" }, encoding: { x: x("from"), x2: { field: "to" } } },
+      { data: { values: [{ at: 0 }] }, mark: { type: "rule", color: "#888" }, encoding: { x: x("at") } },
+      { mark: { type: "rule", strokeWidth: 2 }, encoding: { y, x: x("low"), x2: { field: "high" }, color: COLOUR } },
+      { mark: { type: "point", filled: true, size: 90, opacity: 1 }, encoding: { y, x: x("value"), color: COLOUR, shape: SHAPE } },
+    ],
+  };
+}
+
+function matrix(rows) {
+  const values = rows.map((row) => ({ ...row, title: data.titles[row.task.task], label: data.labels[row.other], sign: SIGNS[row.verdict], benchmark: row.task.task.split("/")[0] }));
+  const x = { field: "title", type: "nominal", sort: null, title: null, axis: { labelAngle: -35, orient: "top" } };
+  const y = { field: "label", type: "nominal", sort: null, title: null };
+  return {
+    width: { step: 40 }, height: { step: 24 },
+    data: { values },
+    encoding: { x, y },
+    layer: [
+      { mark: { type: "rect", opacity: 0.85 }, encoding: { color: COLOUR } },
+      { mark: { type: "text", color: "white", fontWeight: "bold" }, encoding: { text: { field: "sign" } } },
+    ],
+  };
+}
+
+function verdict(word) {
+  return make("span", { class: "verdict " + word.toLowerCase() }, `${SIGNS[word]} ${word}`);
+}
+
+function counted(rows) {
+  return VERDICTS.map((word) => [word, rows.filter((row) => row.verdict === word).length]).filter(([, n]) => n);
+}
+
+function itemsLink(row, tutor, show, text, title) {
+  if (!data.titles[row.task.task]) return text;
+  return make("a", { href: linkTo(row.task.task, { first: tutor, second: row.other, show }), title }, text);
+}
+
+function cell(text, attributes) {
+  return make("td", attributes || {}, text);
+}
+
+function tableOf(rows, tutor, withOther) {
+  const { tutors } = data.compare;
+  const mine = tutors.indexOf(tutor);
+  const heads = [withOther ? "Against" : "Task", ...(withOther ? ["task"] : []), "metric", withOther ? "it" : data.labels[tutor], withOther ? "the other" : data.labels[rows[0].other], "difference", "verdict", "p, Holm", "smallest detectable", "problems", "ahead on"];
+  const body = rows.map((row) => {
+    const values = row.task.values;
+    const ahead = row.wins === null
+      ? [itemsLink(row, tutor, "differ", "items that differ", "the items where one of them is ahead")]
+      : [itemsLink(row, tutor, "first", String(row.wins), `items that ${data.labels[tutor]} alone has right`), " : ", itemsLink(row, tutor, "second", String(row.losses), `items that ${data.labels[row.other]} alone has right`)];
+    return make("tr", {},
+      make("th", { class: "name", scope: "row" }, withOther ? data.labels[row.other] : data.titles[row.task.task], ...(withOther ? [] : [make("small", { class: "group" }, data.names[row.task.task.split("/")[0]])])),
+      ...(withOther ? [cell(data.titles[row.task.task], { class: "text" })] : []),
+      cell(row.task.metric.replaceAll("_", " ")), cell(decimals(values[mine])), cell(decimals(values[tutors.indexOf(row.other)])),
+      make("td", {}, make("b", {}, decimals(row.value, true)), make("small", { class: "ci" }, `${decimals(row.low, true)} to ${decimals(row.high, true)}`)),
+      make("td", { class: "text verdict-cell" }, verdict(row.verdict)), cell(row.holm === null ? "–" : row.holm < 0.001 ? "< 0.001" : row.holm.toFixed(3)),
+      cell(decimals(row.detectable)), cell(String(row.clusters)), make("td", {}, ...ahead));
+  });
+  const head = make("thead", {}, make("tr", {}, ...heads.map((text, at) => make("th", at ? { scope: "col" } : { scope: "col", class: "name" }, text))));
+  return make("table", { class: "versus" }, head, make("tbody", {}, ...body));
+}
+
+async function contrastRows(tutor) {
+  const file = data.compare.beside?.[tutor];
+  if (file && !contrastFiles[tutor]) await beside(file);
+}
+
+async function versus(place, wanted) {
+  const { tutors, tasks } = data.compare;
+  const first = tutors.includes(wanted.first) ? wanted.first : data.leading[0];
+  const second = wanted.second === EVERYBODY || (tutors.includes(wanted.second) && wanted.second !== first) ? wanted.second : data.leading.find((name) => name !== first) ?? tutors.find((name) => name !== first);
+  const scorings = [...new Set(tasks.map((task) => task.scoring))].reverse();
+  const scoring = scorings.includes(wanted.scoring) ? wanted.scoring : scorings[0];
+  const named = tutors.map((name) => [name, data.labels[name]]);
+  const chosen = {
+    first: choice(named, first),
+    second: choice([...named.filter(([name]) => name !== first), [EVERYBODY, "all others"]], second),
+    scoring: choice(scorings.map((name) => [name, name]), scoring),
+  };
+  for (const control of Object.values(chosen)) control.addEventListener("input", () => {
+    location.hash = "#/compare?" + new URLSearchParams(Object.fromEntries(Object.entries(chosen).map(([name, own]) => [name, own.value])));
+  });
+  const fields = make("div", { class: "filters" },
+    make("label", {}, "Tutor ", chosen.first), make("label", {}, "against ", chosen.second), make("label", {}, "Scoring ", chosen.scoring));
+  try {
+    await contrastRows(first);
+  } catch {
+    place.replaceChildren(fields, make("p", { class: "notice failed" }, `The differences of this tutor are not here: they lie in ${data.compare.beside[first]} beside the page. Copy that folder along with it.`));
+    return;
+  }
+  const all = second === EVERYBODY;
+  const order = Object.keys(data.titles);
+  const rows = rowsFrom(first, scoring).filter((row) => all || row.other === second)
+    .sort((a, b) => order.indexOf(a.task.task) - order.indexOf(b.task.task) || tutors.indexOf(a.other) - tutors.indexOf(b.other));
+  const names = [data.labels[first], all ? "all others" : data.labels[second]];
+  if (!rows.length) {
+    place.replaceChildren(fields, make("p", { class: "notice" }, "No task has replies of both."));
+    return;
+  }
+  const said = counted(rows).map(([word, n]) => `${word} on ${n}`).join(", ");
+  const told = make("p", { class: "told", role: "status" }, make("b", {}, names[0]), " against ", make("b", {}, names[1]), `: ${said}${all ? " of " + rows.length + " comparisons" : rows.length === 1 ? " task" : " tasks"}.`);
+  const figure = make("figure", { class: "wide" });
+  const table = tableOf(rows, first, all);
+  const file = `${first}-${all ? "others" : second}-${scoring}`;
+  const buttons = make("p", { class: "buttons" });
+  place.replaceChildren(fields, told, figure, make("div", { class: "scroll", tabindex: "0" }, table), buttons);
+  const csv = make("button", { class: "more" }, "Table as CSV");
+  csv.addEventListener("click", () => save(file + ".csv", csvOf(table), "text/csv"));
+  buttons.append(csv);
+  const view = await draw(figure, all ? matrix(rows) : forest(rows, names));
+  figure.querySelector("svg.marks").setAttribute("aria-label", told.textContent);
+  figure.querySelector("svg.marks").setAttribute("role", "img");
+  for (const [kind, text] of [["svg", "Picture as SVG"], ["png", "as PNG"]]) {
+    const button = make("button", { class: "more" }, text);
+    button.addEventListener("click", async () => {
+      const address = await view.toImageURL(kind, 2);
+      make("a", { href: address, download: `${file}.${kind}` }).click();
+    });
+    buttons.append(" ", button);
+  }
+}

@@ -1,0 +1,209 @@
+// The browser of items: an item with the replies of several tutors beside each other.
+const PAGE = 50;
+const MARKS = 8; // tutors that the line of an item names
+const loading = {};
+const WORDS = { right: "right", wrong: "wrong", none: "no answer", value: "" };
+
+// Files beside the page call this with a task's items.
+function items(task, chunk) {
+  data.tasks[task] = chunk.items;
+  Object.assign(data.prompts, chunk.prompts);
+}
+
+function loaded(task) {
+  if (data.tasks[task]) return Promise.resolve();
+  return (loading[task] ??= beside(data.beside[task]).then(() => {
+    if (!data.tasks[task]) throw new Error(task);
+  }));
+}
+
+function gradeOf(reply) {
+  return reply.grades.find((one) => one.by.includes("/robust")) || reply.grades[0];
+}
+
+function outcomeOf(reply) {
+  return gradeOf(reply)?.outcome ?? "none";
+}
+
+// How good a reply is, as a number: of two replies to an item the higher one is ahead.
+function standing(reply) {
+  const grade = reply && gradeOf(reply);
+  if (!grade || grade.outcome === "none") return -Infinity;
+  return grade.outcome === "value" ? Number(grade.value) : Number(grade.outcome === "right");
+}
+
+function rowsOf(task) {
+  return (task ? [task] : Object.keys(data.tasks)).flatMap((name) => data.tasks[name].map((item) => ({ task: name, item })));
+}
+
+function markOf(reply) {
+  const outcome = outcomeOf(reply);
+  return make("span", { class: "mark-" + outcome }, outcome === "value" ? String(gradeOf(reply).value) : WORDS[outcome]);
+}
+
+// The line of an item: its name, what each shown tutor made of it, how the first reply begins.
+function entry(row, replies, withTask) {
+  const { item } = row;
+  const marks = replies.slice(0, MARKS).map((reply) => make("span", { class: "of-tutor" }, markOf(reply), " " + data.labels[reply.model]));
+  if (replies.length > MARKS) marks.push(make("span", { class: "hint" }, `and ${replies.length - MARKS} more`));
+  const headline = make("summary", {},
+    make("span", { class: "item-id" }, withTask ? `${data.titles[row.task]}: ${item.id}` : item.id),
+    make("span", { class: "marks" }, ...marks),
+    make("span", { class: "begins" }, (replies[0].error || replies[0].text || "(empty)").slice(0, 200)));
+  const box = make("details", { class: "item", "data-item": item.id }, headline);
+  box.addEventListener("toggle", () => { if (box.open && box.children.length === 1) box.append(body(row, replies)); });
+  return box;
+}
+
+function part(box, title, text) {
+  box.append(make("h4", {}, title), make("pre", { dir: "auto", tabindex: "0" }, text));
+}
+
+function body(row, replies) {
+  const { item } = row;
+  const box = make("div");
+  const asked = replies.find((reply) => reply.prompt);
+  if (asked) box.append(make("h4", {}, "Prompt"), conversation(data.prompts[asked.prompt]));
+  for (const address of item.pictures || []) if (address) box.append(make("img", { src: address, alt: "the item's picture", class: "picture" }));
+  const beside = make("div", { class: "replies" });
+  for (const reply of replies) beside.append(replyBox(reply, asked));
+  box.append(make("h4", {}, replies.length === 1 ? "Reply" : "Replies"), beside);
+  part(box, "Reference", item.reference);
+  box.append(make("p", { class: "hint" }, `${item.id}  ${item.tags} `, make("a", { href: linkTo(row.task, { item: item.id }) }, "link to this item")));
+  return box;
+}
+
+function conversation(messages) {
+  return make("div", { class: "conversation" }, ...messages.map(([role, text]) =>
+    make("div", { class: `message ${role === "user" || role === "assistant" ? role : "system"}` }, make("span", { class: "role" }, role), make("pre", { dir: "auto", tabindex: "0" }, text))));
+}
+
+function replyBox(reply, asked) {
+  const box = make("article", {}, make("h5", {}, data.labels[reply.model] + " ", markOf(reply)));
+  if (reply.prompt && reply.prompt !== asked.prompt) {
+    box.append(make("details", {}, make("summary", {}, "Asked otherwise"), conversation(data.prompts[reply.prompt])));
+  }
+  if (reply.thinking) box.append(make("details", {}, make("summary", {}, "Thinking (not scored)"), make("pre", { dir: "auto" }, reply.thinking)));
+  if (reply.finish === "length") box.append(make("p", { class: "hint" }, "cut by max_tokens"));
+  box.append(make("pre", { dir: "auto", tabindex: "0" }, reply.error ? "refused: " + reply.error : reply.text || "(empty)"));
+  const read = reply.grades.map((g) => make("li", {},
+    make("b", {}, g.by), `: ${g.value === null ? "no answer" + (g.why ? " (" + g.why + ")" : "") : g.value}${WORDS[g.outcome] && g.value !== null ? ", " + WORDS[g.outcome] : ""}`,
+    ...(g.reason ? [make("span", { class: "reason", dir: "auto" }, g.reason)] : [])));
+  box.append(make("h6", {}, "What was read"), make("ul", { class: "grades" }, ...read));
+  if (reply.divided) box.append(make("h6", {}, "Judges differ"), make("ul", {}, ...reply.divided.map((line) => make("li", {}, line))));
+  return box;
+}
+
+// The items of one task, or of all tasks where the page holds them all; else the first one's, and a choice.
+function browse(place, task, wanted = {}) {
+  const names = Object.keys(data.beside);
+  if (!names.length) return browser(place, task, wanted);
+  const chosen = task || names[0];
+  place.replaceChildren(make("p", { class: "hint", role: "status" }, "Loading " + data.titles[chosen] + " …"));
+  return loaded(chosen).then(
+    () => browser(place, chosen, wanted),
+    () => {
+      delete loading[chosen];
+      const choice = place.dataset.task ? [] : [make("div", { class: "filters" }, taskField(place, chosen))];
+      place.replaceChildren(...choice, make("p", { class: "notice failed" }, `The items of this task are not here: they lie in ${data.beside[chosen]} beside the page. Copy that folder along with it.`));
+    });
+}
+
+// The choice of a task on the page of all items.
+function taskField(place, task) {
+  const names = Object.keys(data.beside).length ? Object.keys(data.beside) : ["", ...Object.keys(data.tasks)];
+  const tasks = choice(names.map((name) => [name, name ? data.titles[name] : "all tasks"]), task);
+  tasks.addEventListener("input", () => browse(place, tasks.value));
+  return make("label", {}, "Task ", tasks);
+}
+
+function linkTo(task, wanted) {
+  return "#/items?" + new URLSearchParams({ task, ...wanted });
+}
+
+// What of two tutors' replies to an item is looked for.
+const RELATIONS = {
+  "": ["any", () => true],
+  first: ["the first one ahead", (a, b) => standing(a) > standing(b)],
+  second: ["the second one ahead", (a, b) => standing(b) > standing(a)],
+  differ: ["one of them ahead", (a, b) => standing(a) !== standing(b)],
+};
+
+function browser(place, task, wanted) {
+  const all = rowsOf(task);
+  const replies = all.flatMap((row) => row.item.replies);
+  const models = [...new Set(replies.map((reply) => reply.model))];
+  const kinds = [...new Set(replies.map(outcomeOf))];
+  const named = models.map((name) => [name, data.labels[name]]);
+  const known = (name) => (models.includes(name) ? name : "");
+  const tutor = choice([["", "all tutors"], ...named], known(wanted.first));
+  const other = choice([["", "nobody"], ...named], known(wanted.second));
+  const relation = choice(Object.entries(RELATIONS).map(([value, [text]]) => [value, text]), wanted.show in RELATIONS ? wanted.show : "");
+  const outcome = choice([["", "all outcomes"], ...kinds.map((kind) => [kind, WORDS[kind] || "has a value"])], "");
+  const judges = choice([["", "all replies"], ["differ", "judges differ"]], "");
+  const search = make("input", { type: "search", placeholder: "search prompt, reply, reference" });
+  const count = make("span", { class: "hint", role: "status" });
+  const items = make("span", { class: "hint" });
+  const list = make("div", { class: "list" });
+  let shown = PAGE;
+  let single = wanted.item;
+  const field = (text, control) => make("label", {}, text + " ", control);
+  const relationField = field("Items with", relation);
+  const wordsOf = ({ item }, reply) => [reply.text, item.id, item.tags, item.reference, ...(reply.prompt ? data.prompts[reply.prompt].map((part) => part[1]) : [])];
+  const matching = (row) => {
+    const { item } = row;
+    if (single && item.id !== single) return [];
+    const of = (name) => item.replies.find((reply) => reply.model === name);
+    if (tutor.value && other.value && !RELATIONS[relation.value][1](of(tutor.value), of(other.value))) return [];
+    const words = search.value.toLowerCase();
+    return item.replies.filter((reply) =>
+      (!tutor.value || reply.model === tutor.value || reply.model === other.value) &&
+      (!outcome.value || outcomeOf(reply) === outcome.value) && (!judges.value || reply.divided) &&
+      (!words || wordsOf(row, reply).some((text) => text.toLowerCase().includes(words))));
+  };
+  const update = () => {
+    relationField.hidden = !(tutor.value && other.value);
+    const found = all.map((row) => [row, matching(row)]).filter(([, own]) => own.length);
+    const number = found.reduce((sum, [, own]) => sum + own.length, 0);
+    count.textContent = `${number} of ${replies.length} replies`;
+    items.replaceChildren(`${found.length} of ${all.length} items`);
+    if (single) {
+      const everything = make("button", { class: "plain" }, "show all items");
+      everything.addEventListener("click", () => { single = undefined; update(); });
+      items.append(" ", everything);
+    }
+    list.replaceChildren(...found.slice(0, shown).map(([row, own]) => entry(row, own, !task)));
+    if (single && list.firstChild) list.firstChild.open = true;
+    if (single && !list.firstChild) list.append(make("p", { class: "notice" }, `The page holds no item ${single} of this task: report.browser_items says how many it does.`));
+    if (found.length > shown) {
+      const more = make("button", { class: "more" }, "Show more");
+      more.addEventListener("click", () => { shown += PAGE; update(); });
+      list.append(more);
+    }
+  };
+  for (const control of [tutor, other, relation, outcome, judges, search]) control.addEventListener("input", () => { shown = PAGE; single = undefined; update(); });
+  const fields = place.dataset.task ? [] : [taskField(place, task)];
+  const divided = replies.some((reply) => reply.divided) ? [field("Judges", judges)] : [];
+  place.replaceChildren(
+    make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("beside", other), relationField, field("Outcome", outcome), ...divided, field("Search", search), count, items),
+    make("p", { class: "hint keys" }, "Keys: j and k go through the items, Enter opens one, / searches."), list);
+  update();
+}
+
+addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+  const page = document.querySelector("section[data-page]:not([hidden])");
+  if (event.key === "/") {
+    const search = page.querySelector("input[type=search]");
+    if (!search) return;
+    event.preventDefault();
+    search.focus();
+  } else if (event.key === "j" || event.key === "k") {
+    const lines = [...page.querySelectorAll(".browser .item > summary")];
+    if (!lines.length) return;
+    const at = lines.indexOf(document.activeElement?.closest(".item")?.firstChild);
+    const next = lines[at < 0 ? 0 : Math.min(Math.max(at + (event.key === "j" ? 1 : -1), 0), lines.length - 1)];
+    next.focus();
+    next.scrollIntoView({ block: "nearest" });
+  }
+});
