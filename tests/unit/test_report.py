@@ -20,6 +20,7 @@ from maieutic.datasets.items import MakeItems, make_items
 from maieutic.graders.parsing import ParseReplies, parse_replies
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
+from maieutic.plan.provenance import Code, record
 from maieutic.plan.saving import SaveConfig, save_config
 from maieutic.replies.baselines import baseline_reply
 from maieutic.report import build_report
@@ -92,7 +93,7 @@ def finished(folder: Path, config: settings.Config) -> None:
             job=ParseReplies(tutor=name, benchmark=benchmark, tasks=TASKS), items=items_dir, replies=replies, out=grades
         )
         job = ScoreReplies(
-            benchmark=benchmark, tutor=name, tasks=TASKS, absent=["reward", "judge"], resamples=100, seed=1
+            benchmark=benchmark, tutor=name, tasks=TASKS, absent=["reward", "judge"], resamples=100, seed=config.run.seed
         )
         out = folder / "scores" / benchmark / f"{name}.json"
         score_replies(job=job, items=items_dir, grades=[grades], out=out)
@@ -104,14 +105,16 @@ def finished(folder: Path, config: settings.Config) -> None:
                 tasks=TASKS,
                 absent=["reward", "judge"],
                 resamples=100,
-                seed=1,
+                seed=config.run.seed,
             ),
             items=items_dir,
             grades=[folder / "grades" / benchmark / "_parsers" / f"{name}.jsonl" for name in config.run.tutors],
             out=folder / "scores/differences" / f"{benchmark}.json",
         )
     save_config(
-        job=SaveConfig(config=config.model_dump(mode="json"), provenance={}),
+        job=SaveConfig(
+            config=config.model_dump(mode="json"), provenance=record(Plan(config), Code(commit=None)).model_dump()
+        ),
         out=folder / "report/config.yaml",
         provenance=folder / "report/provenance.json",
     )

@@ -38,6 +38,18 @@ def whole_file(path: Path, mode: str = "w") -> Iterator[IO]:
         temporary.unlink(missing_ok=True)
 
 
+@contextmanager
+def whole_path(path: Path) -> Iterator[Path]:
+    """A neighbour's name for a library that opens its files itself, renamed to `path` when the block ends well."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def write_json(path: Path, content: Any) -> None:
     """A JSON file that appears whole or not at all."""
     with whole_file(path) as handle:
@@ -74,6 +86,11 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 def bare_cell(text: str) -> str:
     """The text of a cell that `safe_cell` wrote."""
     return text[1:] if text.startswith("'") and safe_cell(text[1:]) == text else text
+
+
+def safe_name(text: str) -> str:
+    """A text as the name of a file or folder, which leads nowhere else."""
+    return re.sub(r"[^A-Za-z0-9._+-]", "_", text).lstrip(".") or "_"
 
 
 def sha256_of(path: Path) -> str:

@@ -1,0 +1,278 @@
+"""A finished run for programs and archives: exports, a crate, and what a second look finds in a received one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pandas as pd
+import pytest
+from maieutic.core.errors import UserError
+from maieutic.core.files import safe_name
+from maieutic.core.records import Grade, read_records
+from maieutic.report.record.compare import compare
+from maieutic.report.record.crate import entities_of
+from maieutic.report.record.export import export
+from maieutic.report.record.opened import open_run
+from maieutic.report.record.share import MANIFEST, share
+from maieutic.report.record.verify import same, verify
+from test_report import TASKS, configuration, finished
+
+TUTORS = ["reference", "always-0", "hostile"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The own folder of a finished run, one of whose tutors says hostile things."""
+    results = tmp_path_factory.mktemp("record") / "results"
+    finished(results, configuration(tutors=TUTORS))
+    return results / "report"
+
+
+@pytest.fixture(scope="module")
+def shared(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, as it is sent to somebody."""
+    out = tmp_path_factory.mktemp("shared") / "run"
+    share(run=run, out=out, author="A. Reader")
+    return out
+
+
+def test_every_grade_stands_in_one_table_with_its_problem(run: Path, tmp_path: Path) -> None:
+    export("tidy", run=run, out=tmp_path)
+    table = pd.read_parquet(tmp_path / "grades.parquet")
+    files = sorted((run.parent / "grades/mathtutorbench/_parsers").glob("*.jsonl"))
+    grades = {path.stem: read_records(path, Grade) for path in files}
+    assert len(table) == sum(map(len, grades.values())) and table.problem.notna().all()
+    one = grades["always-0"][0]
+    [row] = table[
+        (table.tutor == "always-0") & (table.item == one.id) & (table.task == one.task) & (table.kind == one.kind)
+        & (table.scoring == one.scoring) & (table.criterion.isna() if one.criterion is None else table.criterion == one.criterion)
+    ].to_dict("records")  # fmt: skip
+    assert row["raw"] == one.raw and (row["value"] is None) == (one.value is None)
+    with duckdb.connect(str(tmp_path / "maieutic.duckdb"), read_only=True) as connection:
+        count = connection.execute("SELECT count(*) FROM grades").fetchone()
+        board = connection.execute("SELECT label, value FROM leaderboard WHERE task = 'problem_solving'").fetchall()
+        differences = connection.execute("SELECT count(*) FROM differences WHERE verdict = 'BETTER'").fetchone()
+        for view in ("disagreements", "unreadable"):
+            connection.execute(f"SELECT * FROM {view}").fetchall()
+    assert count == (len(table),) and board[0] == ("Human reference", 1.0) and differences and differences[0] > 0
+
+
+def test_a_row_of_the_papers_table_is_read_as_released(run: Path, tmp_path: Path) -> None:
+    export("leaderboard", run=run, out=tmp_path)
+    rows = pd.read_csv(tmp_path / "mathtutorbench.csv").set_index("model")
+    scores = pd.read_csv(run / "scores.csv")
+    picked = scores[(scores.tutor == "always-0") & (scores.scoring == "paper_compat") & (scores.metric == "accuracy")]
+    assert rows.loc["always-0", "problem_solving/accuracy"] == pytest.approx(
+        float(picked[picked.task == "problem_solving"].value.iloc[0]), abs=1e-4
+    )
+    assert set(rows.index) == {"reference", "always-0", "m"}, "a hosted model by its name at the endpoint"
+
+
+def test_the_summary_is_a_table_that_no_name_breaks(run: Path, tmp_path: Path) -> None:
+    export("markdown", run=run, out=tmp_path / "summary.md")
+    text = (tmp_path / "summary.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len({line.count("|") for line in rows}) == 1 and "<b>" not in text and "\x1b" not in text
+    assert "**Human reference** against **Always 0**: BETTER on " in text
+
+
+def test_other_formats_hold_every_task_and_tutor(run: Path, tmp_path: Path) -> None:
+    """That the tools themselves open them: tests/workflow/test_exports.py."""
+    export("inspect", run=run, out=tmp_path / "inspect")
+    logs = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "inspect").glob("*.json")]
+    assert {(log["eval"]["task"], log["eval"]["metadata"]["tutor"]) for log in logs} >= {
+        (f"mathtutorbench/{task}", tutor) for task in TASKS for tutor in TUTORS
+    }
+    hostile = next(log for log in logs if log["eval"]["metadata"]["tutor"] == "hostile")
+    assert hostile["samples"][0]["output"]["choices"][0]["message"]["content"].startswith("</script>")
+    export("lm-eval", run=run, out=tmp_path / "lm")
+    [path] = (tmp_path / "lm/always-0").glob("results_*.json")
+    numbers = json.loads(path.read_text(encoding="utf-8"))["results"]
+    assert {f"mathtutorbench_{task}" for task in TASKS} <= set(numbers)
+    assert numbers["mathtutorbench_problem_solving"]["accuracy,robust"] == 0.0
+    export("every-eval-ever", run=run, out=tmp_path / "eee")
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "eee").rglob("*.json")]
+    assert {record["model_info"]["additional_details"]["registry_entry"] for record in records} >= set(TUTORS)
+    for record in records:
+        detailed = record["detailed_evaluation_results"]
+        content = (tmp_path / "eee" / detailed["file_path"]).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == detailed["checksum"]
+        assert content.count(b"\n") == detailed["total_rows"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("../../etc", "_.._etc"), ("a/b c", "a_b_c"), ("", "_"), ("...", "_"), ("Qwen2.5-7B", "Qwen2.5-7B")],
+)
+def test_a_hostile_name_leads_nowhere_else(text: str, name: str) -> None:
+    assert safe_name(text) == name
+
+
+def test_a_folder_without_a_run_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"no run has written it.*maieutic runs"):
+        open_run(tmp_path)
+
+
+# a shared run ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_shared_holds_what_it_says_and_nothing_of_other_runs(run: Path, shared: Path) -> None:
+    listed = dict(reversed(line.split("  ", 1)) for line in (shared / MANIFEST).read_text().splitlines())  # type: ignore[misc]
+    there = {str(path.relative_to(shared)) for path in shared.rglob("*") if path.is_file()}
+    assert there == {*listed, MANIFEST}
+    assert {"README.md", "results/report/index.html", "results/report/config.yaml", "ro-crate-metadata.json"} <= there
+    assert "resources/benchmarks/mathtutorbench/problem_solving.yaml" in there, "what the tutors were asked by"
+    entities = entities_of(shared)
+    action = entities["#run"]
+    assert action["instrument"] == {"@id": "workflow/Snakefile"} and action["agent"] == {"@id": "#A._Reader"}
+    page = entities["results/report/index.html"]
+    assert page["sha256"] == listed["results/report/index.html"]
+    costs = [entity for name, entity in entities.items() if name.startswith("#cost-")]
+    assert costs and all("energy in joules: not measured" in cost["value"] for cost in costs)
+    verify(shared)
+
+
+def test_an_archive_is_checked_as_a_folder_is(run: Path, tmp_path: Path) -> None:
+    share(run=run, out=tmp_path / "run.zip")
+    assert not (tmp_path / "run").exists() and zipfile.is_zipfile(tmp_path / "run.zip")
+    verify(tmp_path / "run.zip")
+    with pytest.raises(UserError, match="it is there already"):
+        share(run=run, out=tmp_path / "run.zip")
+
+
+def rewrite(path: Path, change: Callable[[str], str]) -> None:
+    path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def signed_again(folder: Path, name: str) -> None:
+    """Put a changed file's checksum into the manifest, as somebody would who wants the change to pass."""
+    digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    lines = (folder / MANIFEST).read_text().splitlines()
+    (folder / MANIFEST).write_text(
+        "".join(f"{digest if line.endswith(f'  {name}') else line[:64]}  {line[66:]}\n" for line in lines)
+    )
+
+
+SCORES = "results/scores/mathtutorbench/always-0.json"
+PARSED = "results/grades/mathtutorbench/_parsers/always-0.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("why", "change", "message"),
+    [
+        ("altered", lambda folder: rewrite(folder / SCORES, lambda text: text.replace("0.0", "0.9", 1)), f"{SCORES} was altered"),
+        ("gone", lambda folder: (folder / PARSED).unlink(), f"{PARSED} is gone"),
+        ("added", lambda folder: (folder / "more.txt").write_text("x"), "more.txt was added"),
+        ("no manifest", lambda folder: (folder / MANIFEST).unlink(), f"it has no {MANIFEST}"),
+    ],
+)  # fmt: skip
+def test_files_that_are_not_as_sent_are_named(
+    why: str, change: Callable[[Path], object], message: str, shared: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(shared, tmp_path / "run")
+    change(tmp_path / "run")
+    with pytest.raises(UserError, match=message):
+        verify(tmp_path / "run")
+
+
+def test_a_score_that_does_not_follow_from_its_grades_is_found_whatever_the_manifest_says(
+    shared: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(shared, folder)
+    scores = json.loads((folder / SCORES).read_text())
+    place = next(at for at, score in enumerate(scores) if score["value"] == 0.0 and score["headline"])
+    scores[place]["value"] = 0.25
+    (folder / SCORES).write_text(json.dumps(scores))
+    signed_again(folder, SCORES)
+    with pytest.raises(UserError) as caught:
+        verify(folder)
+    assert (
+        f"{SCORES} does not follow from what it rests on: record {place + 1}, value: 0.25, computed again 0.0"
+        in str(caught.value)
+    )
+
+
+def test_a_grade_that_does_not_follow_from_its_reply_is_found(shared: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(shared, folder)
+    rewrite(folder / PARSED, lambda text: text.replace('"correct":false', '"correct":true'))
+    signed_again(folder, PARSED)
+    with pytest.raises(UserError) as caught:
+        verify(folder)
+    faults = [fault.line for fault in caught.value.all]
+    assert f"{PARSED} does not follow" in faults[0] and any(SCORES in line for line in faults), "all are listed at once"
+
+
+def test_an_archive_that_leads_out_of_its_folder_is_not_unpacked(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "evil.zip", "w") as archive:
+        archive.writestr("../outside.txt", "x")
+    with pytest.raises(UserError, match="leads out of its folder"):
+        verify(tmp_path / "evil.zip")
+    (tmp_path / "text.zip").write_text("no archive")
+    with pytest.raises(UserError, match=r"neither a folder nor a \.zip"):
+        verify(tmp_path / "text.zip")
+    assert not (tmp_path.parent / "outside.txt").exists()
+
+
+def test_a_key_in_a_file_stops_the_sharing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that a server has repeated in an answer."""
+    results = tmp_path / "results"
+    config = configuration(tutors=["hostile"])
+    entry = config.models["hostile"].model_copy(update={"key_env": "MY_TEST_KEY"})
+    finished(results, config.model_copy(update={"models": {**config.models, "hostile": entry}}))
+    key = "sk-0123456789abcdef"
+    monkeypatch.setenv("MY_TEST_KEY", key)
+    share(run=results / "report", out=tmp_path / "clean")
+    rewrite(results / "replies/mathtutorbench/hostile.jsonl", lambda text: text.replace("onerror", key, 1))
+    with pytest.raises(UserError) as caught:
+        share(run=results / "report", out=tmp_path / "leaking")
+    assert "replies/mathtutorbench/hostile.jsonl holds the value of MY_TEST_KEY" in str(caught.value)
+    assert key not in str(caught.value) and not (tmp_path / "leaking").exists()
+
+
+def test_a_run_that_is_not_whole_is_not_shared(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run.parent, tmp_path / "results")
+    (tmp_path / "results/scores/mathtutorbench/always-0.json").unlink()
+    with pytest.raises(UserError, match=r"not all of the run is there: results/scores/mathtutorbench/always-0\.json"):
+        share(run=tmp_path / "results/report", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (0.1, 0.1 + 1e-12, True),
+        (0.1, 0.1001, False),
+        (1.0, 1, True),
+        (None, 0.0, False),
+        ("a", "a", True),
+        (True, True, True),
+    ],
+)
+def test_numbers_are_the_same_but_for_their_last_digits(one: object, other: object, equal: bool) -> None:
+    assert same(one, other) is equal
+
+
+# two runs -------------------------------------------------------------------------------------------------------------
+
+
+def test_two_runs_differ_by_what_was_changed(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A reply and its grade are another one; the seed is; everything else is the same."""
+    later = tmp_path / "results"
+    shutil.copytree(run.parent, later)
+    rewrite(later / "report/config.yaml", lambda text: text.replace("seed: ", "seed: 1", 1))
+    replies = later / "replies/mathtutorbench/always-0.jsonl"
+    rewrite(replies, lambda text: text.replace('"text":"0"', '"text":"7"', 1))
+    compare(run, later / "report")
+    said = capsys.readouterr().out
+    assert "run.seed: " in said and "1 of " in said and "shared replies differ" in said
+    compare(run, run)
+    said = capsys.readouterr().out
+    assert said.count("  the same") == 3 and "EQUIVALENT" in said and "BETTER" not in said

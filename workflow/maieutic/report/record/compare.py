@@ -1,0 +1,186 @@
+"""`maieutic compare`: what changed from one finished run to another."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from maieutic.config.cards import Card
+from maieutic.core import paths
+from maieutic.core.documents import read_yaml
+from maieutic.core.records import Difference, Grade, Item, Reply, ReportedScore, each_record
+from maieutic.core.stats import Sampling
+from maieutic.report.contrasts import verdict_of
+from maieutic.report.record.opened import OpenRun, open_run
+from maieutic.report.tables import items_of_task, label_of
+from maieutic.scores.differences import Compared, differences
+from maieutic.scores.score import Measured, index_of, measured_on
+
+IGNORED = {"report", "containers", "interpreters", "servers", "limits"}  # keys that change no number
+DIGITS = 3
+WIDE = 160  # columns where there is no terminal to fit
+
+
+def compare(first: Path, second: Path, /) -> None:
+    """Print what differs between two finished runs: configuration, data, code, replies and scores.
+
+    first, second: the runs' own folders (maieutic runs lists them), also of folders that were shared. Where a tutor
+    has answered the same items in both, the difference of its scores is paired, with its interval and p value.
+    """
+    before, after = open_run(first), open_run(second)
+    console = Console(width=None if sys.stdout.isatty() else WIDE)
+    for title, lines in (
+        ("configuration", config_changes(first, second)),
+        ("code, cards and data", made_changes(before, after)),
+        ("items and replies", reply_changes(before, after)),
+    ):
+        console.print(title, style="bold", markup=False, highlight=False)
+        for line in lines or ["the same"]:
+            console.print(f"  {line}", markup=False, highlight=False)
+    table = Table(title="scores: second run less first", title_justify="left", box=None)
+    for name in ("task", "tutor", "metric", "first", "second", "difference", "95 % interval", "p", "verdict"):
+        table.add_column(name)
+    rows = list(score_changes(before, after))
+    for row in rows:
+        table.add_row(*row)
+    if rows:
+        console.print(table, markup=False)
+    else:
+        console.print("no tutor has scores of one task in both runs", markup=False)
+
+
+def leaves(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of a configuration with its dotted key; a list is one value."""
+    if isinstance(content, dict):
+        for name, value in content.items():
+            yield from leaves(value, f"{place}.{name}" if place else str(name))
+    else:
+        yield place, content
+
+
+def config_changes(first: Path, second: Path) -> list[str]:
+    """The keys that differ, a line each."""
+    before, after = (
+        dict(leaves({name: value for name, value in read_yaml(folder / "config.yaml").items() if name not in IGNORED}))
+        for folder in (first, second)
+    )
+    return [
+        f"{name}: {before.get(name, '(not set)')} -> {after.get(name, '(not set)')}"
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name)
+    ]
+
+
+def made_changes(before: OpenRun, after: OpenRun) -> list[str]:
+    """What of the records of both runs differs, a line each."""
+    one, other = before.provenance, after.provenance
+    if one is None or other is None:
+        return ["a run has no record of what it was made of (provenance.json)"]
+    lines = [f"code: {one.code.told} -> {other.code.told}"] if one.code != other.code else []
+    for first, second in ((one.files, other.files), (one.data, other.data)):
+        for name in sorted(first.keys() | second.keys()):
+            if first.get(name) != second.get(name):
+                how = (
+                    "only in the second run"
+                    if name not in first
+                    else "only in the first run"
+                    if name not in second
+                    else "another one"
+                )
+                lines.append(f"{name}: {how}")
+    return lines
+
+
+def replies_of(run: OpenRun, benchmark: str, tutor: str) -> dict[tuple[str, str], Reply]:
+    """A tutor's replies by task and item."""
+    path = paths.REPLIES.within(run.results, benchmark=benchmark, tutor=tutor)
+    return {(reply.task, reply.id): reply for reply in each_record(path, Reply)} if path.exists() else {}
+
+
+def reply_changes(before: OpenRun, after: OpenRun) -> list[str]:
+    """How many items and replies of each benchmark and tutor of both runs differ."""
+    lines = []
+    for benchmark in (name for name in before.plan.benchmarks if name in after.plan.benchmarks):
+        for tutor in (name for name in before.plan.run.tutors if name in after.plan.run.tutors):
+            one, other = replies_of(before, benchmark, tutor), replies_of(after, benchmark, tutor)
+            shared = one.keys() & other.keys()
+            changed = sum(one[place].text != other[place].text for place in shared)
+            if changed or len(shared) < max(len(one), len(other)):
+                lines.append(
+                    f"{benchmark}, {label_of(after.plan, tutor)}: {changed} of {len(shared)} shared replies differ, "
+                    f"{len(one) - len(shared)} only in the first run, {len(other) - len(shared)} only in the second"
+                )
+    return lines
+
+
+def score_changes(before: OpenRun, after: OpenRun) -> Iterator[tuple[str, ...]]:
+    """The headline scores of each task and tutor of both runs, and their difference."""
+    cards = {(loaded.card.benchmark, loaded.card.task): loaded.card for loaded in after.plan.cards.values()}
+    sampling = Sampling(after.plan.config.report.resamples, after.plan.run.seed)
+    for tutor in (name for name in before.plan.run.tutors if name in after.plan.run.tutors):
+        firsts = {(score.benchmark, score.task): score for score in before.headlines(tutor)}
+        for score in after.headlines(tutor):
+            card = cards.get((str(score.benchmark), score.task))
+            first = firsts.get((score.benchmark, score.task))
+            if card is not None and first is not None and first.metric == score.metric:
+                yield change_of(before, after, card, first, score, sampling)
+
+
+def items_in_both(before: OpenRun, after: OpenRun, card: Card) -> list[Item]:
+    """The items of a task that are the same in both runs."""
+    first = {item.id: item for item in items_of_task(before.results, card.benchmark, card.task)}
+    return [item for item in items_of_task(after.results, card.benchmark, card.task) if first.get(item.id) == item]
+
+
+def change_of(
+    before: OpenRun, after: OpenRun, card: Card, first: ReportedScore, second: ReportedScore, sampling: Sampling
+) -> tuple[str, ...]:
+    """One row: both values, and the paired difference on the items that are the same."""
+    shared = items_in_both(before, after, card)
+    files = [grade_files(run, card, second) for run in (after, before)]
+    found = paired(card, second.by, shared, files, sampling)
+    cells = ("–", "–", "–", "no item is the same")
+    if found is not None:
+        higher = card.metrics[second.metric].higher_is_better is not False
+        word = verdict_of(found.model_copy(update={"p_holm": found.p}), higher, after.plan.config.report.equivalence)
+        cells = (number(found.value), f"{number(found.low)} to {number(found.high)}", number(found.p), word)
+    label = label_of(after.plan, str(second.tutor))
+    return (f"{card.benchmark}/{card.task}", label, second.metric, number(first.value), number(second.value), *cells)
+
+
+def paired(
+    card: Card, by: str | None, items: list[Item], files: Sequence[list[Path]], sampling: Sampling
+) -> Difference | None:
+    """The difference of a task's headline on some items; None where a side has no grade of them.
+
+    by: the judge or reward model behind it; files: those with the grades of the later run, then of the earlier one.
+    """
+    measured: dict[str, Measured] = {}
+    for name, own in zip(("later", "earlier"), files, strict=True):
+        index = index_of(grade for path in own for grade in each_record(path, Grade))
+        for measurement in measured_on(card, items, index):
+            if (measurement.metric.headline, measurement.scoring, measurement.by) == (True, "robust", by):
+                measured[name] = measurement
+    if len(measured) < 2:
+        return None
+    compared = Compared(card.task, measured["later"].name, "robust", by)
+    return next(differences(card, compared, measured, sampling), None)
+
+
+def grade_files(run: OpenRun, card: Card, score: ReportedScore) -> list[Path]:
+    """The files of grades that a score may rest on."""
+    names = {"benchmark": card.benchmark, "tutor": str(score.tutor)}
+    own = [paths.PARSED.within(run.results, **names)]
+    if score.by:
+        own.append(paths.JUDGE_GRADES.within(run.results, judge=score.by, **names))
+    return [path for path in own if path.exists()]
+
+
+def number(value: float | None) -> str:
+    """A number as the table shows it."""
+    return "–" if value is None else f"{value:.{DIGITS}f}"

@@ -1,0 +1,204 @@
+"""A run as an RO-Crate by the Workflow Run profile: what was run on what, by whom, at what cost, with what result."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rocrate.model.contextentity import ContextEntity
+from rocrate.model.person import Person
+from rocrate.rocrate import ROCrate
+
+from maieutic.core import paths
+from maieutic.core.files import safe_name, sha256_of, write_json, write_text
+from maieutic.plan.provenance import copy_of
+from maieutic.report.record.croissant import croissant_of
+from maieutic.report.record.opened import OpenRun
+from maieutic.report.record.samples import hub_name
+from maieutic.report.record.summary import markdown
+from maieutic.report.tables import label_of, runtime_table
+
+PROFILES = {
+    "https://w3id.org/ro/wfrun/process/0.5": ("Process Run Crate", "0.5"),
+    "https://w3id.org/ro/wfrun/workflow/0.5": ("Workflow Run Crate", "0.5"),
+    "https://w3id.org/workflowhub/workflow-ro-crate/1.0": ("Workflow RO-Crate", "1.0"),
+}
+PARAMETER = "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE"
+WORKFLOW = "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"
+LICENCE = "https://spdx.org/licenses/Apache-2.0"
+MEDIA = {
+    ".json": "application/json", ".jsonl": "application/jsonl", ".yaml": "application/yaml", ".csv": "text/csv",
+    ".html": "text/html", ".parquet": "application/vnd.apache.parquet", ".txt": "text/plain", ".js": "text/javascript",
+    ".md": "text/markdown",
+}  # fmt: skip
+NOT_MEASURED = "not measured"
+
+
+def describe(run: OpenRun, folder: Path, files: list[str], author: str | None) -> None:
+    """Write ro-crate-metadata.json, README.md and a Croissant file a data set into a folder that holds the run's files.
+
+    files: the run's, as paths from the folder; author: who ran it.
+    """
+    plan, provenance = run.plan, run.provenance
+    write_text(folder / "README.md", readme(run))
+    (folder / "workflow").mkdir(exist_ok=True)
+    write_text(folder / "workflow/Snakefile", (paths.HOME / "workflow/Snakefile").read_text(encoding="utf-8"))
+    crate = ROCrate(version="1.1")  # of which the profiles are
+    crate.name = (
+        f"Maieutic: {', '.join(label_of(plan, name) for name in plan.run.tutors[:3])} on {', '.join(plan.benchmarks)}"
+    )
+    crate.description = "Tutoring benchmarks: configuration, items, replies, grades, scores and the page of one run."
+    crate.license = LICENCE
+    root = crate.root_dataset
+    root["conformsTo"] = [
+        crate.add(ContextEntity(crate, address, {"@type": "CreativeWork", "name": name, "version": version}))
+        for address, (name, version) in PROFILES.items()
+    ]
+    crate.metadata.extra_contexts.append("https://w3id.org/ro/terms/workflow-run/context")
+    ended = datetime.fromtimestamp((run.folder / "index.html").stat().st_mtime, UTC)
+    began = datetime.fromtimestamp((run.folder / "config.yaml").stat().st_mtime, UTC)
+    root["datePublished"] = ended.isoformat(timespec="seconds")
+    commit = provenance.code.commit if provenance else None
+    workflow = crate.add_workflow(
+        folder / "workflow/Snakefile", "workflow/Snakefile", main=True, lang="snakemake",
+        properties={"name": "Maieutic", "version": commit or "unknown", "conformsTo": {"@id": WORKFLOW}},
+    )  # fmt: skip
+    added = {}
+    for path in files:
+        place = folder / path
+        added[path] = crate.add_file(
+            place, path, properties={"encodingFormat": MEDIA.get(place.suffix, "application/octet-stream"),
+                                     "contentSize": str(place.stat().st_size), "sha256": sha256_of(place)},
+        )  # fmt: skip
+    crate.add_file(
+        folder / "README.md", "README.md", properties={"encodingFormat": "text/markdown", "about": {"@id": "./"}}
+    )
+    config = added[plan.own(paths.CONFIG)]
+    scores = added[plan.own(paths.SCORE_PARQUET)]
+    parameters = {}
+    for name, entity in (("config", config), ("scores", scores)):
+        parameters[name] = crate.add(
+            ContextEntity(
+                crate,
+                f"#{name}",
+                {"@type": "FormalParameter", "name": name, "additionalType": "File",
+                 "conformsTo": {"@id": PARAMETER}, "workExample": {"@id": entity.id}},
+            )
+        )  # fmt: skip
+        entity["exampleOfWork"] = parameters[name]
+    workflow["input"], workflow["output"] = parameters["config"], parameters["scores"]
+    action = crate.add(
+        ContextEntity(
+            crate,
+            "#run",
+            {
+                "@type": "CreateAction",
+                "name": f"Run {plan.run.name or 'without a name'}",
+                "description": "snakemake --cores all --configfile config.yaml",
+                "startTime": began.isoformat(timespec="seconds"),
+                "endTime": ended.isoformat(timespec="seconds"),
+                "actionStatus": "http://schema.org/CompletedActionStatus",
+            },
+        )
+    )
+    action["instrument"] = workflow
+    action["object"] = [config, *data_sets(run, crate, folder), *models(run, crate)]
+    action["result"] = [scores, added[plan.own(paths.PAGE)]]
+    action["subjectOf"] = costs(run, crate)
+    if author:
+        action["agent"] = crate.add(Person(crate, f"#{safe_name(author)}", {"name": author}))
+    root["mentions"] = [action]
+    crate.metadata.write(folder)
+
+
+def data_sets(run: OpenRun, crate: ROCrate, folder: Path) -> list[Any]:
+    """The data sets of a run, each with a Croissant file."""
+    entities = []
+    for name, dataset in run.plan.datasets.items():
+        copy = copy_of(dataset, run.plan.edition)
+        path = f"croissant/{safe_name(name)}.json"
+        write_json(folder / path, croissant_of(name, dataset, copy))
+        described = crate.add_file(folder / path, path, properties={"encodingFormat": "application/ld+json"})
+        properties = {
+            "@type": "CreativeWork",
+            "name": dataset.title,
+            "identifier": (run.provenance.data.get(name) if run.provenance else None) or "not recorded",
+            "license": dataset.licence,
+            "subjectOf": {"@id": described.id},
+        }
+        if copy is not None and copy.url:
+            properties["url"] = copy.url
+        entities.append(crate.add(ContextEntity(crate, f"#data-{safe_name(name)}", properties)))
+    return entities
+
+
+def models(run: OpenRun, crate: ROCrate) -> list[Any]:
+    """The tutors and graders of a run, with their revisions."""
+    entities = []
+    for name in dict.fromkeys([*run.plan.run.tutors, *run.plan.run.judges, *run.plan.reward_models]):
+        entry = run.plan.models[run.plan.answering(name)]
+        weights = getattr(entry, "weights", None)
+        pin = getattr(weights, "revision", None) or getattr(weights, "sha256", None)
+        properties = {
+            "@type": "CreativeWork",
+            "name": label_of(run.plan, name),
+            "identifier": hub_name(run.plan, run.plan.answering(name)),
+            "version": pin or "not pinned: it has no weights here",
+        }
+        entities.append(crate.add(ContextEntity(crate, f"#model-{safe_name(name)}", properties)))
+    return entities
+
+
+def costs(run: OpenRun, crate: ROCrate) -> list[Any]:
+    """What each tutor took on each benchmark: requests, tokens, seconds and money; what nobody measured says so."""
+    entities = []
+    for row in runtime_table(run.plan, run.results).to_dict("records"):
+        measured = {
+            "requests": row["requests"],
+            "prompt tokens": row["prompt_tokens"],
+            "generated tokens": row["completion_tokens"],
+            "request seconds": row["request_seconds"],
+            "US dollars": row["usd"],
+            "GPU hours": None,
+            "energy in joules": None,
+        }
+        known = {name: value for name, value in measured.items() if value is not None and value == value}
+        text = ", ".join(f"{name}: {known.get(name, NOT_MEASURED)}" for name in measured)
+        entities.append(
+            crate.add(
+                ContextEntity(
+                    crate,
+                    f"#cost-{safe_name(row['tutor'])}-{row['benchmark']}",
+                    {"@type": "PropertyValue", "name": f"{row['tutor']} on {row['benchmark']}", "value": text},
+                )
+            )
+        )
+    return entities
+
+
+def readme(run: OpenRun) -> str:
+    """What lies in the crate, how to check it, and the run in short."""
+    licences = {name: dataset.licence for name, dataset in run.plan.datasets.items()}
+    lines = [
+        "# A run of Maieutic",
+        "",
+        f"Open `{run.plan.own(paths.PAGE)}` in a browser: it needs no network.",
+        "",
+        "- Checksums: `sha256sum -c manifest-sha256.txt`",
+        "- Scores from grades, grades from replies, without a server or a key: `maieutic verify FOLDER`",
+        "- What was run on what: `ro-crate-metadata.json` (RO-Crate, Workflow Run profile)",
+        "",
+        "Items and labels stay under the licences of their data sets:",
+        "",
+        *(f"- {name}: {licence}" for name, licence in licences.items()),
+        "",
+    ]
+    return "\n".join(lines) + "\n" + markdown(run)
+
+
+def entities_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """The entities of a crate by their identifiers."""
+    graph = json.loads((folder / "ro-crate-metadata.json").read_text(encoding="utf-8"))["@graph"]
+    return {entity["@id"]: entity for entity in graph}

@@ -1,0 +1,89 @@
+"""A data set of the registry in MLCommons' Croissant vocabulary, version 1.1: its file, checksum and licence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maieutic.config.datasets import Copy, Dataset
+from maieutic.core.files import safe_name
+
+MEDIA = {
+    "json": "application/json",
+    "jsonl": "application/jsonl",
+    "csv": "text/csv",
+    "parquet": "application/x-parquet",
+}
+CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "sc": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "dct": "http://purl.org/dc/terms/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileObject": "cr:fileObject",
+    "fileProperty": "cr:fileProperty",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+# Croissant wants a checksum of every file; this stands for one of a repository, as the vocabulary's authors write it.
+NO_CHECKSUM = "https://github.com/mlcommons/croissant/issues/80"
+
+
+def croissant_of(name: str, dataset: Dataset, copy: Copy | None) -> dict[str, Any]:
+    """The description of one edition. copy: its file; None where the edition has none."""
+    hub = copy.hub if copy else None
+    if hub is not None:
+        address = f"https://huggingface.co/datasets/{hub.repo}"
+        distribution: list[dict[str, Any]] = [
+            {
+                "@type": "cr:FileObject", "@id": "repo", "name": "repo", "contentUrl": f"{address}/tree/{hub.revision}",
+                "encodingFormat": "git+https", "sha256": NO_CHECKSUM,
+            },
+            {
+                "@type": "cr:FileSet", "@id": "files", "name": "files", "containedIn": {"@id": "repo"},
+                "encodingFormat": MEDIA[dataset.format], "includes": hub.files,
+            },
+        ]  # fmt: skip
+    else:
+        address = (copy.url if copy else None) or f"file:{copy.path if copy else name}"
+        distribution = [
+            {
+                "@type": "cr:FileObject", "@id": "file", "name": "file", "contentUrl": address,
+                "encodingFormat": MEDIA[dataset.format], "sha256": (copy.sha256 if copy else None) or NO_CHECKSUM,
+            }
+        ]  # fmt: skip
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": "http://mlcommons.org/croissant/1.1",
+        "name": safe_name(name),
+        "description": dataset.title,
+        "license": dataset.licence,
+        "url": address,
+        "distribution": distribution,
+    }

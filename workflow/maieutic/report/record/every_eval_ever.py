@@ -1,0 +1,236 @@
+"""A run in the schema of Every Eval Ever, a file a tutor with one a sample beside it (every_eval_ever 0.3)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from maieutic.config.cards import Card
+from maieutic.config.models import BaselineModel, HostedModel, JudgeModel, RecordedModel, VllmModel
+from maieutic.core import paths
+from maieutic.core.files import safe_name, sha256_of, whole_file
+from maieutic.core.records import ReportedScore
+from maieutic.plan.plan import Plan
+from maieutic.report.record.inspect_log import usage_of
+from maieutic.report.record.opened import OpenRun
+from maieutic.report.record.samples import Sample, hub_name, samples, settings_of
+from maieutic.report.tables import label_of, score_file
+from maieutic.scores.printed import paper_title
+
+VERSION = "0.3.0"
+NAMESPACE = uuid.UUID("6f5f7f2a-3a63-4c1e-9d0b-6e3b2a0f7c11")  # of this software's identifiers, made once
+CONFIDENCE = 0.95
+
+
+def texts(**details: Any) -> dict[str, str]:
+    """Details as the schema takes them: texts, those that are there."""
+    return {name: str(value) for name, value in details.items() if value is not None}
+
+
+def model_info(plan: Plan, name: str) -> dict[str, Any]:
+    """A tutor or judge."""
+    model = plan.models[plan.answering(name)]
+    known = hub_name(plan, plan.answering(name))
+    developer, _, rest = known.partition("/")
+    info: dict[str, Any] = {
+        "name": label_of(plan, name),
+        "id": known if rest else f"{'maieutic' if isinstance(model, BaselineModel) else 'unstated'}/{known}",
+        "additional_details": {
+            "deployment_type": "self_deployed" if isinstance(model, VllmModel) else "externally_managed",
+            "model_availability": "open_weights" if isinstance(model, VllmModel) else "unknown",
+            **texts(registry_entry=name, revision=getattr(getattr(model, "weights", None), "revision", None)),
+        },
+    }
+    if rest:
+        info["developer"] = developer
+    if isinstance(model, VllmModel):
+        info["inference_engine"] = {"name": "vLLM"}
+    if isinstance(model, HostedModel):
+        info["inference_platform"] = model.base_url
+    if not isinstance(model, VllmModel | HostedModel | RecordedModel):
+        info["additional_details"]["deployment_type"] = "unknown"
+    return info
+
+
+def agreement_of(run: OpenRun, grader: str) -> dict[str, str]:
+    """How far people agree with a judge: of each of its measured numbers on labels, as texts."""
+    measured = score_file(paths.LABEL_VALIDATION.within(run.results, grader=grader))
+    return {
+        f"agreement_with_people.{score.metric}.{score.criterion or 'all'}": f"{score.value:.4f}"
+        + (f" [{score.low:.4f}, {score.high:.4f}]" if score.low is not None and score.high is not None else "")
+        for score in measured
+        if score.value is not None and score.metric in {"weighted_kappa", "kappa", "accuracy"}
+    }
+
+
+def result_of(run: OpenRun, card: Card, score: ReportedScore, result_id: str, command: str) -> dict[str, Any]:
+    """One headline number."""
+    plan, metric = run.plan, card.metrics[score.metric]
+    shares = score.value is not None and 0 <= score.value <= 1
+    config: dict[str, Any] = {
+        "evaluation_description": card.help,
+        "metric_id": f"maieutic.{card.benchmark}.{score.metric}",
+        "metric_name": score.metric,
+        "lower_is_better": metric.higher_is_better is False,
+        "score_type": "continuous",
+        "min_score": 0.0 if shares else "-Infinity",
+        "max_score": 1.0 if shares else "Infinity",
+        "additional_details": texts(scoring=score.scoring, skill=card.skill, source=card.source, grader=score.by),
+    }
+    by = plan.models.get(score.by or "")
+    if isinstance(by, JudgeModel) and score.by:
+        config["llm_scoring"] = {
+            "judges": [{"model_info": model_info(plan, score.by)}],
+            "input_prompt": ", ".join(plan.reply_rubrics(score.by, card.benchmark)) or "none",
+            "additional_details": agreement_of(run, score.by),
+        }
+    uncertainty: dict[str, Any] = {"num_samples": score.n, "num_bootstrap_samples": plan.config.report.resamples}
+    if score.low is not None and score.high is not None:
+        interval = {"lower": score.low, "upper": score.high, "confidence_level": CONFIDENCE}
+        uncertainty["confidence_interval"] = {**interval, "method": "percentile bootstrap over problems"}
+    asked = settings_of(plan, card, str(score.tutor))
+    return {
+        "evaluation_result_id": result_id,
+        "evaluation_name": f"{paper_title(card.benchmark)}: {card.title}",
+        "source_data": {
+            "dataset_name": card.dataset,
+            "source_type": "other",
+            "additional_details": texts(
+                pin=run.provenance.data.get(card.dataset) if run.provenance else None,
+                edition=plan.edition,
+                items=score.n + score.missing,
+                task_version=card.version,
+            ),
+        },
+        "metric_config": config,
+        "score_details": {
+            "score": score.value,
+            "details": texts(missing=score.missing, unreadable=score.unreadable, problems=score.clusters,
+                             floor=score.floor, ceiling=score.ceiling),
+            "uncertainty": uncertainty,
+        },
+        "generation_config": {
+            "generation_args": {
+                "temperature": asked["temperature"], "max_tokens": asked["max_tokens"], "execution_command": command,
+            },
+            "additional_details": texts(protocol=asked["protocol"], seed=asked["seed"]),
+        },
+    }  # fmt: skip
+
+
+def instance_of(
+    sample: Sample, card: Card, evaluation: str, model: str, result_id: str, score: float
+) -> dict[str, Any]:
+    """One item with a grade."""
+    asked = sample.sent[-1]["content"] if sample.sent else ""
+    turns = sample.reply.turns
+    told: dict[str, Any] = {
+        "schema_version": VERSION,
+        "evaluation_id": evaluation,
+        "model_id": model,
+        "evaluation_name": f"{paper_title(card.benchmark)}: {card.title}",
+        "evaluation_result_id": result_id,
+        "sample_id": sample.item.id,
+        "sample_hash": hashlib.sha256((asked + sample.reference).encode()).hexdigest(),
+        "interaction_type": "single_turn" if len(turns) == 1 else "multi_turn",
+        "input": {"raw": asked, "reference": [sample.reference]},
+        "answer_attribution": [
+            {
+                "turn_idx": 0 if len(turns) == 1 else max(2 * len(turns) - 1, 0),
+                "source": "output.raw" if len(turns) == 1 else f"messages[{max(2 * len(turns) - 1, 0)}].content",
+                "extracted_value": sample.graded.raw if sample.graded else "",
+                "extraction_method": sample.graded.kind if sample.graded else "none",
+                "is_terminal": True,
+            }
+        ],
+        "evaluation": {
+            "score": score,
+            "is_correct": bool(sample.graded and sample.graded.correct),
+            "num_turns": max(len(turns), 1),
+        },
+        "token_usage": usage_of(sample),
+        "metadata": {"problem": sample.item.cluster, **sample.item.tags},
+    }
+    if len(turns) == 1:
+        told["output"] = {"raw": [turns[0].text]}
+        if turns[0].reasoning:
+            told["output"]["reasoning_trace"] = [turns[0].reasoning]
+    else:
+        spoken = [*sample.sent, {"role": "assistant", "content": sample.reply.text}]
+        told["messages"] = [{"turn_idx": at, **message} for at, message in enumerate(spoken)]
+    if sample.reply.error:
+        told["error"] = sample.reply.error
+    return told
+
+
+def write_records(run: OpenRun, out: Path, written: int, command: str) -> list[Path]:
+    """Write each tutor's aggregate file and its samples; gives the aggregate files.
+
+    written: seconds since 1970 of this export; command: what made the run.
+    """
+    plan, files = run.plan, []
+    cards = {(card.benchmark, card.task): card for card in (loaded.card for loaded in plan.cards.values())}
+    for tutor in (name for name in plan.tutors if run.headlines(name)):
+        info = model_info(plan, tutor)
+        developer, model = (safe_name(part) for part in info["id"].split("/", 1))
+        evaluation = f"maieutic/{info['id'].replace('/', '_')}/{written}"
+        name = str(uuid.UUID(bytes=uuid.uuid5(NAMESPACE, f"{plan.run.name}/{tutor}").bytes, version=4))
+        folder = out / "data" / "maieutic" / developer / model
+        results, count = [], 0
+        with whole_file(folder / f"{name}_samples.jsonl") as handle:
+            for score in run.headlines(tutor):
+                if score.value is None:
+                    continue
+                card = cards[str(score.benchmark), score.task]
+                result_id = f"{card.benchmark}.{card.task}.{score.metric}"
+                results.append(result_of(run, card, score, result_id, command))
+                for line in instances(run, card, tutor, evaluation, info["id"], result_id):
+                    handle.write(json.dumps(line, ensure_ascii=False) + "\n")
+                    count += 1
+        relative = f"data/maieutic/{developer}/{model}/{name}_samples.jsonl"
+        log: dict[str, Any] = {
+            "schema_version": VERSION,
+            "evaluation_id": evaluation,
+            "retrieved_timestamp": str(written),
+            "source_metadata": {
+                "source_name": "Maieutic",
+                "source_type": "evaluation_run",
+                "source_organization_name": "unstated",
+                "evaluator_relationship": "third_party",
+                "additional_details": texts(run=plan.run.name, edition=plan.edition),
+            },
+            "eval_library": {
+                "name": "maieutic",
+                "version": (run.provenance.code.commit if run.provenance else None) or "unknown",
+            },
+            "model_info": info,
+            "evaluation_results": results,
+        }
+        if count:
+            log["detailed_evaluation_results"] = {
+                "format": "jsonl",
+                "file_path": relative,
+                "hash_algorithm": "sha256",
+                "checksum": sha256_of(out / relative),
+                "total_rows": count,
+            }
+        else:  # every number is missing, or no reply of it has a grade
+            (out / relative).unlink()
+        path = folder / f"{name}.json"
+        with whole_file(path) as handle:
+            json.dump(log, handle, ensure_ascii=False, indent=1)
+        files.append(path)
+    return files
+
+
+def instances(
+    run: OpenRun, card: Card, tutor: str, evaluation: str, model: str, result_id: str
+) -> Iterator[dict[str, Any]]:
+    """The items of a task that have a grade."""
+    for sample in samples(run, card, tutor):
+        if (score := sample.score) is not None:
+            yield instance_of(sample, card, evaluation, model, result_id, score)

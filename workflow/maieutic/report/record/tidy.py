@@ -1,0 +1,115 @@
+"""Every score and every grade of a run as tidy Parquet, and a DuckDB file with views of them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from maieutic.core import paths
+from maieutic.core.files import whole_path
+from maieutic.core.records import Grade, each_record
+from maieutic.report.record.opened import OpenRun
+from maieutic.report.record.samples import items_by_id
+
+BATCH = 50_000  # grades that are held at once
+# What a grade's columns hold: docs/exports.md has them in words.
+COLUMNS = ("benchmark", "task", "item", "problem", "tutor", "kind", "by", "scoring", "criterion", "value", "number",
+           "correct", "gold", "raw", "why_none", "reason")  # fmt: skip
+TABLES = ("scores", "differences", "trust", "runtime")  # of the run's own folder, as CSV
+
+
+def grade_files(run: OpenRun, benchmark: str, tutor: str) -> Iterator[Path]:
+    """The files with grades of one tutor's replies: of parsers, reward models and judges."""
+    folder = paths.PARSED.within(run.results, benchmark=benchmark, tutor=tutor).parent.parent
+    graders = ["_parsers", *run.plan.reward_models, *run.plan.run.judges]
+    for grader in graders:
+        path = folder / grader / f"{tutor}.jsonl"
+        if path.exists():
+            yield path
+
+
+def row_of(grade: Grade, benchmark: str, tutor: str, problem: str | None) -> tuple[Any, ...]:
+    """A grade as a row of COLUMNS. Values and gold are texts, and `number` the value where it is one."""
+
+    def text(value: object) -> str | None:
+        return None if value is None else str(value)
+
+    number = float(grade.value) if isinstance(grade.value, int | float) else None
+    return (
+        benchmark, grade.task, grade.id, problem, tutor, grade.kind, grade.by, grade.scoring, grade.criterion,
+        text(grade.value), number, grade.correct, text(grade.gold), grade.raw, grade.why_none, grade.reason,
+    )  # fmt: skip
+
+
+def write_grades(run: OpenRun, out: Path) -> int:
+    """Write every grade of the run's replies as one Parquet file; gives their number."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {"number": pa.float64(), "correct": pa.bool_()}
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
+    count = 0
+    with whole_path(out) as place, pq.ParquetWriter(place, schema, compression="zstd") as writer:
+        rows: list[tuple[Any, ...]] = []
+
+        def flush() -> None:
+            nonlocal count
+            columns = list(zip(*rows, strict=True)) or [()] * len(COLUMNS)
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+            count += len(rows)
+            rows.clear()
+
+        for benchmark, loadeds in run.plan.benchmarks.items():
+            problems = {
+                (loaded.card.task, name): item.cluster
+                for loaded in loadeds
+                for name, item in items_by_id(run.results, benchmark, loaded.card.task).items()
+            }
+            tasks = {loaded.card.task for loaded in loadeds}
+            for tutor in run.plan.tutors_on(benchmark):
+                for path in grade_files(run, benchmark, tutor):
+                    for grade in each_record(path, Grade):
+                        if grade.task in tasks:
+                            rows.append(row_of(grade, benchmark, tutor, problems.get((grade.task, grade.id))))
+                            if len(rows) >= BATCH:
+                                flush()
+        flush()
+    return count
+
+
+VIEWS = {
+    "leaderboard": "SELECT benchmark, task, label, metric, value, low, high, n, floor, ceiling FROM scores "
+    "WHERE headline AND scoring = 'robust' ORDER BY benchmark, task, value DESC",
+    "disagreements": 'SELECT a.benchmark, a.task, a.item, a.tutor, a.criterion, a."by" AS first_judge, '
+    'a.value AS first, b."by" AS second_judge, b.value AS second FROM grades a JOIN grades b '
+    "USING (benchmark, task, item, tutor, criterion, scoring) "
+    "WHERE a.kind = 'judge' AND b.kind = 'judge' AND a.\"by\" < b.\"by\" AND a.value <> b.value "
+    "AND a.scoring = 'robust'",
+    "unreadable": 'SELECT benchmark, task, tutor, kind, "by", why_none, count(*) AS n FROM grades '
+    "WHERE value IS NULL AND scoring = 'robust' GROUP BY ALL ORDER BY n DESC",
+}
+
+
+def write_tidy(run: OpenRun, out: Path) -> list[Path]:
+    """Write grades.parquet, scores.parquet and maieutic.duckdb; gives the files."""
+    import duckdb
+
+    out.mkdir(parents=True, exist_ok=True)
+    write_grades(run, out / "grades.parquet")
+    scores = run.folder / "scores.parquet"
+    shutil.copyfile(scores, out / scores.name)
+    database = out / "maieutic.duckdb"
+    with whole_path(database) as place, duckdb.connect(str(place)) as connection:
+        connection.execute("CREATE TABLE grades AS SELECT * FROM read_parquet(?)", [str(out / "grades.parquet")])
+        connection.execute("CREATE TABLE scores AS SELECT * FROM read_parquet(?)", [str(scores)])
+        for name in TABLES[1:]:
+            path = run.folder / f"{name}.csv"
+            if path.exists():
+                # A header alone is a table without rows, whatever its columns would hold.
+                connection.execute(f"CREATE TABLE {name} AS SELECT * FROM read_csv(?, header = true)", [str(path)])
+        for name, query in VIEWS.items():
+            connection.execute(f"CREATE VIEW {name} AS {query}")
+    return [out / "grades.parquet", out / "scores.parquet", database]

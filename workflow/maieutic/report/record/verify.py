@@ -1,0 +1,169 @@
+"""`maieutic verify`: whether a received run is whole, and whether its numbers follow from its replies."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from maieutic.core import paths
+from maieutic.core.errors import UserError
+from maieutic.core.files import sha256_of
+from maieutic.plan.rules import RulePlan
+from maieutic.report.record.contents import Step, inputs, steps, where
+from maieutic.report.record.share import MANIFEST, plan_of_run
+
+log = logging.getLogger(__name__)
+SAME = 1e-9  # numbers of another machine's library may differ in their last digits
+MOST = 10  # faults of one kind that are named
+
+
+class Faults(NamedTuple):
+    """What is wrong with a received run, a line each: its files, its grades, its scores."""
+
+    files: list[str]
+    grades: list[str]
+    scores: list[str]
+
+
+def verify(received: Path, /) -> None:
+    """Check a run that somebody shared: its files' checksums, its scores from its grades, its grades from its replies.
+
+    received: the folder or the .zip that `maieutic share` wrote. No server and no key is needed. Raises UserError
+    naming everything that does not hold.
+    """
+    with unpacked(received) as folder:
+        check_files(folder)
+        run = run_folder(folder)
+        plan = plan_of_run(run)
+        told = other_cards(folder)
+        done, faults = recomputed(plan, folder)
+    for line in told:
+        log.warning("%s", line)
+    if faults:
+        cards = " (cards of this checkout differ from the run's: check with the commit that it names)" if told else ""
+        raise UserError.of(
+            [
+                UserError(str(received), fault + cards, "ask whoever sent it for the run as it was")
+                for fault in faults[:MOST]
+            ]
+        )
+    log.info(
+        "%s: every checksum holds; %d files of grades and scores were computed again, and are the same", received, done
+    )
+
+
+@contextmanager
+def unpacked(received: Path) -> Iterator[Path]:
+    """The folder of a received run; an archive is unpacked for as long as it is looked at."""
+    if received.is_dir():
+        yield received
+        return
+    if not zipfile.is_zipfile(received):
+        raise UserError(str(received), "it is neither a folder nor a .zip file", "name what maieutic share wrote")
+    with tempfile.TemporaryDirectory() as place, zipfile.ZipFile(received) as archive:
+        for name in archive.namelist():
+            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
+                raise UserError(str(received), f"it holds {name!r}, which leads out of its folder", "do not unpack it")
+        archive.extractall(place)
+        yield Path(place)
+
+
+def check_files(folder: Path) -> None:
+    """Raises UserError naming the files that were altered, are gone, or were added."""
+    manifest = folder / MANIFEST
+    if not manifest.is_file():
+        raise UserError(str(folder), f"it has no {MANIFEST}", "name what maieutic share wrote")
+    listed = {}
+    for line in manifest.read_text(encoding="utf-8").splitlines():
+        digest, _, name = line.partition("  ")
+        listed[name] = digest
+    there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} - {MANIFEST}
+    faults = [f"{name} is gone" for name in sorted(listed.keys() - there)]
+    faults += [f"{name} was added" for name in sorted(there - listed.keys())]
+    faults += [
+        f"{name} was altered" for name in sorted(there & listed.keys()) if sha256_of(folder / name) != listed[name]
+    ]
+    if faults:
+        more = len(faults) - MOST
+        lines = [*faults[:MOST], *([f"and {more} more"] if more > 0 else [])]
+        raise UserError(str(folder), "; ".join(lines), "ask whoever sent it for the run as it was")
+
+
+def run_folder(folder: Path) -> Path:
+    """The own folder of the one run that a crate holds."""
+    found = [path.parent for page in paths.PAGES for path in (folder / paths.ROOT).glob(f"{page}/config.yaml")]
+    if len(found) != 1:
+        raise UserError(str(folder), f"expected the folder of one run, found {len(found)}", "share it again")
+    return found[0]
+
+
+def other_cards(folder: Path) -> list[str]:
+    """The run's cards, prompts and rubrics that this checkout has otherwise."""
+    faults = []
+    for path in sorted((folder / "resources").rglob("*")):
+        name = path.relative_to(folder)
+        if path.is_file():
+            own = paths.HOME / name
+            if not own.is_file() or own.read_bytes() != path.read_bytes():
+                faults.append(f"{name} is another one here: numbers are computed by this checkout's")
+    return faults
+
+
+def recomputed(plan: RulePlan, folder: Path) -> tuple[int, list[str]]:
+    """How many files of grades and scores were computed again, and which of them come out otherwise."""
+    faults, done = [], 0
+    with tempfile.TemporaryDirectory() as place:
+        for step in steps(plan):
+            again = Path(place) / Path(step.out).name
+            run_step(plan, step, folder, again)
+            if fault := difference_of(folder / step.out, again):
+                faults.append(f"{step.out} does not follow from what it rests on: {fault}")
+            done += 1
+    return done, faults
+
+
+def run_step(plan: RulePlan, step: Step, folder: Path, out: Path) -> None:
+    """Do one step again, from the files of a received run."""
+
+    def placed(value: str | list[str]) -> Path | list[Path]:
+        return where(folder, value) if isinstance(value, str) else [where(folder, path) for path in value]
+
+    files = {name: placed(value) for name, value in inputs(plan, step).items()}
+    items = folder / paths.ITEM_FOLDER.of(benchmark=step.names["benchmark"])
+    job = plan.job_of(step.rule)(type("Wildcards", (dict,), {})(step.names))
+    step.run(job, files, items, out)
+
+
+def records_in(path: Path) -> list[Any]:
+    """The records of a JSON list (.json) or of JSON lines."""
+    if path.suffix == ".json":
+        found: list[Any] = json.loads(path.read_text(encoding="utf-8"))
+        return found
+    with open(path, encoding="utf-8") as handle:
+        return [json.loads(line) for line in handle]
+
+
+def difference_of(kept: Path, again: Path) -> str | None:
+    """How two files of records differ first; None where they are the same but for the last digits of numbers."""
+    first, second = records_in(kept), records_in(again)
+    if len(first) != len(second):
+        return f"{len(first)} records, computed again {len(second)}"
+    for number, (one, other) in enumerate(zip(first, second, strict=True), 1):
+        for name in one.keys() | other.keys():
+            if not same(one.get(name), other.get(name)):
+                return f"record {number}, {name}: {one.get(name)!r}, computed again {other.get(name)!r}"
+    return None
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are equal, numbers within SAME."""
+    if isinstance(one, float) and isinstance(other, float | int):
+        return math.isclose(one, other, rel_tol=SAME, abs_tol=SAME)
+    return bool(one == other)
