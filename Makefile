@@ -22,6 +22,7 @@ test-fast: driver  ## the unit tests but for the slow ones, within a minute
 
 test: env  ## set up, then run the unit tests and those of the whole workflow (minutes)
 	@envs/setup peers
+	@envs/setup exchange || true # where there is a Python for it
 	$(PYTHON) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder tests/workflow tests/unit
 
 drills: env  ## kills, storms, full disks, lost networks and devices, and their table (FULL=1: all of it, an hour)

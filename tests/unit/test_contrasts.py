@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from browser import CHROMIUM, Browser
-from conftest import absent
+from conftest import ROOT, absent
 from maieutic.core.records import Difference
 from maieutic.plan.plan import Plan
 from maieutic.report import build_report, contrasts, overview
@@ -162,7 +162,7 @@ async def looked_at(page: Path, folder: Path) -> dict[str, Any]:
         seen["second"] = await browser.run("document.querySelectorAll('.browser .item')[1].dataset.item")
         await browser.run("document.activeElement.click()")
         seen["beside"] = await browser.wait(
-            "[...document.querySelectorAll('.item[open] article h5')].map((one) => one.textContent)"
+            "[...document.querySelectorAll('.item[open] article h4')].map((one) => one.textContent)"
         )
         seen["roles"] = await browser.run(
             "[...document.querySelectorAll('.item[open] .message .role')].map((one) => one.textContent)"
@@ -209,6 +209,55 @@ def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None
         and "\\bottomrule" in seen["latex"]
     )
     assert "Always 0" not in seen["rows left"], "a tutor of the run that is a baseline is hidden with the others"
+
+
+PAGES = ["#/", "#/compare", "#/papers", "#/items", "#/about", "#/task/mathtutorbench/problem_solving"]
+SERIOUS = {"serious", "critical"}
+
+
+async def checked(page: Path, folder: Path, axe: str) -> dict[str, Any]:
+    """What axe-core finds on each page, light and dark, how wide each is on a phone, and the page as a PDF."""
+    found: dict[str, Any] = {"wide": []}
+    async with Browser(folder) as browser:
+        await browser.call("Page.setBypassCSP", enabled=True)  # axe is no script of the page
+        for scheme in ("light", "dark"):
+            await browser.call(
+                "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}]
+            )
+            await browser.open(page)
+            await browser.run(f"{axe};1")
+            for address in PAGES:
+                await browser.run(f"location.hash = {json.dumps(address)}")
+                await browser.wait("document.querySelector('section:not([hidden])').dataset.page === location.hash")
+                await browser.run("document.querySelector('section:not([hidden]) .item summary')?.click()")
+                faults = await browser.run(
+                    "axe.run(document, {resultTypes: ['violations']}).then((found) => found.violations.map("
+                    "(one) => ({id: one.id, impact: one.impact, where: one.nodes[0].html.slice(0, 200)})))"
+                )
+                found[f"{address} {scheme}"] = [one for one in faults if one["impact"] in SERIOUS]
+        await browser.call(
+            "Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True
+        )
+        for address in PAGES:
+            await browser.run(f"location.hash = {json.dumps(address)}")
+            await browser.wait("document.querySelector('section:not([hidden])').dataset.page === location.hash")
+            if not await browser.run("document.documentElement.scrollWidth <= innerWidth"):
+                found["wide"].append(address)
+        printed = await browser.call("Page.printToPDF")
+        found["printed"] = len(printed["data"])
+    return found
+
+
+@pytest.mark.slow
+def test_every_page_can_be_read_by_anybody_on_a_phone_and_on_paper(run: Path, tmp_path: Path) -> None:
+    if CHROMIUM is None:
+        absent("Chromium", "install chromium to run this test")
+    scripts = list((ROOT / ".venv/peers/lib").glob("python3*/site-packages/axe_playwright_python/axe.min.js"))
+    if not scripts:
+        absent("axe-core", "run envs/setup peers")
+    found = asyncio.run(checked(run / "report/index.html", tmp_path, scripts[0].read_text(encoding="utf-8")))
+    assert found.pop("printed") > 10_000 and found.pop("wide") == []
+    assert len(found) == 2 * len(PAGES) and not any(found.values()), found
 
 
 def test_a_page_without_pairs_has_no_page_of_two_tutors_and_no_library(tmp_path: Path) -> None:

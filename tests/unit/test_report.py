@@ -93,7 +93,12 @@ def finished(folder: Path, config: settings.Config) -> None:
             job=ParseReplies(tutor=name, benchmark=benchmark, tasks=TASKS), items=items_dir, replies=replies, out=grades
         )
         job = ScoreReplies(
-            benchmark=benchmark, tutor=name, tasks=TASKS, absent=["reward", "judge"], resamples=100, seed=config.run.seed
+            benchmark=benchmark,
+            tutor=name,
+            tasks=TASKS,
+            absent=["reward", "judge"],
+            resamples=100,
+            seed=config.run.seed,
         )
         out = folder / "scores" / benchmark / f"{name}.json"
         score_replies(job=job, items=items_dir, grades=[grades], out=out)

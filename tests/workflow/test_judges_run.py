@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pandas as pd
 import pytest
 from columns import spelt
+from conftest import ROOT, absent
 from gullible import answering
 from httpserver import serving
 from maieutic.datasets.mrbench import LABELS
 from maieutic.report import build_report
-from running import overlay, planned, run
+from running import environment, overlay, planned, run
 
 UNREADABLE = "I would rather not say."
 CSV = "people.csv"
@@ -263,3 +270,96 @@ def test_the_partial_report_comes_whatever_is_missing(removed: list[str], finish
     build_report(results / "report/config.yaml", results, tmp_path / "out", missing_ok=True)
     page = (tmp_path / "out/index.html").read_text(encoding="utf-8")
     assert "How far the graders can be trusted" in page and 'class="light grey"' in page
+
+
+PEERS, EXCHANGE = ROOT / ".venv/peers/bin", ROOT / ".venv/exchange/bin"
+
+
+def maieutic(folder: Path, *words: str) -> str:
+    """What a command says about a finished run, from its own folder."""
+    line = [sys.executable, "-m", "maieutic", *words]
+    own = {**environment(), "PYTHONPATH": str(ROOT / "workflow")}
+    done = subprocess.run(line, cwd=folder, env=own, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_exports_are_opened_by_the_tools_that_they_are_for(finished: Path, tmp_path: Path) -> None:
+    """Inspect's viewer, lm-evaluation-harness's table, RO-Crate's and Croissant's validators."""
+    if not (PEERS / "rocrate-validator").exists():
+        absent("the environment of other harnesses", "run envs/setup peers")
+    maieutic(finished, "export", "inspect", "--out", str(tmp_path / "inspect"))
+    with open(tmp_path / "port.txt", "w+") as said:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        viewer = subprocess.Popen(
+            [PEERS / "inspect", "view", "start", "--log-dir", tmp_path / "inspect", "--port", str(port)],
+            stdout=said, stderr=said,
+        )  # fmt: skip
+        try:
+            address = f"http://127.0.0.1:{port}/api/logs"
+            logs = {log["task"]: log["name"] for log in answered(address)["files"]}
+            assert "mrbench-mistake-remediation-reference" in logs
+            shown = answered(f"{address}/{quote(logs['mrbench-mistake-remediation-reference'], safe='')}")
+        finally:
+            viewer.kill()
+            viewer.wait()
+    table = pd.read_csv(finished / "results/report/scores.csv")
+    damr = table[(table.metric == "damr") & (table.scoring == "robust") & (table.tutor == "reference")].value.iloc[0]
+    assert shown["results"]["scores"][0]["metrics"]["damr_robust"]["value"] == pytest.approx(damr, abs=1e-6)
+    assert any("judge/strict/Actionability" in sample["scores"] for sample in shown["samples"])
+    maieutic(finished, "export", "lm-eval", "--out", str(tmp_path / "lm"))
+    [path] = (tmp_path / "lm/reference").glob("results_*.json")
+    script = "import json, sys; from lm_eval.utils import make_table; print(make_table(json.load(open(sys.argv[1]))))"
+    shown_table = subprocess.run(
+        [PEERS / "python", "-c", script, path], check=True, capture_output=True, text=True
+    ).stdout
+    assert re.search(rf"damr by strict +\|↑ +\| *{damr:.4f}", shown_table), shown_table
+    said_of = maieutic(finished, "share", "--out", str(tmp_path / "run"), "--journals", "--author", "A. Reader")
+    assert "check it by: maieutic verify" in said_of
+    checked = subprocess.run(
+        [PEERS / "python", ROOT / "tests/validate_crate.py", tmp_path / "run"], capture_output=True, text=True
+    )
+    assert checked.returncode == 0 and "as required" in checked.stdout, checked.stdout
+    assert subprocess.run(["sha256sum", "-c", "--quiet", "manifest-sha256.txt"], cwd=tmp_path / "run").returncode == 0
+    described = sorted((tmp_path / "run/croissant").glob("*.json"))
+    assert described
+    for path in described:
+        opened = subprocess.run([PEERS / "mlcroissant", "validate", "--jsonld", path], capture_output=True, text=True)
+        assert opened.returncode == 0 and "Done." in opened.stdout + opened.stderr, opened.stdout + opened.stderr
+    assert list((tmp_path / "run/results/journal").rglob("*.jsonl")), "the journal by choice"
+    assert "were computed again, and are the same" in maieutic(tmp_path, "verify", str(tmp_path / "run"))
+
+
+def answered(address: str, patience: float = 60) -> Any:
+    """What a server that is starting says, as JSON."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            with urllib.request.urlopen(address, timeout=patience) as answer:
+                return json.load(answer)
+        except OSError:
+            assert time.monotonic() < until, f"{address} does not answer"
+            time.sleep(0.2)
+
+
+def test_every_eval_evers_validator_takes_an_export(finished: Path, tmp_path: Path) -> None:
+    made = subprocess.run([ROOT / "envs/setup", "exchange"], capture_output=True, text=True)
+    if made.returncode != 0 and "no Python 3.12" in made.stderr:
+        pytest.skip("Python 3.12 is absent, which Every Eval Ever's validator wants; install it")
+    assert made.returncode == 0, made.stderr
+    maieutic(finished, "export", "every-eval-ever", "--out", str(tmp_path))
+    files = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.json*"))
+    done = subprocess.run(
+        [EXCHANGE / "every_eval_ever", "validate", *files], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and " 0 failed" in done.stdout, done.stdout
+    records = [json.loads((tmp_path / path).read_text(encoding="utf-8")) for path in files if path.suffix == ".json"]
+    judged = [
+        judge["additional_details"]
+        for record in records
+        for result in record["evaluation_results"]
+        if (judge := result["metric_config"].get("llm_scoring"))
+    ]
+    assert judged and all(any(name.startswith("agreement_with_people.") for name in details) for details in judged)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from maieutic.config.cards import Card
 from maieutic.core import paths
@@ -20,13 +20,46 @@ from maieutic.scores.printed import (
     printed_values,
 )
 
+ROUNDING = 0.005  # half of the last digit that papers print of a share
+
 
 class Cell(NamedTuple):
-    """Our value under a printed one: the difference, or why there is none."""
+    """Our value under a printed one: the difference, or why there is none (note).
+
+    verdict: `reproduced` where the printed value, which is rounded, lies in our 95 % interval, else `differs`; without
+    an interval where both are the same when rounded; `not comparable` where something was not the same.
+    """
 
     value: float
     difference: float
     note: str | None
+    verdict: Literal["reproduced", "differs", "not comparable"] = "not comparable"
+
+
+def verdict_on(printed: float, score: Score, note: str | None) -> Literal["reproduced", "differs", "not comparable"]:
+    """Whether a score reproduces a printed value."""
+    if note is not None or score.value is None:
+        return "not comparable"
+    low = score.value if score.low is None else score.low
+    high = score.value if score.high is None else score.high
+    return "reproduced" if low - ROUNDING <= printed <= high + ROUNDING else "differs"
+
+
+class Tally(NamedTuple):
+    """Of the printed cells of a paper those that this run has measured, and how they came out."""
+
+    cells: int
+    measured: int
+    reproduced: int
+    differs: int
+
+
+def tally_of(rows: Sequence[Mapping[str, Any]]) -> Tally:
+    """The tally of a paper's rows. A cell that several of our tutors measure counts as often as it is measured."""
+    cells = sum(cell is not None for row in rows for cell in row["cells"])
+    ours = [cell for row in rows for own in row["ours"] for cell in own["cells"] if cell is not None]
+    verdicts = [cell.verdict for cell in ours]
+    return Tally(cells, len(ours), verdicts.count("reproduced"), verdicts.count("differs"))
 
 
 class Column(NamedTuple):
@@ -134,7 +167,7 @@ def against_paper(
         "not_released": not PAPERS[benchmark].released,
         "note": PAPERS[benchmark].note,
     }
-    return {**shown, "columns": columns, "rows": rows}
+    return {**shown, "columns": columns, "rows": rows, "tally": tally_of(rows)}
 
 
 def our_cells(
@@ -153,5 +186,6 @@ def our_cells(
             continue
         cell_cards = [card for card in cards if cell.task in (card.task, card.pool)]
         note = difference_note(cell, cell_cards[0].benchmark, circumstances(plan, cell_cards, score, score.changed))
-        result.append(Cell(score.value, score.value - cell.value, note))
+        verdict = verdict_on(cell.value, score, note)
+        result.append(Cell(score.value, score.value - cell.value, note, verdict))
     return result

@@ -20,7 +20,8 @@ BLUE, ORANGE, GREY, GREEN, INK = "#0072B2", "#E69F00", "#8a8a8a", "#009E73", "#1
 OUTCOME_COLOURS = {"right": BLUE, "wrong": ORANGE, "no answer": GREY}
 SERIES = [BLUE, ORANGE, GREEN, GREY, "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"]
 MANY = alt.Scale(scheme="tableau20")
-STYLE = re.compile(r' style="[^"]*"')  # what the page's policy would not apply; page.css has what is needed
+# What the page's policy would not apply (page.css has what is needed), and roles of parts that say nothing to a reader.
+STYLE = re.compile(r' style="[^"]*"| role="graphics-[a-z]+"| aria-(?:roledescription|label)="[^"]*"')
 WIDTH = 340
 ROW = 26
 SIDES: tuple[Literal["left", "right", "center"], ...] = ("left", "right", "center")  # of the words at a radar's axes

@@ -56,18 +56,18 @@ function entry(row, replies, withTask) {
 }
 
 function part(box, title, text) {
-  box.append(make("h4", {}, title), make("pre", { dir: "auto", tabindex: "0" }, text));
+  box.append(make("h3", {}, title), make("pre", { dir: "auto", tabindex: "0" }, text));
 }
 
 function body(row, replies) {
   const { item } = row;
   const box = make("div");
   const asked = replies.find((reply) => reply.prompt);
-  if (asked) box.append(make("h4", {}, "Prompt"), conversation(data.prompts[asked.prompt]));
+  if (asked) box.append(make("h3", {}, "Prompt"), conversation(data.prompts[asked.prompt]));
   for (const address of item.pictures || []) if (address) box.append(make("img", { src: address, alt: "the item's picture", class: "picture" }));
   const beside = make("div", { class: "replies" });
   for (const reply of replies) beside.append(replyBox(reply, asked));
-  box.append(make("h4", {}, replies.length === 1 ? "Reply" : "Replies"), beside);
+  box.append(make("h3", {}, replies.length === 1 ? "Reply" : "Replies"), beside);
   part(box, "Reference", item.reference);
   box.append(make("p", { class: "hint" }, `${item.id}  ${item.tags} `, make("a", { href: linkTo(row.task, { item: item.id }) }, "link to this item")));
   return box;
@@ -79,7 +79,7 @@ function conversation(messages) {
 }
 
 function replyBox(reply, asked) {
-  const box = make("article", {}, make("h5", {}, data.labels[reply.model] + " ", markOf(reply)));
+  const box = make("article", {}, make("h4", {}, data.labels[reply.model] + " ", markOf(reply)));
   if (reply.prompt && reply.prompt !== asked.prompt) {
     box.append(make("details", {}, make("summary", {}, "Asked otherwise"), conversation(data.prompts[reply.prompt])));
   }
@@ -89,8 +89,8 @@ function replyBox(reply, asked) {
   const read = reply.grades.map((g) => make("li", {},
     make("b", {}, g.by), `: ${g.value === null ? "no answer" + (g.why ? " (" + g.why + ")" : "") : g.value}${WORDS[g.outcome] && g.value !== null ? ", " + WORDS[g.outcome] : ""}`,
     ...(g.reason ? [make("span", { class: "reason", dir: "auto" }, g.reason)] : [])));
-  box.append(make("h6", {}, "What was read"), make("ul", { class: "grades" }, ...read));
-  if (reply.divided) box.append(make("h6", {}, "Judges differ"), make("ul", {}, ...reply.divided.map((line) => make("li", {}, line))));
+  box.append(make("h5", {}, "What was read"), make("ul", { class: "grades" }, ...read));
+  if (reply.divided) box.append(make("h5", {}, "Judges differ"), make("ul", {}, ...reply.divided.map((line) => make("li", {}, line))));
   return box;
 }
 
