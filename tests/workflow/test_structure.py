@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -477,6 +478,11 @@ def test_the_effective_config_is_saved_without_secrets(finished: Path) -> None:
 def test_snakemakes_own_report_renders(finished: Path) -> None:
     done = run(finished, finished / "overlay.yaml", "--report", "report.zip")
     assert done.returncode == 0 and (finished / "report.zip").stat().st_size > 10_000, done.stdout
+    with zipfile.ZipFile(finished / "report.zip") as archive:
+        held = " ".join(archive.namelist())
+    own = [path for folder in ("tables", "figures") for path in (finished / "results/report" / folder).glob("[!.]*")]
+    assert len(own) > 20 and {path.suffix for path in own} == {".csv", ".svg"}
+    assert [path.name for path in own if path.name not in held] == [], "every table and every picture is in it"
 
 
 def test_the_run_is_byte_identical_when_repeated(finished: Path, checkouts: Callable[[], Path]) -> None:

@@ -37,7 +37,21 @@ rule build_report:
         differences=plan.own(paths.DIFFERENCE_TABLE),
         problems=plan.own(paths.PROBLEMS),
         trust=plan.own(paths.TRUST_TABLE),
-        tables=directory(plan.own(paths.TABLES)),
+        tables=report(
+            directory(plan.own(paths.TABLES)),
+            patterns=["{name}.csv"],
+            caption="../report/tables.rst",
+            category="Tables",
+            subcategory="of the page",
+            labels={"what": "{name}"},
+        ),
+        figures=report(
+            directory(plan.own(paths.FIGURES)),
+            patterns=["{name}.svg"],
+            caption="../report/figures.rst",
+            category="Figures",
+            labels={"what": "{name}"},
+        ),
         item_data=directory(plan.own(paths.ITEM_DATA)),
         runtime=report(
             plan.own(paths.RUNTIME_TABLE),

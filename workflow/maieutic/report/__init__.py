@@ -19,7 +19,7 @@ def build_report(
     """Write the page, its tables and problems.json into the folder `out`.
 
     The tables: scores.csv and scores.parquet, differences.csv, trust.csv, runtime.csv; tables/ holds those of the page,
-    items/ the items that are too many to be in it.
+    figures/ its pictures, items/ the items that are too many to be in it.
 
     With missing_ok a tutor whose job failed is marked as absent; without it, that is an error. A part of the page that
     cannot be made is a box with its error there, and a line of problems.json. A complete report removes the partial one
@@ -30,7 +30,7 @@ def build_report(
     from maieutic.plan.plan import Plan
     from maieutic.plan.provenance import read_provenance
     from maieutic.report.contrasts import contrasts, difference_table
-    from maieutic.report.exports import FOLDER, write_tables
+    from maieutic.report.exports import FIGURE_FOLDER, FOLDER, write_figures, write_tables
     from maieutic.report.page import render_page
     from maieutic.report.sections import Run
     from maieutic.report.tables import (
@@ -64,6 +64,7 @@ def build_report(
     with whole_file(out / "index.html") as handle:
         handle.write(made.html)
     write_tables(made.tables, out / FOLDER)
+    write_figures(made.figures, out / FIGURE_FOLDER)
     write_json(out / "problems.json", [problem._asdict() for problem in made.problems])
     if not missing_ok:
         shutil.rmtree(out / PARTIAL, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Every table of the page as a CSV file, read from the page itself, so that none is forgotten."""
+"""Every table of the page as a CSV file and every picture as SVG, read from the page itself: none is forgotten."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from lxml import html
 from markupsafe import Markup
 
 from maieutic.core.files import safe_cell, whole_file
-from maieutic.core.paths import TABLES
+from maieutic.core.paths import FIGURES, TABLES
 from maieutic.report.sections import Page
 
 FOLDER = Path(TABLES).name
+FIGURE_FOLDER = Path(FIGURES).name
 HEADINGS = "preceding::*[self::h2 or self::h3 or self::h4 or self::summary][1]"
 NO_VALUE = "\u2013"  # what the page shows where there is no number
 MORE = "\u25b8"  # the mark of a link to a task's page
@@ -107,3 +108,51 @@ def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
     for name, rows in tables.items():
         with whole_file(folder / f"{name}.csv") as handle:
             rows.to_csv(handle, index=False)
+
+
+class Picture(NamedTuple):
+    """A picture: the name of its file without the suffix, the SVG, what the page says below it."""
+
+    name: str
+    svg: str
+    caption: str
+
+
+FIGURE = re.compile(r"<figure[^>]*>\s*(<svg.*?</svg>)(.*?)</figure>", re.DOTALL)
+CAPTION = re.compile(r"<figcaption>(.*?)</figcaption>", re.DOTALL)
+HEADING = re.compile(r"<(?:h2|h3|summary)[^>]*>(.*?)</(?:h2|h3|summary)>", re.DOTALL)
+
+
+def exported_figures(page: Page, named: Counter[str]) -> list[Picture]:
+    """The pictures of one page, in their order, named by the page and the heading above each.
+
+    named: how often each name was given, on this and earlier pages; counted on.
+    """
+    text = str(page.html)
+    place = page.address.removeprefix("#/") or "results"
+    headings = [(found.end(), words(found[1])) for found in HEADING.finditer(text)]
+    pictures = []
+    for found in FIGURE.finditer(text):
+        above = [heading for end, heading in headings if end <= found.start()]
+        name = slug(f"{place} {above[-1] if above else page.menu or ''}")
+        named[name] += 1
+        caption = CAPTION.search(found[2])
+        numbered = f"{name}-no-{named[name]}" if named[name] > 1 else name
+        pictures.append(Picture(numbered, found[1], words(caption[1]) if caption else ""))
+    return pictures
+
+
+def words(markup: str) -> str:
+    """The text of some HTML."""
+    return " ".join(html.fragment_fromstring(markup, create_parent="p").text_content().split())
+
+
+def write_figures(pictures: list[Picture], folder: Path) -> None:
+    """Write an SVG file for each picture, its caption as its description; files of an earlier page go."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for picture in pictures:
+        described = Markup("<desc>{}</desc>").format(picture.caption)
+        head, bracket, body = picture.svg.partition(">")
+        with whole_file(folder / f"{picture.name}.svg") as handle:
+            handle.write(f"{head}{bracket}{described}{body}\n")

@@ -447,3 +447,19 @@ def overview_chart(table: pd.DataFrame) -> str:
     )
     faceted = panel.facet(column=alt.Column("benchmark:N", sort=benchmarks, title=None), data=table)
     return to_svg(faceted.resolve_scale(x="independent"))
+
+
+def scatter_chart(table: pd.DataFrame, x: str, y: str) -> str:
+    """One labelled point a row; kinds differ in colour and shape. table: label, kind and the columns x and y."""
+    kinds = list(dict.fromkeys(table["kind"]))
+    legend = alt.Legend(orient="top", title=None)
+    base = alt.Chart(table).encode(
+        x=alt.X(f"{x}:Q", title=x.lower(), scale=alt.Scale(domain=[0, 1])),
+        y=alt.Y(f"{y}:Q", title=y.lower(), scale=alt.Scale(domain=[0, 1])),
+    )
+    points = base.mark_point(filled=True, size=70, opacity=0.9).encode(
+        color=alt.Color("kind:N", sort=kinds, scale=colours_of(kinds), legend=legend),
+        shape=alt.Shape("kind:N", sort=kinds, scale=alt.Scale(domain=kinds), legend=legend),
+    )
+    labels = base.mark_text(align="left", dx=7, fontSize=10, color=INK).encode(text="label:N")
+    return to_svg((points + labels).properties(width=520, height=340))

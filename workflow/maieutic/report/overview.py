@@ -82,9 +82,16 @@ def summaries(
     return found
 
 
-def headlines_of(scores: Iterable[ReportedScore], scoring: str = "robust") -> dict[tuple[str, str], ReportedScore]:
-    """The headline scores under one scoring, by task and tutor."""
-    return {(score.task, score.tutor): score for score in scores if score.headline and score.scoring == scoring}
+def headlines_of(
+    scores: Iterable[ReportedScore], cards: Sequence[Card], scoring: str = "robust"
+) -> dict[tuple[str, str], ReportedScore]:
+    """The headline scores under one scoring, by task and tutor, without those of a reference held against itself."""
+    itself = {(card.task, card.baselines.ceiling) for card in cards if not card.metrics[card.headline].ceiling}
+    return {
+        (score.task, score.tutor): score
+        for score in scores
+        if score.headline and score.scoring == scoring and (score.task, score.tutor) not in itself
+    }
 
 
 def chart_rows(plan: Plan, names: Mapping[str, str], by_benchmark: Mapping[str, Mapping[str, Summary]]) -> pd.DataFrame:
@@ -188,7 +195,7 @@ def overview_section(
     """What the first screen shows. names: of benchmarks; pooled: scores by tag."""
     from maieutic.report.figures import overview_chart
 
-    headlines = {benchmark: headlines_of(scores.get(benchmark, [])) for benchmark in selected}
+    headlines = {name: headlines_of(scores.get(name, []), cards) for name, cards in selected.items()}
     measured = {
         benchmark: [
             card for card in cards if any((card.task, name) in headlines[benchmark] for name in plan.run.tutors)

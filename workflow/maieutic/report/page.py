@@ -24,7 +24,7 @@ from maieutic.plan.provenance import card_paths, differences, told
 from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, pass_grades, write_items
 from maieutic.report.comparison import against_paper
 from maieutic.report.contrasts import Contrast, Ranks, by_task, contrasts, for_page, leading_pair, ranks
-from maieutic.report.exports import Exported, exported_tables, with_links
+from maieutic.report.exports import Exported, Picture, exported_figures, exported_tables, with_links
 from maieutic.report.figures import chart_library, interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.overview import overview_section
@@ -40,11 +40,12 @@ OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
 
 
 class Made(NamedTuple):
-    """The finished page, the parts of it that could not be made, its tables by the names of their files."""
+    """The finished page, the parts that could not be made, its tables by the names of their files, its pictures."""
 
     html: str
     problems: list[Problem]
     tables: dict[str, pd.DataFrame]
+    figures: list[Picture]
 
 
 def tutors_in_order(plan: Plan) -> list[str]:
@@ -570,10 +571,13 @@ def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
     named: Counter[str] = Counter()
     pages: list[Page] = []
     tables: dict[str, pd.DataFrame] = {}
+    figures: list[Picture] = []
+    drawn: Counter[str] = Counter()
     for page in pages_of(run, parts, runtime, light, grades, found):
         read = partial(exported_tables, page, named)
         exported: list[Exported] = parts.data(f"the tables of {page.address}", read, [])
         pages.append(with_links(page, exported))
+        figures += parts.data(f"the pictures of {page.address}", partial(exported_figures, page, drawn), [])
         tables |= {table.name: table.rows for table in exported}
     models = {name: plan.models[name] for name in plan.tutors}
     tutors = {score.tutor for own_scores in run.scores.values() for score in own_scores}
@@ -607,4 +611,4 @@ def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
         script=script,
         data=embedded(data),
     )
-    return Made(html, parts.problems, tables)
+    return Made(html, parts.problems, tables, figures)
