@@ -9,7 +9,7 @@ SNAKEMAKE := .venv/driver/bin/snakemake
 DEMO := config/demo.yaml
 export PYTHONPATH := $(CURDIR)/workflow
 
-.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers env driver check format lock recover bench schemas clean
+.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver check format lock recover bench schemas clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
@@ -36,6 +36,9 @@ test-slurm: env  ## on a real one-machine cluster, from Debian's packages (root)
 
 test-containers: env  ## build the images and run in them, by Apptainer and Docker (root, Debian 12)
 	$(PYTHON) -m pytest tests/containers
+
+tour: env  ## the pictures of docs/tour.md, from the demo's results (Chromium)
+	$(PYTHON) tests/tour.py
 
 mutants:  ## change the code in small ways, and see whether a unit test notices (an hour and more; not in CI)
 	@envs/setup driver mutants
