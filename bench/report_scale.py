@@ -1,7 +1,8 @@
-"""The report of a large run: 20 tutors (`--tutors`) with 30,000 items each (`--items`), over all tasks of the demo.
+"""The report of a large run: 1, 20 and 100 tutors (`--tutors`) with 30,000 items each (`--items`; of 100 a fifth).
 
-One tutor is run for real, on a scripted endpoint; its items are multiplied, and its files copied under the other
-tutors' names, so that the report reads what it would read of a run of that size. Prints a line of JSON: seconds and
+Over all tasks of the demo. One tutor is run for real, on a scripted endpoint; its items are multiplied, and its files copied under the other
+tutors' names, so that the report reads what it would read of a run of that size; the differences of all pairs are
+computed. Prints a line of JSON: seconds and
 memory of `build-report`, the size of the page and of all that lies beside it, and, where Chromium is there, the seconds
 from its start to the page's first table, less those of an empty page.
 """
@@ -24,10 +25,27 @@ import yaml
 from cheap_jobs import ROOT, copied
 
 FIRST = "tutor-001"
+MANY = 20  # tutors; of more of them the disk holds fewer items
 TASKS = yaml.safe_load((ROOT / "config/demo.yaml").read_text(encoding="utf-8"))["run"]["tasks"]
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 # Without these a browser asks for hosts at its start, and waits for them where there is no network.
 QUIET = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"]  # fmt: skip
+
+
+# The rule compare_tutors of every benchmark, without Snakemake.
+COMPARE = """
+import sys
+from pathlib import Path
+from maieutic.core.documents import read_yaml
+from maieutic.plan.rules import plan_of
+from maieutic.report.record.contents import inputs, steps
+from maieutic.report.record.verify import run_step
+plan = plan_of(read_yaml(Path(sys.argv[1])))
+for step in steps(plan):
+    if step.rule == "compare_tutors":
+        Path(step.out).parent.mkdir(parents=True, exist_ok=True)
+        run_step(plan, step, Path.cwd(), Path(step.out))
+"""
 
 
 def numbered(line: str, number: int, kind: str) -> str:
@@ -91,16 +109,20 @@ def seconds_to_show(page: Path) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tutors", type=int, default=20)
+    parser.add_argument("--tutors", type=int, nargs="+", default=[1, 20, 100])
     parser.add_argument("--items", type=int, default=30_000, help="a tutor")
     parser.add_argument("--tasks", nargs="+", default=TASKS)
     args = parser.parse_args()
-    names = [f"tutor-{number:03d}" for number in range(1, args.tutors + 1)]
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place) / "checkout"
-        copied(folder)
-        run_one_tutor(folder, names, args.tasks)
-        print(json.dumps(figures_of(folder, names, args.items)))
+    figures: dict[str, float] = {}
+    for tutors in args.tutors:
+        names = [f"tutor-{number:03d}" for number in range(1, tutors + 1)]
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place) / "checkout"
+            copied(folder)
+            run_one_tutor(folder, names, args.tasks)
+            items = args.items if tutors <= MANY else args.items // 5
+            figures |= figures_of(folder, names, items)
+    print(json.dumps(figures))
 
 
 def run_one_tutor(folder: Path, names: list[str], tasks: list[str]) -> None:
@@ -130,13 +152,15 @@ def figures_of(folder: Path, names: list[str], items: int) -> dict[str, float]:
     """What the report of the enlarged run takes."""
     own = enlarge(folder / "results", names, items)
     out = folder / "large"
+    compared = measured([sys.executable, "-c", COMPARE, "large.yaml"], folder)
     command = [sys.executable, "-m", "maieutic", "build-report", "--config", "large.yaml", "--results", "results"]
     cost = measured([*command, "--out", str(out)], folder)
     page = out / "index.html"
     beside = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) - page.stat().st_size
-    size = f"{len(names)} tutors"
+    size = f"{len(names)} tutor{'' if len(names) == 1 else 's'}"
     figures: dict[str, float] = {
         f"{size}: replies": own * len(names),
+        f"{size}: seconds for the differences of all pairs": round(compared["seconds"], 1),
         f"{size}: seconds": round(cost["seconds"], 1),
         f"{size}: CPU seconds": round(cost["cpu"], 1),
         f"{size}: MB of memory": round(cost["mb"]),

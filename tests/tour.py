@@ -23,7 +23,7 @@ OUT = ROOT / "docs/tour"
 NAME = "tour"
 TUTORS = ["smollm2-135m", "reference", "always-ask"]
 WIDTHS = {"desktop": (1280, 900), "tablet": (820, 1100), "phone": (390, 844)}
-COLOURS = 64
+COLOURS = 192
 # By name the address, and what is done before the picture is taken.
 PAGES = {
     "first-screen": ("#/", ""),

@@ -16,7 +16,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import ReportedScore, Score
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
-from maieutic.report.comparison import against_paper
+from maieutic.report.comparison import Cell, Tally, against_paper, tally_of, verdict_on
 from maieutic.report.tables import paper_value
 from maieutic.scores.papers import PEOPLE, Printed
 from maieutic.scores.printed import (
@@ -240,3 +240,25 @@ def test_kmpbench_rows_are_shown_and_never_compared(tmp_path: Path) -> None:
     assert shown is not None and shown["not_released"] and len(shown["rows"]) == 21 and len(shown["columns"]) == 18
     [cell] = [cell for row in shown["rows"] for one in row["ours"] for cell in one["cells"] if cell]
     assert cell.note == "the paper's data are not released"
+
+
+@pytest.mark.parametrize(
+    ("printed", "low", "high", "note", "verdict"),
+    [
+        (0.57, 0.50, 0.60, None, "reproduced"),
+        (0.60, 0.50, 0.597, None, "reproduced"),  # printed with two digits
+        (0.61, 0.50, 0.60, None, "differs"),
+        (0.49, 0.50, 0.60, None, "differs"),
+        (0.57, None, None, None, "differs"),
+        (0.55, None, None, None, "reproduced"),
+        (0.57, 0.50, 0.60, "another judge", "not comparable"),
+    ],
+)
+def test_a_cell_is_reproduced_where_the_printed_value_lies_in_the_interval(
+    printed: float, low: float | None, high: float | None, note: str | None, verdict: str
+) -> None:
+    score = scored("text", "arr_w", value=0.55).model_copy(update={"low": low, "high": high})
+    assert verdict_on(printed, score, note) == verdict
+    cell = Cell(0.55, 0.55 - printed, note, verdict_on(printed, score, note))
+    rows = [{"cells": [object(), None], "ours": [{"cells": [cell, None]}]}]
+    assert tally_of(rows) == Tally(1, 1, int(verdict == "reproduced"), int(verdict == "differs"))

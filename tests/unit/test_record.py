@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -61,6 +62,18 @@ def test_every_grade_stands_in_one_table_with_its_problem(run: Path, tmp_path: P
         for view in ("disagreements", "unreadable"):
             connection.execute(f"SELECT * FROM {view}").fetchall()
     assert count == (len(table),) and board[0] == ("Human reference", 1.0) and differences and differences[0] > 0
+
+
+def test_the_documents_queries_run(run: Path, tmp_path: Path) -> None:
+    """docs/exports.md: six questions, of which the first four have answers here."""
+    export("tidy", run=run, out=tmp_path)
+    [text] = re.findall(
+        r"<!-- sql -->\n```sql\n(.*?)```", Path("docs/exports.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    queries = [query.strip() for query in text.split(";") if query.strip()]
+    with duckdb.connect(str(tmp_path / "maieutic.duckdb"), read_only=True) as connection:
+        answers = [connection.execute(query).fetchall() for query in queries]
+    assert len(queries) == 6 and all(answers[:2]) and all(answers[3:4]) and answers[5] and not answers[4]
 
 
 def test_a_row_of_the_papers_table_is_read_as_released(run: Path, tmp_path: Path) -> None:
