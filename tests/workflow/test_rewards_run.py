@@ -175,3 +175,22 @@ def test_results_of_another_run_break_no_report(changes: dict[str, list[str]], f
     build_report(tmp_path / "config.yaml", finished / "results", tmp_path / "out", missing_ok=True)
     page = (tmp_path / "out/index.html").read_text(encoding="utf-8")
     assert ('data-page="#/rewards"' in page) == (changes != STALE["no graders now"])
+
+
+def test_items_that_the_reward_model_has_seen_in_training_are_marked(finished: Path) -> None:
+    page = (finished / "results/report/index.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    found = {
+        (task.split("/")[1], item["id"], line)
+        for task, items in data["tasks"].items()
+        for item in items
+        for line in item.get("leaked", [])
+    }
+    expected = {
+        (task, item, f"its {what}, in {path.parents[1].name}")
+        for path in (finished / "results/preferences").glob("*/overlap/mathtutorbench.json")
+        for task, of in json.loads(path.read_text(encoding="utf-8")).items()
+        for what, name in (("problem", "problems"), ("human reply", "leaked"))
+        for item in of[name]
+    }
+    assert found == expected and expected

@@ -19,8 +19,8 @@ from maieutic.core.visible import embedded
 from maieutic.datasets.pictures import on_white
 from maieutic.datasets.sampling import select
 from maieutic.judges.rubrics import word_of
-from maieutic.plan.plan import Plan
-from maieutic.report.tables import items_of_task, label_of
+from maieutic.plan.plan import Plan, sources_of
+from maieutic.report.tables import items_of_task, label_of, read_json
 from maieutic.serving.pictures import text_of
 
 THUMBNAIL = 480  # pixels of the longer side of a picture on the page
@@ -171,6 +171,7 @@ def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Ite
             own_tasks = {card.task for card in cards if plan.belongs(card, model)}
             shown = {(item.task, item.id) for task in own_tasks for item in items[task]}
             add_replies(plan, results, benchmark, model, shown, by_item, prompts, grades(benchmark))
+        leaked = leaked_in(plan, results, benchmark)
         grades(benchmark).shown.clear()  # of a hundred tutors a gigabyte, and only needed here
         for task, sample in items.items():
             replies = [by_item[item.task, item.id] for item in sample]
@@ -185,12 +186,27 @@ def browse(plan: Plan, results: Path, grades: Callable[[str], GradePass]) -> Ite
                             "pictures": [thumbnail(results, file) for file in item.images],
                             "tags": " ".join(item.tags.values()),
                             "replies": own,
+                            **({"leaked": lines} if (lines := leaked.get((item.task, item.id))) else {}),
                         }
                         for item, own in zip(sample, replies, strict=True)
                     ],
                     {name: prompts[name] for name in sorted(named)},
                 ),
             )
+
+
+def leaked_in(plan: Plan, results: Path, benchmark: str) -> dict[tuple[str, str], list[str]]:
+    """The items, by task and id, of which the leading reward model has seen something in training, with what."""
+    seen: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name in plan.run.reward_models[:1] if benchmark in plan.rewarded_benchmarks else ():
+        for source in sources_of(plan.models[name]):
+            found = read_json(paths.OVERLAP.within(results, source=source, benchmark=benchmark)) or {}
+            for task, of in found.items():
+                for item in of["problems"]:
+                    seen[task, item].append(f"its problem, in {source}")
+                for item in of["leaked"]:
+                    seen[task, item].append(f"its human reply, in {source}")
+    return seen
 
 
 NO_ITEMS: dict[str, dict[str, Any]] = {"prompts": {}, "tasks": {}, "beside": {}}

@@ -69,6 +69,7 @@ function body(row, replies) {
   for (const reply of replies) beside.append(replyBox(reply, asked));
   box.append(make("h3", {}, replies.length === 1 ? "Reply" : "Replies"), beside);
   part(box, "Reference", item.reference);
+  if (item.leaked) part(box, "Seen by the reward model in training", item.leaked.join("\n"));
   box.append(make("p", { class: "hint" }, `${item.id}  ${item.tags} `, make("a", { href: linkTo(row.task, { item: item.id }) }, "link to this item")));
   return box;
 }
@@ -141,6 +142,7 @@ function browser(place, task, wanted) {
   const relation = choice(Object.entries(RELATIONS).map(([value, [text]]) => [value, text]), wanted.show in RELATIONS ? wanted.show : "");
   const outcome = choice([["", "all outcomes"], ...kinds.map((kind) => [kind, WORDS[kind] || "has a value"])], "");
   const judges = choice([["", "all replies"], ["differ", "judges differ"]], "");
+  const leaked = choice([["", "all items"], ["no", "not leaked"], ["yes", "leaked"]], "");
   const search = make("input", { type: "search", placeholder: "search prompt, reply, reference" });
   const count = make("span", { class: "hint", role: "status" });
   const items = make("span", { class: "hint" });
@@ -153,6 +155,7 @@ function browser(place, task, wanted) {
   const matching = (row) => {
     const { item } = row;
     if (single && item.id !== single) return [];
+    if (leaked.value && Boolean(item.leaked) !== (leaked.value === "yes")) return [];
     const of = (name) => item.replies.find((reply) => reply.model === name);
     if (tutor.value && other.value && !RELATIONS[relation.value][1](of(tutor.value), of(other.value))) return [];
     const words = search.value.toLowerCase();
@@ -181,11 +184,12 @@ function browser(place, task, wanted) {
       list.append(more);
     }
   };
-  for (const control of [tutor, other, relation, outcome, judges, search]) control.addEventListener("input", () => { shown = PAGE; single = undefined; update(); });
+  for (const control of [tutor, other, relation, outcome, judges, leaked, search]) control.addEventListener("input", () => { shown = PAGE; single = undefined; update(); });
   const fields = place.dataset.task ? [] : [taskField(place, task)];
   const divided = replies.some((reply) => reply.divided) ? [field("Judges", judges)] : [];
+  const seen = all.some(({ item }) => item.leaked) ? [field("Training", leaked)] : [];
   place.replaceChildren(
-    make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("beside", other), relationField, field("Outcome", outcome), ...divided, field("Search", search), count, items),
+    make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("beside", other), relationField, field("Outcome", outcome), ...divided, ...seen, field("Search", search), count, items),
     make("p", { class: "hint keys" }, "Keys: j and k go through the items, Enter opens one, / searches."), list);
   update();
 }
