@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from maieutic.core.errors import UserError
 from maieutic.serving import devices
-from maieutic.serving.devices import VARIABLES, candidates, lock_file, take_gpus, try_devices
+from maieutic.serving.devices import VARIABLES, candidates, joules, lock_file, take_gpus, try_devices
+from maieutic.serving.keeper import Meter
 
 HOLDER = """
 import asyncio, os, sys, time
@@ -200,3 +201,43 @@ def test_a_lock_file_is_never_followed_elsewhere(locks: Path) -> None:
     lock_file("0", {}).symlink_to(locks / "victim")
     with pytest.raises(OSError, match="symbolic"):
         try_devices(["0"], 1, {})
+
+
+class Counts:
+    """NVML of two GPUs that use 100 W and 50 W."""
+
+    NVMLError = RuntimeError
+
+    def __init__(self) -> None:
+        self.millijoules, self.fails = {"0": 5_000.0, "GPU-b": 0.0}, False
+
+    def nvmlInit(self) -> None:
+        if self.fails:
+            raise self.NVMLError("no driver")
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
+        return str(index)
+
+    def nvmlDeviceGetHandleByUUID(self, name: str) -> str:
+        return name
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, handle: str) -> float:
+        return self.millijoules[handle]
+
+
+def test_joules_of_a_server_are_those_of_its_gpus_by_what_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scripted NVML: what GPUs count themselves, start, work and idleness apart; without one nothing is claimed."""
+    counts = Counts()
+    monkeypatch.setitem(sys.modules, "pynvml", counts)
+    assert joules(()) is None and joules(("0", "GPU-b")) == 5.0
+    meter = Meter()
+    meter.watch(("0", "GPU-b"))
+    for doing, used in (("start", 100.0), ("busy", 200.0), ("idle", 20.0), ("busy", 1.5)):
+        counts.millijoules["GPU-b"] += 1000 * used
+        meter.add(doing)
+    columns = meter.columns()
+    assert [columns[f"{doing}_joules"] for doing in ("start", "busy", "idle")] == [100.0, 201.5, 20.0]
+    counts.fails = True
+    meter.add("idle")
+    assert meter.columns()["idle_joules"] is None and meter.columns()["busy_joules"] == 201.5
+    assert Meter().columns()["busy_joules"] is None, "a server on the CPU"

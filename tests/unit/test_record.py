@@ -14,7 +14,7 @@ import duckdb
 import pandas as pd
 import pytest
 from maieutic.core.errors import UserError
-from maieutic.core.files import safe_name
+from maieutic.core.files import safe_name, write_lines
 from maieutic.core.records import Grade, read_records
 from maieutic.report.record.compare import compare
 from maieutic.report.record.crate import entities_of
@@ -32,6 +32,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The own folder of a finished run, one of whose tutors says hostile things."""
     results = tmp_path_factory.mktemp("record") / "results"
     finished(results, configuration(tutors=TUTORS))
+    seconds = {"start_seconds": 0, "busy_seconds": 1800, "idle_seconds": 450, "gpus": 2}
+    servers = [
+        {"model": "hostile", **seconds, "start_joules": 5, "busy_joules": 2.7e6, "idle_joules": idle}
+        for idle in (9, None)
+    ]
+    write_lines(results / "logs/servers.jsonl", [*servers, {"model": "of another run", **seconds}])
     return results / "report"
 
 
@@ -147,7 +153,11 @@ def test_what_is_shared_holds_what_it_says_and_nothing_of_other_runs(run: Path, 
     page = entities["results/report/index.html"]
     assert page["sha256"] == listed["results/report/index.html"]
     costs = [entity for name, entity in entities.items() if name.startswith("#cost-")]
-    assert costs and all("energy in joules: not measured" in cost["value"] for cost in costs)
+    assert costs and all("US dollars: not measured" in cost["value"] for cost in costs), "the entry has no price"
+    assert entities["#servers-hostile"]["value"] == (
+        "start: 0.000 GPU hours, energy in joules 10; busy: 2.000 GPU hours, energy in joules 5400000; "
+        "idle: 0.500 GPU hours, energy in joules not measured"
+    )
     verify(shared)
 
 

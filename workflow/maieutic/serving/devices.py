@@ -12,7 +12,7 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ VARIABLES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICE
 FOLDER = Path("/tmp")
 POLL_SECONDS = 1.0
 SAY_SECONDS = 60.0
+MILLI = 1000.0  # NVML counts millijoules
 
 
 class Grant(NamedTuple):
@@ -52,6 +53,31 @@ def gpu_names() -> list[str]:
         return [str(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
     except pynvml.NVMLError:
         return []
+
+
+def joules(devices: Sequence[str]) -> float | None:
+    """What some GPUs have used since their driver was loaded, in joules, as they count it themselves (NVML).
+
+    devices: as CUDA_VISIBLE_DEVICES names them, by number or by UUID. None without devices, without a driver, and where
+    a device does not count.
+    """
+    if not devices:
+        return None
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+        handles = [
+            pynvml.nvmlDeviceGetHandleByIndex(int(device))
+            if device.isdigit()
+            else pynvml.nvmlDeviceGetHandleByUUID(device)
+            for device in devices
+        ]
+        return sum(pynvml.nvmlDeviceGetTotalEnergyConsumption(handle) for handle in handles) / MILLI
+    except pynvml.NVMLError:
+        return None
 
 
 def candidates(environment: Mapping[str, str]) -> tuple[str, list[str]]:

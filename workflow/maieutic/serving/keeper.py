@@ -27,8 +27,8 @@ from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.ledger import append_line
 from maieutic.core.logs import log_to
-from maieutic.core.paths import SERVERS
-from maieutic.serving.devices import wanted_file
+from maieutic.core.paths import SERVER_RECORD
+from maieutic.serving.devices import joules, wanted_file
 from maieutic.serving.handover import Run
 from maieutic.serving.room import POLL_SECONDS, idle_servers, is_marked, marked, memory_wanted
 from maieutic.serving.server import VllmServer
@@ -36,6 +36,7 @@ from maieutic.serving.server import VllmServer
 log = logging.getLogger(__name__)
 SOCKET = "keeper.sock"
 LINE = 1 << 20  # bytes of a message
+DOING = ("start", "busy", "idle")
 
 
 class Orders(Job):
@@ -85,6 +86,36 @@ class ToTheJob(logging.Handler):
         self.lease.tell("log", record.getMessage())
 
 
+class Meter:
+    """Seconds and joules of a server, by what it did: `start`, `busy` or `idle`."""
+
+    def __init__(self) -> None:
+        self.devices: tuple[str, ...] = ()
+        self.since = time.monotonic()
+        self.joules: float | None = None
+        self.seconds_of = dict.fromkeys(DOING, 0.0)
+        self.joules_of: dict[str, float | None] = dict.fromkeys(DOING, 0.0)
+
+    def watch(self, devices: tuple[str, ...]) -> None:
+        """Count from now on what these GPUs use: a server gets its own while it starts."""
+        self.devices, self.joules = devices, joules(devices)
+
+    def add(self, doing: str) -> None:
+        """What was done from the last call to now. Joules that once were not counted are not known."""
+        now, used, known = time.monotonic(), joules(self.devices), self.joules_of[doing]
+        self.seconds_of[doing] += now - self.since
+        counted = used is not None and self.joules is not None and known is not None
+        self.joules_of[doing] = known + used - self.joules if counted else None  # type: ignore[operator]
+        self.since, self.joules = now, used
+
+    def columns(self) -> dict[str, float | None]:
+        """Both as columns of a record; joules are null where nobody counts them."""
+        columns: dict[str, float | None] = {f"{doing}_seconds": round(self.seconds_of[doing], 1) for doing in DOING}
+        for doing, used in self.joules_of.items():
+            columns[f"{doing}_joules"] = None if used is None or not self.devices else round(used, 1)
+        return columns
+
+
 class Keeper:
     """One server, and who uses it."""
 
@@ -95,7 +126,7 @@ class Keeper:
         self.terminated = 0.0  # when it was told to end
         self.began = self.changed = time.monotonic()
         self.started = datetime.now(UTC)
-        self.start_seconds = self.busy_seconds = self.idle_seconds = 0.0
+        self.meter = Meter()
         self.jobs = 0
         self.marks = contextlib.ExitStack()  # held while idle
 
@@ -130,6 +161,7 @@ class Keeper:
         logging.getLogger().addHandler(forward)
         try:
             await self.server.start()
+            self.meter.watch(self.server.grant.devices)
             await self.server.ready()
         except UserError as error:
             first.tell("failed", [error.place, error.problem, error.mend])
@@ -138,7 +170,6 @@ class Keeper:
             return False
         finally:
             logging.getLogger().removeHandler(forward)
-        self.start_seconds = time.monotonic() - self.began
         self.lend(first)
         return True
 
@@ -155,8 +186,7 @@ class Keeper:
         """From now on one job has the server."""
         self.marks.close()
         now = time.monotonic()
-        if self.jobs:
-            self.idle_seconds += now - self.changed
+        self.meter.add("idle" if self.jobs else "start")
         self.lease, self.changed, self.jobs = lease, now, self.jobs + 1
         about = {"socket": self.server.socket, "log": str(self.orders.log), "seconds": round(now - self.began)}
         lease.tell("ready", about)
@@ -167,7 +197,7 @@ class Keeper:
         await lease.ended()
         self.lease = None
         now = time.monotonic()
-        self.busy_seconds += now - self.changed
+        self.meter.add("busy")
         self.changed = now
         self.marks.enter_context(marked(idle_servers()))
 
@@ -204,25 +234,19 @@ class Keeper:
             place.parent.rmdir()
 
     def put_down(self, reason: str) -> None:
-        """One line in the record of servers: times in seconds, idle ones between and after the jobs."""
-        since = time.monotonic() - self.changed
-        if self.lease is None:
-            self.idle_seconds += since if self.jobs else 0.0
-        else:
-            self.busy_seconds += since
+        """One line in the record of servers: seconds and joules, idle ones between and after the jobs."""
+        self.meter.add("busy" if self.lease is not None else "idle" if self.jobs else "start")
         line = {
             "model": self.orders.name,
             "host": socket.gethostname(),
             "started": self.started.isoformat(timespec="seconds"),
             "gpus": len(self.server.grant.devices) or self.orders.model.needs.gpus,
             "jobs": self.jobs,
-            "start_seconds": round(self.start_seconds, 1),
-            "busy_seconds": round(self.busy_seconds, 1),
-            "idle_seconds": round(self.idle_seconds, 1),
+            **self.meter.columns(),
             "end": reason,
         }
         log.info("the server of %s ends: %s (%d jobs)", self.orders.name, reason, self.jobs)
-        append_line(Path(SERVERS), line)
+        append_line(Path(SERVER_RECORD), line)
 
 
 def main() -> int:

@@ -117,6 +117,7 @@ def files_of(plan: RulePlan, results: Path, journals: bool) -> list[str]:
         for benchmark in plan.benchmarks
         for tutor in plan.tutors_on(benchmark)
     ]
+    optional.append(paths.SERVER_RECORD)
     own = base / Path(plan.own(paths.PAGE)).parent
     optional += [str(path.relative_to(base)) for path in sorted(own.rglob("*")) if path.is_file()]
     if journals:

@@ -34,6 +34,8 @@ MEDIA = {
     ".md": "text/markdown",
 }  # fmt: skip
 NOT_MEASURED = "not measured"
+HOUR = 3600.0  # seconds
+DOING = ("start", "busy", "idle")  # what a server does: serving/keeper.py
 
 
 def describe(run: OpenRun, folder: Path, files: list[str], author: str | None) -> None:
@@ -161,8 +163,6 @@ def costs(run: OpenRun, crate: ROCrate) -> list[Any]:
             "generated tokens": row["completion_tokens"],
             "request seconds": row["request_seconds"],
             "US dollars": row["usd"],
-            "GPU hours": None,
-            "energy in joules": None,
         }
         known = {name: value for name, value in measured.items() if value is not None and value == value}
         text = ", ".join(f"{name}: {known.get(name, NOT_MEASURED)}" for name in measured)
@@ -175,7 +175,35 @@ def costs(run: OpenRun, crate: ROCrate) -> list[Any]:
                 )
             )
         )
+    return [*entities, *servers(run, crate)]
+
+
+def servers(run: OpenRun, crate: ROCrate) -> list[Any]:
+    """GPU hours and energy of the servers of each model, by what they did; a server may serve a tutor and a judge."""
+    path = paths.SERVER_RECORD.within(run.results)
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    entities = []
+    for model in dict.fromkeys(line["model"] for line in lines if line["model"] in run.plan.models):
+        own = [line for line in lines if line["model"] == model]
+        hours = {doing: sum(line["gpus"] * line[f"{doing}_seconds"] for line in own) / HOUR for doing in DOING}
+        used = {doing: [line.get(f"{doing}_joules") for line in own] for doing in DOING}
+        parts = [f"{doing}: {hours[doing]:.3f} GPU hours, energy in joules {total(used[doing])}" for doing in DOING]
+        entities.append(
+            crate.add(
+                ContextEntity(
+                    crate,
+                    f"#servers-{safe_name(model)}",
+                    {"@type": "PropertyValue", "name": f"servers of {model}", "value": "; ".join(parts)},
+                )
+            )
+        )
     return entities
+
+
+def total(numbers: list[float | None]) -> str:
+    """A sum, or that one of its parts was not measured."""
+    known = [number for number in numbers if number is not None]
+    return f"{sum(known):.0f}" if numbers and len(known) == len(numbers) else NOT_MEASURED
 
 
 def readme(run: OpenRun) -> str:
