@@ -16,7 +16,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import ReportedScore, Score
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
-from maieutic.report.comparison import Cell, Tally, against_paper, tally_of, verdict_on
+from maieutic.report.comparison import Cell, Tally, against_paper, rounding_of, tally_of, verdict_on
 from maieutic.report.tables import paper_value
 from maieutic.scores.papers import PEOPLE, Printed
 from maieutic.scores.printed import (
@@ -258,7 +258,15 @@ def test_a_cell_is_reproduced_where_the_printed_value_lies_in_the_interval(
     printed: float, low: float | None, high: float | None, note: str | None, verdict: str
 ) -> None:
     score = scored("text", "arr_w", value=0.55).model_copy(update={"low": low, "high": high})
-    assert verdict_on(printed, score, note) == verdict
-    cell = Cell(0.55, 0.55 - printed, note, verdict_on(printed, score, note))
-    rows = [{"cells": [object(), None], "ours": [{"cells": [cell, None]}]}]
-    assert tally_of(rows) == Tally(1, 1, int(verdict == "reproduced"), int(verdict == "differs"))
+    rounding = rounding_of([0.57, 0.6])
+    assert rounding == 0.005 and verdict_on(printed, score, note, rounding) == verdict
+    cell = Cell(0.55, 0.55 - printed, note, verdict_on(printed, score, note, rounding))
+    twice = [{"cells": [cell, None]}, {"cells": [cell, None]}]
+    rows = [{"cells": [object(), None], "ours": twice}, {"cells": [object(), object()], "ours": []}]
+    assert tally_of(rows) == Tally(3, 1, 2, 2 * (verdict == "reproduced"), 2 * (verdict == "differs"))
+
+
+def test_a_printed_value_is_as_exact_as_its_column() -> None:
+    """MRBench prints 73.96 and 54 %: half of the last digit that any of them has."""
+    assert rounding_of([0.7396, 0.54]) == pytest.approx(0.00005)
+    assert [round(rounding_of(values), 6) for values in ([0.429, 0.5], [1.0], [])] == [0.0005, 0.5, 0.5]

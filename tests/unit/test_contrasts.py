@@ -23,10 +23,11 @@ from test_report import TASKS, configuration, finished
 
 
 def difference(value: float | None, low: float | None, high: float | None, p: float | None, **more: Any) -> Difference:
-    fields = {"benchmark": "mathtutorbench", "task": "problem_solving", "first": "a", "second": "b", "by": None, **more}
+    fields = {"benchmark": "mathtutorbench", "task": "problem_solving", "first": "a", "second": "b", "by": None}
+    fields |= {"clusters": 9, **more}
     return Difference(
         metric="accuracy", criterion=None, scoring="robust", value=value, low=low, high=high, p=p, p_holm=p, n=9,
-        clusters=9, **fields,
+        **fields,
     )  # fmt: skip
 
 
@@ -43,7 +44,8 @@ def difference(value: float | None, low: float | None, high: float | None, p: fl
         ("a little out of it", difference(0.0, -0.05, 0.0501, 1.0), True, "INCONCLUSIVE"),
         ("nothing is known", difference(None, None, None, None), True, "INCONCLUSIVE"),
         ("no p value", difference(0.2, 0.1, 0.3, None), True, "INCONCLUSIVE"),
-        ("no difference at all, and rare", difference(0.0, 0.0, 0.0, 0.001), True, "EQUIVALENT"),
+        ("no difference at all on nine problems", difference(0.0, 0.0, 0.0, 1.0), True, "INCONCLUSIVE"),
+        ("no difference at all on a hundred", difference(0.0, 0.0, 0.0, 1.0, clusters=100), True, "EQUIVALENT"),
     ],
 )
 def test_the_word_of_a_difference_follows_its_rule(why: str, found: Difference, higher: bool, word: str) -> None:
@@ -56,6 +58,7 @@ def test_the_smallest_detectable_difference_is_found_in_four_of_five_repetitions
     assert found is not None
     assert norm.sf(norm.ppf(0.975) - found / error) == pytest.approx(0.8)
     assert detectable(difference(0.1, None, None, 0.01)) is None
+    assert detectable(difference(0.0, 0.0, 0.0, 1.0)) is None, "nothing varies"
 
 
 def contrast(first: str, second: str, word: str, value: float = 0.1, **more: Any) -> Contrast:

@@ -12,7 +12,7 @@ import pytest
 from maieutic.config.cards import Card, read_card
 from maieutic.core.records import Difference, Grade, Item, write_records
 from maieutic.core.stats import MEAN, Sampling, estimate
-from maieutic.scores.differences import CompareTutors, compare_tutors, exact_mcnemar, two_sided, with_holm
+from maieutic.scores.differences import CompareTutors, compare_tutors, drawn_p, exact_mcnemar, two_sided, with_holm
 from scipy.stats import binomtest, ttest_1samp
 
 TASK = "problem_solving"
@@ -145,7 +145,7 @@ def test_holm_by_hand() -> None:
     ],
 )
 def test_the_bootstrap_s_p_value_by_hand(drawn: list[float], p: float | None) -> None:
-    assert two_sided(np.array(drawn), 0.3, 1) == (p if p is None else pytest.approx(p))
+    assert drawn_p(np.array(drawn)) == (p if p is None else pytest.approx(p))
 
 
 def test_a_difference_that_no_draw_contradicts_is_found_among_many_pairs() -> None:
@@ -157,9 +157,28 @@ def test_a_difference_that_no_draw_contradicts_is_found_among_many_pairs() -> No
     expected = float(ttest_1samp(apart, 0.0).pvalue)
     assert p is not None and p < 1e-4 and math.log10(p) == pytest.approx(math.log10(expected), abs=0.5)
     assert with_holm([difference(p), *(difference(0.5) for _ in range(1519))])[0].p_holm < 0.05
-    assert two_sided(np.full(2000, 0.3), 0.3, 200) == 2 / 2001, "nothing varies: nothing says how rare it is"
-    few = two_sided(drawn, float(apart.mean()), 3)
-    assert few == 2 / 2001, "of three problems no p value is smaller than what was drawn"
+    assert with_holm([difference(drawn_p(drawn)), *(difference(0.5) for _ in range(1519))])[0].p_holm == 1
+
+
+@pytest.mark.parametrize(
+    ("apart", "smallest"),
+    [
+        ([1.0, 1.0], 0.5),  # two heads of two throws, or two tails
+        ([1.0, 1.0, 1.0], 0.25),
+        ([0.1, 0.2, 0.3], 0.25),
+        ([1.0] * 12, 2 / 4096),
+    ],
+)
+def test_few_problems_prove_little(apart: list[float], smallest: float) -> None:
+    """No draw contradicts what every problem says; a test of signs says how rare that is at least."""
+    chance = np.random.default_rng(2)
+    values = np.array(apart)
+    drawn = values[chance.integers(0, len(values), (2000, len(values)))].mean(axis=1)
+    p = two_sided(drawn, float(values.mean()), len(values))
+    assert p is not None and p >= smallest and drawn_p(drawn) == 2 / 2001
+    assert p == pytest.approx(smallest) or len(set(apart)) > 1
+    flat = two_sided(np.full(2000, 0.3), 0.3, 200)
+    assert flat is not None and 0 < flat < 1e-50, "two hundred problems that say the same"
 
 
 def test_a_pair_that_shares_nothing_stops_no_other(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel
 from maieutic.core import paths
 from maieutic.core.files import whole_file
@@ -39,11 +40,29 @@ def outcome(grade: Grade) -> str:
     return "none" if grade.value is None else "value"
 
 
-def reading(grade: Grade) -> dict[str, Any]:
-    """What the page shows of a grade."""
+def reading(grade: Grade, heads: Container[Kind]) -> dict[str, Any]:
+    """What the page shows of a grade; `head` marks the one that the task's headline counts."""
     value = round(grade.value, 4) if isinstance(grade.value, float) else grade.value
     name = f"{grade.kind}/{grade.scoring}{f' {grade.criterion}' if grade.criterion else ''}"
-    return {"by": name, "value": value, "outcome": outcome(grade), "why": grade.why_none, "reason": grade.reason}
+    shown = {"by": name, "value": value, "outcome": outcome(grade), "why": grade.why_none, "reason": grade.reason}
+    return shown | ({"head": 1} if kind_of(grade) in heads else {})
+
+
+Kind = tuple[str, str, str, str | None]  # of grades: task, kind, scoring, criterion
+
+
+def kind_of(grade: Grade) -> Kind:
+    """What a grade is of."""
+    return grade.task, grade.kind, grade.scoring, grade.criterion
+
+
+def head_kinds(cards: Iterable[Card]) -> set[Kind]:
+    """The grades that each card's headline counts, read by robust."""
+    return {
+        (card.task, metric.grader or card.graders[0], "robust", metric.criterion)
+        for card in cards
+        for metric in [card.metrics[card.headline]]
+    }
 
 
 def reference_of(item: Item) -> str:
@@ -96,18 +115,13 @@ def chosen_items(plan: Plan, results: Path, benchmark: str) -> dict[str, list[It
 
 def pass_grades(plan: Plan, results: Path, benchmark: str) -> GradePass:
     """Read every grade of a benchmark's replies once, and keep what the page needs of them."""
-    cards = [loaded.card for loaded in plan.benchmarks[benchmark]]
-    wanted = {
-        (card.task, metric.grader or card.graders[0], "robust", metric.criterion)
-        for card in cards
-        for metric in [card.metrics[card.headline]]
-    }
+    wanted = head_kinds(loaded.card for loaded in plan.benchmarks[benchmark])
     places = {(task, item.id) for task, items in chosen_items(plan, results, benchmark).items() for item in items}
     readings: Readings = defaultdict(lambda: (defaultdict(int), []))
     shown: dict[Place, list[Grade]] = defaultdict(list)
     for model in plan.tutors:
         for grade in all_grades(plan, results, benchmark, model):
-            if (grade.task, grade.kind, grade.scoring, grade.criterion) in wanted:
+            if kind_of(grade) in wanted:
                 add_reading(readings[model, grade.task], grade)
             if (grade.task, grade.id) in places:
                 shown[model, grade.task, grade.id].append(grade)
@@ -286,6 +300,7 @@ def add_replies(
     replies = paths.REPLIES.within(results, benchmark=benchmark, tutor=model)
     if not paths.PARSED.within(results, benchmark=benchmark, tutor=model).exists() or not replies.exists():
         return
+    heads = head_kinds(loaded.card for loaded in plan.benchmarks[benchmark])
     sent = {}
     if not isinstance(plan.models[model], BaselineModel):
         sent = {
@@ -307,7 +322,7 @@ def add_replies(
                 "finish": reply.turns[-1].finish if reply.turns else None,
                 "thinking": short(reply.turns[-1].reasoning or "") if reply.turns else "",
                 "prompt": hashes[-1] if hashes else None,
-                "grades": [reading(grade) for grade in grades.shown.get((model, *key), [])],
+                "grades": [reading(grade, heads) for grade in grades.shown.get((model, *key), [])],
                 **({"divided": lines} if (lines := grades.divided.get((model, *key))) else {}),
             }
         )

@@ -3,12 +3,13 @@ const VERDICTS = ["BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE"];
 const SIGNS = { BETTER: "▲", WORSE: "▼", EQUIVALENT: "=", INCONCLUSIVE: "?" };
 const OPPOSITE = { BETTER: "WORSE", WORSE: "BETTER" };
 const EVERYBODY = "*";
-const contrastFiles = {};
+const contrastFiles = new Set();
+let asked = 0; // how often the page was asked for two tutors: a slow file must not come after a later choice
 
 // Files beside the page call this with the rows of one tutor.
 function contrasts(tutor, rows) {
   data.compare.rows.push(...rows);
-  contrastFiles[tutor] = true;
+  contrastFiles.add(tutor);
 }
 
 // The rows of a tutor, as one sees them from it.
@@ -32,6 +33,15 @@ function decimals(value, sign) {
   return (sign && value > 0 ? "+" : "") + value.toFixed(Math.abs(value) < 0.01 && value !== 0 ? 3 : 2);
 }
 
+// Titles and labels that several have are told apart.
+function distinct(names, textOf, more) {
+  const texts = names.map(textOf);
+  return Object.fromEntries(names.map((name, at) => [name, texts.filter((text) => text === texts[at]).length > 1 ? `${texts[at]} (${more(name)})` : texts[at]]));
+}
+
+const titleOf = distinct(Object.keys(data.titles), (task) => data.titles[task], (task) => data.names[task.split("/")[0]]);
+const labelOf = distinct(Object.keys(data.labels), (name) => data.labels[name], (name) => name);
+
 const INK = () => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
 
 // The settings that every chart of this script shares: colours of the page, no script of its own.
@@ -50,7 +60,7 @@ const COLOUR = { field: "verdict", type: "nominal", scale: { domain: VERDICTS, r
 const SHAPE = { ...COLOUR, scale: { domain: VERDICTS, range: ["triangle-up", "triangle-down", "square", "circle"] } };
 
 function forest(rows, names) {
-  const values = rows.filter((row) => row.value !== null).map((row) => ({ ...row, title: data.titles[row.task.task] }));
+  const values = rows.filter((row) => row.value !== null).map((row) => ({ ...row, title: titleOf[row.task.task] }));
   const y = { field: "title", type: "nominal", sort: null, title: null };
   const title = `${names[0]} less ${names[1]}, with 95 % intervals`;
   const x = (field) => ({ field, type: "quantitative", title });
@@ -68,7 +78,7 @@ function forest(rows, names) {
 }
 
 function matrix(rows) {
-  const values = rows.map((row) => ({ ...row, title: data.titles[row.task.task], label: data.labels[row.other], sign: SIGNS[row.verdict], benchmark: row.task.task.split("/")[0] }));
+  const values = rows.map((row) => ({ ...row, title: titleOf[row.task.task], label: labelOf[row.other], sign: SIGNS[row.verdict], benchmark: row.task.task.split("/")[0] }));
   const x = { field: "title", type: "nominal", sort: null, title: null, axis: { labelAngle: -35, orient: "top" } };
   const y = { field: "label", type: "nominal", sort: null, title: null };
   return {
@@ -91,7 +101,7 @@ function counted(rows) {
 }
 
 function itemsLink(row, tutor, show, text, title) {
-  if (!data.titles[row.task.task]) return text;
+  if (!Object.hasOwn(data.titles, row.task.task) || row.task.scoring !== "robust") return text; // items are read by robust
   return make("a", { href: linkTo(row.task.task, { first: tutor, second: row.other, show }), title }, text);
 }
 
@@ -102,7 +112,7 @@ function cell(text, attributes) {
 function tableOf(rows, tutor, withOther) {
   const { tutors } = data.compare;
   const mine = tutors.indexOf(tutor);
-  const heads = [withOther ? "Against" : "Task", ...(withOther ? ["task"] : []), "metric", withOther ? "it" : data.labels[tutor], withOther ? "the other" : data.labels[rows[0].other], "difference", "verdict", "p, Holm", "smallest detectable", "problems", "ahead on"];
+  const heads = [withOther ? "Against" : "Task", ...(withOther ? ["task"] : []), "metric", withOther ? "it" : data.labels[tutor], withOther ? "the other" : data.labels[rows[0].other], "difference on shared items", "verdict", "p, Holm", "smallest detectable", "problems", "ahead on"];
   const body = rows.map((row) => {
     const values = row.task.values;
     const ahead = row.wins === null
@@ -121,11 +131,12 @@ function tableOf(rows, tutor, withOther) {
 }
 
 async function contrastRows(tutor) {
-  const file = data.compare.beside?.[tutor];
-  if (file && !contrastFiles[tutor]) await beside(file);
+  const files = data.compare.beside ?? {};
+  if (Object.hasOwn(files, tutor) && !contrastFiles.has(tutor)) await beside(files[tutor]);
 }
 
 async function versus(place, wanted) {
+  const own = ++asked;
   const { tutors, tasks } = data.compare;
   const first = tutors.includes(wanted.first) ? wanted.first : data.leading[0];
   const second = wanted.second === EVERYBODY || (tutors.includes(wanted.second) && wanted.second !== first) ? wanted.second : data.leading.find((name) => name !== first) ?? tutors.find((name) => name !== first);
@@ -148,6 +159,7 @@ async function versus(place, wanted) {
     place.replaceChildren(fields, make("p", { class: "notice failed" }, `The differences of this tutor are not here: they lie in ${data.compare.beside[first]} beside the page. Copy that folder along with it.`));
     return;
   }
+  if (own !== asked) return;
   const all = second === EVERYBODY;
   const order = Object.keys(data.titles);
   const rows = rowsFrom(first, scoring).filter((row) => all || row.other === second)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -20,7 +21,7 @@ from maieutic.scores.printed import (
     printed_values,
 )
 
-ROUNDING = 0.005  # half of the last digit that papers print of a share
+MOST_DIGITS = 6  # of a printed number
 
 
 class Cell(NamedTuple):
@@ -36,30 +37,46 @@ class Cell(NamedTuple):
     verdict: Literal["reproduced", "differs", "not comparable"] = "not comparable"
 
 
-def verdict_on(printed: float, score: Score, note: str | None) -> Literal["reproduced", "differs", "not comparable"]:
-    """Whether a score reproduces a printed value."""
+def rounding_of(values: Iterable[float]) -> float:
+    """Half of the last digit that a column of printed values has."""
+    digits = [len(f"{value:.{MOST_DIGITS}f}".rstrip("0").partition(".")[2]) for value in values]
+    return 0.5 * 10.0 ** -max(digits, default=0)
+
+
+def verdict_on(
+    printed: float, score: Score, note: str | None, rounding: float
+) -> Literal["reproduced", "differs", "not comparable"]:
+    """Whether a score reproduces a printed value. rounding: how far that may be from what was measured there."""
     if note is not None or score.value is None:
         return "not comparable"
     low = score.value if score.low is None else score.low
     high = score.value if score.high is None else score.high
-    return "reproduced" if low - ROUNDING <= printed <= high + ROUNDING else "differs"
+    return "reproduced" if low - rounding <= printed <= high + rounding else "differs"
 
 
 class Tally(NamedTuple):
-    """Of the printed cells of a paper those that this run has measured, and how they came out."""
+    """Of the printed cells of a paper those that this run has measured, and how our values of them came out.
+
+    values: ours; there are more than measured cells where several tutors are one of the paper's.
+    """
 
     cells: int
     measured: int
+    values: int
     reproduced: int
     differs: int
 
 
 def tally_of(rows: Sequence[Mapping[str, Any]]) -> Tally:
-    """The tally of a paper's rows. A cell that several of our tutors measure counts as often as it is measured."""
-    cells = sum(cell is not None for row in rows for cell in row["cells"])
-    ours = [cell for row in rows for own in row["ours"] for cell in own["cells"] if cell is not None]
-    verdicts = [cell.verdict for cell in ours]
-    return Tally(cells, len(ours), verdicts.count("reproduced"), verdicts.count("differs"))
+    """The tally of a paper's rows."""
+    cells = measured = 0
+    verdicts: list[str] = []
+    for row in rows:
+        cells += sum(cell is not None for cell in row["cells"])
+        ours = [own["cells"] for own in row["ours"]]
+        measured += sum(any(cells_of) for cells_of in zip(*ours, strict=True))
+        verdicts += [cell.verdict for own in ours for cell in own if cell is not None]
+    return Tally(cells, measured, len(verdicts), verdicts.count("reproduced"), verdicts.count("differs"))
 
 
 class Column(NamedTuple):
@@ -179,6 +196,10 @@ def our_cells(
 ) -> list[Cell | None]:
     """Our value under each printed one that we have measured, with the difference or what was not the same."""
     result: list[Cell | None] = []
+    columns: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for printed in printed_values(cards[0].benchmark):
+        columns[printed.task, printed.metric].append(printed.value)
+    rounding = {place: rounding_of(values) for place, values in columns.items()}
     for cell in cells:
         score = by_tutor.get((model, cell.task, cell.metric)) if cell else None
         if cell is None or score is None or score.value is None:
@@ -186,6 +207,6 @@ def our_cells(
             continue
         cell_cards = [card for card in cards if cell.task in (card.task, card.pool)]
         note = difference_note(cell, cell_cards[0].benchmark, circumstances(plan, cell_cards, score, score.changed))
-        verdict = verdict_on(cell.value, score, note)
+        verdict = verdict_on(cell.value, score, note, rounding[cell.task, cell.metric])
         result.append(Cell(score.value, score.value - cell.value, note, verdict))
     return result

@@ -3,7 +3,8 @@
 The words, of the first tutor against the second by a task's headline metric:
 
 - BETTER, WORSE: the difference's p value, corrected by Holm over all pairs and tasks of the benchmark, is below ALPHA.
-- EQUIVALENT: the whole 95 % interval lies within `report.equivalence` on either side of zero.
+- EQUIVALENT: the whole 95 % interval lies within `report.equivalence` on either side of zero. Where nothing varies,
+  the interval is what so many problems allow: 1 - 0.025^(1/problems) on either side.
 - INCONCLUSIVE: neither; more items would tell.
 """
 
@@ -21,6 +22,7 @@ from maieutic.core.files import safe_cell
 from maieutic.core.records import Difference
 from maieutic.plan.plan import Plan
 from maieutic.report.tables import DIGITS, read_json
+from maieutic.scores.differences import against_itself
 
 ALPHA, POWER = 0.05, 0.8
 Verdict = Literal["BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE"]
@@ -49,13 +51,19 @@ def verdict_of(difference: Difference, higher_is_better: bool, equivalence: floa
     if value and p is not None and p < ALPHA:
         return "BETTER" if (value > 0) == higher_is_better else "WORSE"
     low, high = difference.low, difference.high
+    if low is not None and low == high:  # nothing varies: how far a share may be from it is what so few problems allow
+        further = 1 - (ALPHA / 2) ** (1 / max(difference.clusters, 1))
+        low, high = low - further, low + further
     within = low is not None and high is not None and -equivalence <= low and high <= equivalence
     return "EQUIVALENT" if within else "INCONCLUSIVE"
 
 
 def detectable(difference: Difference) -> float | None:
-    """The smallest difference that as many items would find, from the width of the interval, taken for a normal one."""
-    if difference.low is None or difference.high is None:
+    """The smallest difference that as many items would find, from the width of the interval, taken for a normal one.
+
+    None without an interval, and where nothing varies.
+    """
+    if difference.low is None or difference.high is None or difference.low == difference.high:
         return None
     return DETECTABLE * (difference.high - difference.low) / WIDTH
 
@@ -64,12 +72,15 @@ def contrasts(plan: Plan, results: Path) -> list[Contrast]:
     """The differences of the run's tutors by headline metrics, as far as their jobs have come."""
     found = []
     for benchmark, loadeds in plan.benchmarks.items():
-        metrics = {loaded.card.task: loaded.card.metrics for loaded in loadeds}
+        cards = {loaded.card.task: loaded.card for loaded in loadeds}
         for entry in read_json(paths.DIFFERENCES.within(results, benchmark=benchmark)) or []:
             difference = Difference.model_validate(entry)
-            metric = metrics.get(difference.task, {}).get(difference.metric)
-            if metric is None or not {difference.first, difference.second} <= {*plan.run.tutors}:
+            card, both = cards.get(difference.task), {difference.first, difference.second}
+            metric = card.metrics.get(difference.metric) if card else None
+            if card is None or metric is None or not both <= {*plan.run.tutors}:
                 continue  # of a task or tutor that this run does not have
+            if any(against_itself(card, metric, tutor) for tutor in both):
+                continue
             better = metric.higher_is_better is not False
             verdict = verdict_of(difference, better, plan.config.report.equivalence)
             found.append(Contrast(difference, verdict, detectable(difference)))
@@ -82,7 +93,9 @@ def difference_table(found: Sequence[Contrast]) -> pd.DataFrame:
         {**contrast.difference.model_dump(), "verdict": contrast.verdict, "detectable": contrast.detectable}
         for contrast in found
     ]
-    return pd.DataFrame(rows, columns=[*Difference.model_fields, "verdict", "detectable"]).round(DIGITS).map(safe_cell)
+    table = pd.DataFrame(rows, columns=[*Difference.model_fields, "verdict", "detectable"])
+    rounded = dict.fromkeys(("value", "low", "high", "detectable"), DIGITS)  # and no p value: none of them is zero
+    return table.round(rounded).map(safe_cell)
 
 
 class Ranks(NamedTuple):
@@ -185,7 +198,8 @@ def for_page(found: Sequence[Contrast], values: Mapping[tuple[str, str, str, str
                 place[one.first],
                 place[one.second],
                 task_place[str(one.benchmark), one.task, one.scoring],
-                *(short(number) for number in (one.value, one.low, one.high, one.p, one.p_holm, contrast.detectable)),
+                *(short(number) for number in (one.value, one.low, one.high)),
+                *(one.p, one.p_holm, short(contrast.detectable)),
                 *(one.n, one.clusters, one.first_alone_right, one.second_alone_right, contrast.verdict),
             ]
         )

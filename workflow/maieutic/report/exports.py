@@ -118,9 +118,10 @@ class Picture(NamedTuple):
     caption: str
 
 
-FIGURE = re.compile(r"<figure[^>]*>\s*(<svg.*?</svg>)(.*?)</figure>", re.DOTALL)
+FIGURE = re.compile(r"<figure([^>]*)>\s*(<svg.*?</svg>)(.*?)</figure>", re.DOTALL)
+FILE = re.compile(r'data-file="([^"]+)"')
 CAPTION = re.compile(r"<figcaption>(.*?)</figcaption>", re.DOTALL)
-HEADING = re.compile(r"<(?:h2|h3|summary)[^>]*>(.*?)</(?:h2|h3|summary)>", re.DOTALL)
+HEADING = re.compile(r"<(?:h2|h3)[^>]*>(.*?)</(?:h2|h3)>", re.DOTALL)
 
 
 def exported_figures(page: Page, named: Counter[str]) -> list[Picture]:
@@ -134,11 +135,12 @@ def exported_figures(page: Page, named: Counter[str]) -> list[Picture]:
     pictures = []
     for found in FIGURE.finditer(text):
         above = [heading for end, heading in headings if end <= found.start()]
-        name = slug(f"{place} {above[-1] if above else page.menu or ''}")
+        file = FILE.search(found[1])
+        name = slug(f"{place} {file[1] if file else above[-1] if above else page.menu or ''}")
         named[name] += 1
-        caption = CAPTION.search(found[2])
+        caption = CAPTION.search(found[3])
         numbered = f"{name}-no-{named[name]}" if named[name] > 1 else name
-        pictures.append(Picture(numbered, found[1], words(caption[1]) if caption else ""))
+        pictures.append(Picture(numbered, found[2], words(caption[1]) if caption else ""))
     return pictures
 
 

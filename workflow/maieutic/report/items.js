@@ -11,29 +11,32 @@ function items(task, chunk) {
 }
 
 function loaded(task) {
-  if (data.tasks[task]) return Promise.resolve();
+  if (Object.hasOwn(data.tasks, task)) return Promise.resolve();
   return (loading[task] ??= beside(data.beside[task]).then(() => {
-    if (!data.tasks[task]) throw new Error(task);
+    if (!Object.hasOwn(data.tasks, task)) throw new Error(task);
   }));
 }
 
+// The grade that the task's headline counts.
 function gradeOf(reply) {
-  return reply.grades.find((one) => one.by.includes("/robust")) || reply.grades[0];
+  return reply.grades.find((one) => one.head) || reply.grades.find((one) => one.by.includes("/robust")) || reply.grades[0];
 }
 
 function outcomeOf(reply) {
   return gradeOf(reply)?.outcome ?? "none";
 }
 
-// How good a reply is, as a number: of two replies to an item the higher one is ahead.
+// How good a reply is, as a number: of two replies to an item the higher one is ahead. What cannot be read is wrong; of
+// a verdict that is a word, and of a reply that is not there, nothing is known.
 function standing(reply) {
   const grade = reply && gradeOf(reply);
-  if (!grade || grade.outcome === "none") return -Infinity;
-  return grade.outcome === "value" ? Number(grade.value) : Number(grade.outcome === "right");
+  if (!grade) return NaN;
+  if (grade.outcome === "value") return typeof grade.value === "number" ? grade.value : NaN;
+  return Number(grade.outcome === "right");
 }
 
 function rowsOf(task) {
-  return (task ? [task] : Object.keys(data.tasks)).flatMap((name) => data.tasks[name].map((item) => ({ task: name, item })));
+  return (task ? [task] : Object.keys(data.tasks)).flatMap((name) => (data.tasks[name] ?? []).map((item) => ({ task: name, item })));
 }
 
 function markOf(reply) {
@@ -96,8 +99,9 @@ function replyBox(reply, asked) {
 }
 
 // The items of one task, or of all tasks where the page holds them all; else the first one's, and a choice.
-function browse(place, task, wanted = {}) {
+function browse(place, asked, wanted = {}) {
   const names = Object.keys(data.beside);
+  const task = asked && Object.hasOwn(data.titles, asked) ? asked : "";
   if (!names.length) return browser(place, task, wanted);
   const chosen = task || names[0];
   place.replaceChildren(make("p", { class: "hint", role: "status" }, "Loading " + data.titles[chosen] + " …"));
@@ -127,7 +131,7 @@ const RELATIONS = {
   "": ["any", () => true],
   first: ["the first one ahead", (a, b) => standing(a) > standing(b)],
   second: ["the second one ahead", (a, b) => standing(b) > standing(a)],
-  differ: ["one of them ahead", (a, b) => standing(a) !== standing(b)],
+  differ: ["one of them ahead", (a, b) => standing(a) > standing(b) || standing(b) > standing(a)],
 };
 
 function browser(place, task, wanted) {

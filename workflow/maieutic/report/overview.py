@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +28,13 @@ class Summary(NamedTuple):
     high: float | None
     floor: float | None
     ceiling: float | None
+
+
+def distinct_labels(plan: Plan) -> dict[str, str]:
+    """The labels of a run's tutors; those that several tutors share are told apart by their names."""
+    labels = {name: label_of(plan, name) for name in plan.tutors}
+    shared = Counter(labels.values())
+    return {name: f"{label} ({name})" if shared[label] > 1 else label for name, label in labels.items()}
 
 
 def mean(numbers: Iterable[float | None]) -> float | None:
@@ -96,9 +104,10 @@ def headlines_of(
 
 def chart_rows(plan: Plan, names: Mapping[str, str], by_benchmark: Mapping[str, Mapping[str, Summary]]) -> pd.DataFrame:
     """One row a tutor and benchmark. names: of the benchmarks, in the order of the page."""
+    labels = distinct_labels(plan)
     rows = [
         {
-            "tutor": label_of(plan, tutor),
+            "tutor": labels[tutor],
             "group": "baseline" if isinstance(plan.models[tutor], BaselineModel) else plan.models[tutor].group,
             "benchmark": name,
             **summary._asdict(),
@@ -169,14 +178,21 @@ def above_floor(plan: Plan, by_benchmark: Mapping[str, Headlines]) -> list[Above
     return rows
 
 
-def lacking(plan: Plan, selected: Mapping[str, Sequence[Card]], by_benchmark: Mapping[str, Headlines]) -> list[str]:
+def lacking(
+    plan: Plan, selected: Mapping[str, Sequence[Card]], scores: Mapping[str, Sequence[ReportedScore]]
+) -> list[str]:
     """What is not there, a line each: values of tutors by task, and why where it is known."""
     lines: list[str] = []
     for benchmark, cards in selected.items():
+        headlines = {
+            (score.task, score.tutor): score
+            for score in scores.get(benchmark, [])
+            if score.headline and score.scoring == "robust"
+        }
         for card in cards:
             missing: dict[str, list[str]] = {}
             for tutor in (name for name in plan.run.tutors if name in plan.tutors):
-                score = by_benchmark.get(benchmark, {}).get((card.task, tutor))
+                score = headlines.get((card.task, tutor))
                 if score is None or score.value is None:
                     why = plan.why_not_asked(card, tutor) or "no score: its job failed, or nothing can be graded"
                     missing.setdefault(why, []).append(label_of(plan, tutor))
@@ -231,7 +247,8 @@ def overview_section(
         "incomplete": incomplete,
         "claim": claim_of(plan, found),
         "floors": above_floor(plan, headlines),
-        "lacking": lacking(plan, selected, headlines),
+        "several": len(plan.run.tutors) > 1,
+        "lacking": lacking(plan, selected, scores),
         "equivalence": plan.config.report.equivalence,
         "cards": [card for cards in selected.values() for card in cards],
     }

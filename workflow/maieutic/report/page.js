@@ -34,12 +34,16 @@ function save(name, text, kind) {
 // The cells of a table as they stand; a leading sign that a spreadsheet takes for a formula is quoted.
 function cellsOf(table) {
   const text = (cell) => cell.innerText.replace(/\s+/g, " ").replace(/[↕↑↓▸]/g, "").trim();
-  const spread = (row) => [...row.cells].flatMap((cell) => [text(cell), ...Array(cell.colSpan - 1).fill("")]);
+  const spread = (row) => [...row.cells].filter((cell) => !cell.hidden).flatMap((cell) => [text(cell), ...Array(cell.colSpan - 1).fill("")]);
   return [...table.rows].filter((row) => row.offsetParent !== null).map(spread);
 }
 
+// What a spreadsheet takes for a formula, as core/files.py has it; a number with its sign and interval is none.
+const FORMULA = /^[\s\x00-\x20\u00ad\u200b-\u200f\u2060\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]|^[\t\r]/;
+const NUMBER = /^[-+]?\d[\d\s.,%[\]\u2013-]*(?:to [-+]?[\d.]+)?$/;
+
 function csvOf(table) {
-  const safe = (text) => (/^[=@\t\r]|^[+-](?![\d.])/.test(text) ? "'" + text : text);
+  const safe = (text) => (FORMULA.test(text) && !NUMBER.test(text) ? "'" + text : text);
   const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
   return cellsOf(table).map((row) => row.map((text) => quoted(safe(text))).join(",") + "\n").join("");
 }

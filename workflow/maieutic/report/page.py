@@ -23,11 +23,11 @@ from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths, differences, told
 from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, pass_grades, write_items
 from maieutic.report.comparison import against_paper
-from maieutic.report.contrasts import Contrast, Ranks, by_task, contrasts, for_page, leading_pair, ranks
+from maieutic.report.contrasts import Contrast, Ranks, by_task, contrasts, for_page, ranks
 from maieutic.report.exports import Exported, Picture, exported_figures, exported_tables, with_links
 from maieutic.report.figures import chart_library, interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
-from maieutic.report.overview import overview_section
+from maieutic.report.overview import claim_of, overview_section
 from maieutic.report.sections import Page, Parts, Problem, Run, Section
 from maieutic.report.tables import breakdown_scores, items_of_task, label_of
 from maieutic.report.traffic_light import LightOf, kind_on, lights, title_of
@@ -592,7 +592,7 @@ def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
         "titles": {address.removeprefix("#/task/"): title for address, title in tasks.items()},
         "names": {benchmark: paper_title(benchmark) for benchmark in plan.benchmarks},
         "compare": compare,
-        "leading": leading_pair(found, plan.run.tutors),
+        "leading": claim[:2] if (claim := claim_of(plan, found)) else None,
         "equivalence": plan.config.report.equivalence,
     }
     style = (HERE / "page.css").read_text(encoding="utf-8")

@@ -60,9 +60,9 @@ for (const buttons of document.querySelectorAll(".board-of .buttons")) {
 // What a keyboard or a screen reader needs: tables that scroll can be reached, pictures say what they show.
 for (const place of document.querySelectorAll(".scroll")) place.tabIndex = 0;
 for (const picture of document.querySelectorAll("svg[role=img]")) {
-  const headings = [...picture.closest("section").querySelectorAll("h2, h3, summary")];
+  const headings = [...(picture.closest("section") ?? document).querySelectorAll("h2, h3, summary")];
   const above = headings.filter((one) => one.compareDocumentPosition(picture) & Node.DOCUMENT_POSITION_FOLLOWING).pop();
-  picture.setAttribute("aria-label", (picture.closest("figure")?.querySelector("figcaption") ?? above).textContent);
+  picture.setAttribute("aria-label", (picture.closest("figure")?.querySelector("figcaption") ?? above)?.textContent ?? "figure");
 }
 // Every picture of the page as a file.
 for (const figure of document.querySelectorAll("figure[data-file]")) {

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maieutic.config.cards import Card
+from maieutic.config.cards import Card, Metric
 from maieutic.core.files import whole_file
 from maieutic.core.records import Difference, Grade, Scoring, read_items, records_about
 from maieutic.core.stats import Array, Sampling, clustered_draws, percentiles
@@ -60,7 +60,7 @@ def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: 
         index = index_of(grade for path in paths for grade in records_about(path, Grade, known, by=...))
         for task, card in cards.items():
             for measurement in measured_on(card, cases[task], index, job.judging.get(task)):
-                if measurement.metric.headline:
+                if measurement.metric.headline and not against_itself(card, measurement.metric, tutor):
                     measured[Compared(task, measurement.name, measurement.scoring, measurement.by)][tutor] = measurement
     sampling = Sampling(job.resamples, job.seed)
     comparisons = [
@@ -72,6 +72,11 @@ def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: 
         handle.write(
             "[\n" + ",\n".join(difference.model_dump_json() for difference in with_holm(comparisons)) + "\n]\n"
         )
+
+
+def against_itself(card: Card, metric: Metric, tutor: str) -> bool:
+    """Whether a tutor is the reference that a metric holds replies against: its value says nothing of it."""
+    return tutor == card.baselines.ceiling and not metric.ceiling
 
 
 def differences(
@@ -130,25 +135,38 @@ def differences(
         )
 
 
-def two_sided(apart: Array, value: float, problems: int) -> float | None:
+def drawn_p(apart: Array) -> float | None:
     """The bootstrap's two-sided p value of no difference; None where there is nothing to draw.
 
     Twice the smaller share of draws on either side of zero, the observed data counted as one draw more (Davison and
-    Hinkley, Bootstrap Methods and their Application, section 4.2), so that it is never zero. Where no draw lies on the
-    other side, draws cannot say how small it is, and a correction over many pairs would find none of them: there it is
-    Student's t of the difference over the draws' standard deviation, with as many degrees of freedom as problems less
-    one, if that is smaller.
+    Hinkley, Bootstrap Methods and their Application, section 4.2), so that it is never zero.
     """
-    from scipy.special import stdtr
-
     known = apart[~np.isnan(apart)]
     if len(known) == 0:
         return None
     below, above = int((known <= 0).sum()), int((known >= 0).sum())
-    drawn = min(1.0, 2 * (min(below, above) + 1) / (len(known) + 1))
-    if min(below, above) or known.min() == known.max() or problems < 2 or np.isnan(value):
-        return drawn
-    return min(drawn, 2 * float(stdtr(problems - 1, -abs(value) / known.std())))
+    return min(1.0, 2 * (min(below, above) + 1) / (len(known) + 1))
+
+
+def two_sided(apart: Array, value: float, problems: int) -> float | None:
+    """The p value of no difference; None where there is nothing to draw. value: as observed, over so many problems.
+
+    The bootstrap's, as long as some draws lie on either side of zero. Where none does, draws cannot say how small it
+    is, and a correction over many pairs would find none of them: there it is Student's t of the difference over the
+    draws' standard deviation. Never smaller than what a test of signs can find in so many problems, 2 / 2^problems.
+    """
+    from scipy.special import stdtr
+
+    drawn, known = drawn_p(apart), apart[~np.isnan(apart)]
+    if drawn is None:
+        return None
+    smallest = min(1.0, 2.0 ** (1 - problems))
+    if (known <= 0).any() and (known >= 0).any():
+        return max(drawn, smallest)
+    if known.min() == known.max() or problems < 2 or np.isnan(value):
+        return smallest
+    deviation = float(known.std()) * (problems / (problems - 1)) ** 0.5
+    return max(smallest, 2 * float(stdtr(problems - 1, -abs(value) / deviation)))
 
 
 def discordant(first: Answers, second: Answers, shared: frozenset[str]) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel
 from maieutic.core.records import ReportedScore
 from maieutic.report.figures import levels_chart, radar_chart, scatter_chart
-from maieutic.report.overview import headlines_of, mean
+from maieutic.report.overview import distinct_labels, headlines_of, mean
 from maieutic.report.sections import Run, Section
 from maieutic.report.tables import label_of
 from maieutic.scores.printed import printed_values
@@ -59,6 +59,7 @@ def radar_of(run: Run, cards: Sequence[Card], headlines: Headlines) -> tuple[str
     plan = run.plan
     rows: list[dict[str, Any]] = []
     rings: dict[str, list[float]] = {}
+    labels = distinct_labels(plan)
     for tutor in plan.tutors:
         scores = [headlines.get((card.task, tutor)) for card in cards]
         values = [score.value if score else None for score in scores]
@@ -66,7 +67,7 @@ def radar_of(run: Run, cards: Sequence[Card], headlines: Headlines) -> tuple[str
             rows.append({"label": label_of(plan, tutor), "values": values})
         known = [min(max(value, 0.0), 1.0) for value in values if value is not None]
         if len(known) == len(values) and len(rings) < MOST_RINGS:
-            rings[label_of(plan, tutor)] = known
+            rings[labels[tutor]] = known
     return radar_chart(rings, [card.title for card in cards]) if rings and len(cards) > 2 else "", rows
 
 
