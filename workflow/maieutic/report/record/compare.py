@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,20 +10,25 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from maieutic.config.cards import Card
 from maieutic.core import paths
 from maieutic.core.documents import read_yaml
-from maieutic.core.records import Difference, Grade, Item, Reply, ReportedScore, each_record
+from maieutic.core.records import Difference, Item, Reply, ReportedScore, each_record
 from maieutic.core.stats import Sampling
+from maieutic.core.visible import visible
+from maieutic.report.browser import all_grades
 from maieutic.report.contrasts import verdict_of
 from maieutic.report.record.opened import OpenRun, open_run
 from maieutic.report.tables import items_of_task, label_of
 from maieutic.scores.differences import Compared, differences
-from maieutic.scores.score import Measured, index_of, measured_on
+from maieutic.scores.score import Index, Measured, index_of, measured_on
 
 IGNORED = {"report", "containers", "interpreters", "servers", "limits"}  # keys that change no number
 DIGITS = 3
+NOTHING = ("–", "–", "–")
+log = logging.getLogger(__name__)
 WIDE = 160  # columns where there is no terminal to fit
 
 
@@ -33,6 +39,8 @@ def compare(first: Path, second: Path, /) -> None:
     has answered the same items in both, the difference of its scores is paired, with its interval and p value.
     """
     before, after = open_run(first), open_run(second)
+    if before.results.resolve() == after.results.resolve() and before.folder.resolve() != after.folder.resolve():
+        log.warning("both runs share %s: what they have in common is one set of replies and scores", before.results)
     console = Console(width=None if sys.stdout.isatty() else WIDE)
     for title, lines in (
         ("configuration", config_changes(first, second)),
@@ -41,13 +49,13 @@ def compare(first: Path, second: Path, /) -> None:
     ):
         console.print(title, style="bold", markup=False, highlight=False)
         for line in lines or ["the same"]:
-            console.print(f"  {line}", markup=False, highlight=False)
+            console.print(f"  {visible(line)}", markup=False, highlight=False)
     table = Table(title="scores: second run less first", title_justify="left", box=None)
     for name in ("task", "tutor", "metric", "first", "second", "difference", "95 % interval", "p", "verdict"):
         table.add_column(name)
     rows = list(score_changes(before, after))
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(Text(visible(cell)) for cell in row))
     if rows:
         console.print(table, markup=False)
     else:
@@ -120,15 +128,19 @@ def reply_changes(before: OpenRun, after: OpenRun) -> list[str]:
 
 def score_changes(before: OpenRun, after: OpenRun) -> Iterator[tuple[str, ...]]:
     """The headline scores of each task and tutor of both runs, and their difference."""
-    cards = {(loaded.card.benchmark, loaded.card.task): loaded.card for loaded in after.plan.cards.values()}
     sampling = Sampling(after.plan.config.report.resamples, after.plan.run.seed)
-    for tutor in (name for name in before.plan.run.tutors if name in after.plan.run.tutors):
-        firsts = {(score.benchmark, score.task): score for score in before.headlines(tutor)}
-        for score in after.headlines(tutor):
-            card = cards.get((str(score.benchmark), score.task))
-            first = firsts.get((score.benchmark, score.task))
-            if card is not None and first is not None and first.metric == score.metric:
-                yield change_of(before, after, card, first, score, sampling)
+    both = [name for name in before.plan.benchmarks if name in after.plan.benchmarks]
+    for benchmark in both:
+        cards = {loaded.card.task: loaded.card for loaded in after.plan.benchmarks[benchmark]}
+        shared = {task: items_in_both(before, after, card) for task, card in cards.items()}
+        for tutor in (name for name in before.plan.run.tutors if name in after.plan.run.tutors):
+            firsts = {score.task: score for score in before.headlines(tutor) if score.benchmark == benchmark}
+            indexes = [index_of(all_grades(run.plan, run.results, benchmark, tutor)) for run in (after, before)]
+            for score in after.headlines(tutor):
+                first = firsts.get(score.task)
+                if score.benchmark != benchmark or first is None or score.task not in cards:
+                    continue
+                yield change_of(after, cards[score.task], first, score, shared[score.task], indexes, sampling)
 
 
 def items_in_both(before: OpenRun, after: OpenRun, card: Card) -> list[Item]:
@@ -138,31 +150,43 @@ def items_in_both(before: OpenRun, after: OpenRun, card: Card) -> list[Item]:
 
 
 def change_of(
-    before: OpenRun, after: OpenRun, card: Card, first: ReportedScore, second: ReportedScore, sampling: Sampling
+    after: OpenRun,
+    card: Card,
+    first: ReportedScore,
+    second: ReportedScore,
+    shared: list[Item],
+    indexes: Sequence[Index],
+    sampling: Sampling,
 ) -> tuple[str, ...]:
-    """One row: both values, and the paired difference on the items that are the same."""
-    shared = items_in_both(before, after, card)
-    files = [grade_files(run, card, second) for run in (after, before)]
-    found = paired(card, second.by, shared, files, sampling)
-    cells = ("–", "–", "–", "no item is the same")
-    if found is not None:
-        higher = card.metrics[second.metric].higher_is_better is not False
-        word = verdict_of(found.model_copy(update={"p_holm": found.p}), higher, after.plan.config.report.equivalence)
-        cells = (number(found.value), f"{number(found.low)} to {number(found.high)}", number(found.p), word)
+    """One row: both values, and the paired difference on the items that are the same.
+
+    indexes: the tutor's grades in the later run and in the earlier one.
+    """
     label = label_of(after.plan, str(second.tutor))
-    return (f"{card.benchmark}/{card.task}", label, second.metric, number(first.value), number(second.value), *cells)
+    row = (f"{card.benchmark}/{card.task}", label, second.metric, number(first.value), number(second.value))
+    if first.metric != second.metric:
+        return (*row, *NOTHING, f"another headline: {first.metric}")
+    if first.by != second.by:
+        return (*row, *NOTHING, f"another grader: {first.by or 'parser'}, {second.by or 'parser'}")
+    if not shared:
+        return (*row, *NOTHING, "no item is the same")
+    found = paired(card, second.by, shared, indexes, sampling)
+    if found is None:
+        return (*row, *NOTHING, "no grades of the same items")
+    higher = card.metrics[second.metric].higher_is_better is not False
+    word = verdict_of(found.model_copy(update={"p_holm": found.p}), higher, after.plan.config.report.equivalence)
+    return (*row, number(found.value), f"{number(found.low)} to {number(found.high)}", number(found.p), word)
 
 
 def paired(
-    card: Card, by: str | None, items: list[Item], files: Sequence[list[Path]], sampling: Sampling
+    card: Card, by: str | None, items: list[Item], indexes: Sequence[Index], sampling: Sampling
 ) -> Difference | None:
-    """The difference of a task's headline on some items; None where a side has no grade of them.
+    """The difference of a task's headline on some items, later less earlier; None where a side has no grade of them.
 
-    by: the judge or reward model behind it; files: those with the grades of the later run, then of the earlier one.
+    by: the judge or reward model behind it.
     """
     measured: dict[str, Measured] = {}
-    for name, own in zip(("later", "earlier"), files, strict=True):
-        index = index_of(grade for path in own for grade in each_record(path, Grade))
+    for name, index in zip(("later", "earlier"), indexes, strict=True):
         for measurement in measured_on(card, items, index):
             if (measurement.metric.headline, measurement.scoring, measurement.by) == (True, "robust", by):
                 measured[name] = measurement
@@ -170,15 +194,6 @@ def paired(
         return None
     compared = Compared(card.task, measured["later"].name, "robust", by)
     return next(differences(card, compared, measured, sampling), None)
-
-
-def grade_files(run: OpenRun, card: Card, score: ReportedScore) -> list[Path]:
-    """The files of grades that a score may rest on."""
-    names = {"benchmark": card.benchmark, "tutor": str(score.tutor)}
-    own = [paths.PARSED.within(run.results, **names)]
-    if score.by:
-        own.append(paths.JUDGE_GRADES.within(run.results, judge=score.by, **names))
-    return [path for path in own if path.exists()]
 
 
 def number(value: float | None) -> str:

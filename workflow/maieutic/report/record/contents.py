@@ -11,6 +11,7 @@ from maieutic.core.errors import UserError
 from maieutic.graders.parsing import ParseReplies, parse_replies
 from maieutic.judges.grading import GradeVerdicts, grade_verdicts
 from maieutic.plan.rules import RulePlan
+from maieutic.report.tables import items_of_task
 from maieutic.rewards.grading import GradeByRewards, grade_by_rewards
 from maieutic.scores.differences import CompareTutors, compare_tutors
 from maieutic.scores.score import ScoreReplies, score_replies
@@ -97,38 +98,87 @@ def flat(files: dict[str, str | list[str]]) -> Iterator[str]:
         yield from [value] if isinstance(value, str) else value
 
 
-def files_of(plan: RulePlan, results: Path, journals: bool) -> list[str]:
-    """Every file of a run as a path from the folder above `results`, and the cards and rubrics that it was asked by.
+# What a run's own folder holds: nothing else in it is part of the run.
+OWN_FILES = (
+    paths.CONFIG, paths.PROVENANCE, paths.PAGE, paths.SCORE_TABLE, paths.SCORE_PARQUET, paths.DIFFERENCE_TABLE,
+    paths.TRUST_TABLE, paths.RUNTIME_TABLE, paths.PROBLEMS, paths.WHOLE, paths.JUDGE_CHECK,
+)  # fmt: skip
+OWN_FOLDERS = (paths.TABLES, paths.FIGURES, paths.ITEM_DATA)
 
-    Raises UserError naming those that are not there. journals: what was asked and answered, request by request.
+
+def files_of(plan: RulePlan, results: Path, journals: bool) -> dict[str, Path]:
+    """Every file of a run, and the cards and rubrics that it was asked by: where each lies, by its name in a crate.
+
+    Names begin with results/ or resources/. Raises UserError naming files that are not there, and links that lead out
+    of the results. journals: what was asked and answered, request by request.
     """
     named: dict[str, None] = {}
     for step in steps(plan):
         named |= dict.fromkeys([*flat(inputs(plan, step)), step.out])
     named |= dict.fromkeys(flat(plan.inputs_of("build_report")(Wildcards())))
     base = results.parent
-    if missing := [path for path in named if not where(base, path).exists()]:
+    places = {own: where(base, own) for path in named if (own := own_name(path))}
+    if missing := [name for name, place in places.items() if not place.exists()]:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise UserError(
             str(results), f"not all of the run is there: {', '.join(missing[:3])}{more}", "run it to its end first"
         )
     optional = [
-        paths.PROMPTS.of(benchmark=benchmark, tutor=tutor)
-        for benchmark in plan.benchmarks
-        for tutor in plan.tutors_on(benchmark)
+        paths.SERVER_RECORD,
+        *(paths.PROMPTS.of(benchmark=name, tutor=tutor) for name in plan.benchmarks for tutor in plan.tutors_on(name)),
+        *(plan.own(path) for path in OWN_FILES),
+        *(journals_of(plan) if journals else ()),
+        *pictures_of(plan, results),
     ]
-    optional.append(paths.SERVER_RECORD)
-    own = base / Path(plan.own(paths.PAGE)).parent
-    optional += [str(path.relative_to(base)) for path in sorted(own.rglob("*")) if path.is_file()]
-    if journals:
-        kept = {*plan.tutors, *plan.run.judges, *plan.reward_models, *plan.run.taggers}
-        optional += [
-            str(path.relative_to(base))
-            for path in sorted((results / "journal").rglob("*.jsonl"))
-            if not path.name.startswith(".") and kept & {path.stem, *path.relative_to(results).parts}
-        ]
-    named |= dict.fromkeys(path for path in optional if (base / path).is_file())
-    return sorted(named)
+    for folder in (base / plan.own(path) for path in OWN_FOLDERS):
+        optional += [str(path.relative_to(base)) for path in sorted(folder.glob("[!.]*")) if path.is_file()]
+    places |= {name: base / name for name in optional if (base / name).is_file()}
+    outside = [name for name, place in places.items() if not is_within(place, results, paths.HOME)]
+    if outside:
+        raise UserError(outside[0], "it leads out of the results", "put the file itself there")
+    return {name: place for name, place in sorted(places.items()) if place.is_file()}
+
+
+def own_name(path: str) -> str | None:
+    """What a file of a run is called in a crate; None for one of somebody's own that lies elsewhere."""
+    if path.startswith(f"{paths.ROOT}/"):
+        return path
+    place = Path(path)
+    if place.is_absolute():
+        place = place.relative_to(paths.HOME) if place.is_relative_to(paths.HOME) else Path("/")
+    return str(place) if place.parts[:1] == ("resources",) else None
+
+
+def is_within(place: Path, *folders: Path) -> bool:
+    """Whether a file lies in one of some folders, wherever a link on its way leads."""
+    return any(place.resolve().is_relative_to(folder.resolve()) for folder in folders)
+
+
+def pictures_of(plan: RulePlan, results: Path) -> Iterator[str]:
+    """The pictures of the run's items."""
+    for benchmark, loadeds in plan.benchmarks.items():
+        for card in (loaded.card for loaded in loadeds if loaded.card.images):
+            for item in items_of_task(results, benchmark, card.task):
+                yield from (f"{paths.PICTURE_STORE}/{file}" for file in item.images)
+
+
+def journals_of(plan: RulePlan) -> Iterator[str]:
+    """The journals of the run's own tutors and graders. A batch of tutors is one file."""
+    for benchmark in plan.benchmarks:
+        for tutor in plan.tutors_on(benchmark):
+            yield paths.REPLY_JOURNAL.of(benchmark=benchmark, tutor=tutor)
+            for shard in plan.shards_of(tutor):
+                yield paths.SHARD_JOURNAL.of(benchmark=benchmark, tutor=tutor, shard=shard)
+        for judge in plan.run.judges if benchmark in plan.judged_benchmarks() else ():
+            for batch in plan.judge_batches(benchmark):
+                yield paths.VERDICT_JOURNAL.of(judge=judge, benchmark=benchmark, batch=batch)
+        for reward_model in plan.run.reward_models if benchmark in plan.rewarded_benchmarks else ():
+            for batch in plan.reward_batches(benchmark):
+                yield paths.REWARD_JOURNAL.of(reward_model=reward_model, benchmark=benchmark, batch=batch)
+        for tagger in plan.run.taggers:
+            yield paths.TAG_JOURNAL.of(tagger=tagger, benchmark=benchmark)
+    for judge in plan.run.judges:
+        yield paths.LABELLED_JOURNAL.of(judge=judge)
 
 
 def where(base: Path, path: str) -> Path:

@@ -11,6 +11,8 @@ from rocrate.model.contextentity import ContextEntity
 from rocrate.model.person import Person
 from rocrate.rocrate import ROCrate
 
+import maieutic
+from maieutic.config.models import RecordedModel
 from maieutic.core import paths
 from maieutic.core.files import safe_name, sha256_of, write_json, write_text
 from maieutic.plan.provenance import copy_of
@@ -46,13 +48,15 @@ def describe(run: OpenRun, folder: Path, files: list[str], author: str | None) -
     plan, provenance = run.plan, run.provenance
     write_text(folder / "README.md", readme(run))
     (folder / "workflow").mkdir(exist_ok=True)
-    write_text(folder / "workflow/Snakefile", (paths.HOME / "workflow/Snakefile").read_text(encoding="utf-8"))
+    own = Path(maieutic.__file__).parents[1] / "Snakefile"  # beside the package, wherever a run works
+    write_text(folder / "workflow/Snakefile", own.read_text(encoding="utf-8"))
     crate = ROCrate(version="1.1")  # of which the profiles are
     crate.name = (
         f"Maieutic: {', '.join(label_of(plan, name) for name in plan.run.tutors[:3])} on {', '.join(plan.benchmarks)}"
     )
     crate.description = "Tutoring benchmarks: configuration, items, replies, grades, scores and the page of one run."
-    crate.license = LICENCE
+    # An archive reads one licence: each data set has its own, which its entity names.
+    crate.license = "; ".join(dict.fromkeys(["Apache-2.0 (workflow)", *licences_of(run).values()]))
     root = crate.root_dataset
     root["conformsTo"] = [
         crate.add(ContextEntity(crate, address, {"@type": "CreativeWork", "name": name, "version": version}))
@@ -65,7 +69,8 @@ def describe(run: OpenRun, folder: Path, files: list[str], author: str | None) -
     commit = provenance.code.commit if provenance else None
     workflow = crate.add_workflow(
         folder / "workflow/Snakefile", "workflow/Snakefile", main=True, lang="snakemake",
-        properties={"name": "Maieutic", "version": commit or "unknown", "conformsTo": {"@id": WORKFLOW}},
+        properties={"name": "Maieutic", "version": commit or "unknown", "conformsTo": {"@id": WORKFLOW},
+                    "license": LICENCE},
     )  # fmt: skip
     added = {}
     for path in files:
@@ -121,7 +126,7 @@ def data_sets(run: OpenRun, crate: ROCrate, folder: Path) -> list[Any]:
     for name, dataset in run.plan.datasets.items():
         copy = copy_of(dataset, run.plan.edition)
         path = f"croissant/{safe_name(name)}.json"
-        write_json(folder / path, croissant_of(name, dataset, copy))
+        write_json(folder / path, croissant_of(name, dataset, copy, dataset.form_of(run.plan.edition)))
         described = crate.add_file(folder / path, path, properties={"encodingFormat": "application/ld+json"})
         properties = {
             "@type": "CreativeWork",
@@ -147,7 +152,8 @@ def models(run: OpenRun, crate: ROCrate) -> list[Any]:
             "@type": "CreativeWork",
             "name": label_of(run.plan, name),
             "identifier": hub_name(run.plan, run.plan.answering(name)),
-            "version": pin or "not pinned: it has no weights here",
+            "version": pin
+            or ("trained by this run" if getattr(entry, "train", None) else "no weights of its own here"),
         }
         entities.append(crate.add(ContextEntity(crate, f"#model-{safe_name(name)}", properties)))
     return entities
@@ -157,11 +163,12 @@ def costs(run: OpenRun, crate: ROCrate) -> list[Any]:
     """What each tutor took on each benchmark: requests, tokens, seconds and money; what nobody measured says so."""
     entities = []
     for row in runtime_table(run.plan, run.results).to_dict("records"):
+        asked = not isinstance(run.plan.models[row["tutor"]], RecordedModel)
         measured = {
-            "requests": row["requests"],
-            "prompt tokens": row["prompt_tokens"],
-            "generated tokens": row["completion_tokens"],
-            "request seconds": row["request_seconds"],
+            "requests": row["requests"] if asked else None,
+            "prompt tokens": row["prompt_tokens"] or None,
+            "generated tokens": row["completion_tokens"] or None,
+            "request seconds": row["request_seconds"] or None,
             "US dollars": row["usd"],
         }
         known = {name: value for name, value in measured.items() if value is not None and value == value}
@@ -206,9 +213,13 @@ def total(numbers: list[float | None]) -> str:
     return f"{sum(known):.0f}" if numbers and len(known) == len(numbers) else NOT_MEASURED
 
 
+def licences_of(run: OpenRun) -> dict[str, str]:
+    """The licence of each data set of a run."""
+    return {name: dataset.licence for name, dataset in run.plan.datasets.items()}
+
+
 def readme(run: OpenRun) -> str:
     """What lies in the crate, how to check it, and the run in short."""
-    licences = {name: dataset.licence for name, dataset in run.plan.datasets.items()}
     lines = [
         "# A run of Maieutic",
         "",
@@ -220,7 +231,7 @@ def readme(run: OpenRun) -> str:
         "",
         "Items and labels stay under the licences of their data sets:",
         "",
-        *(f"- {name}: {licence}" for name, licence in licences.items()),
+        *(f"- {name}: {licence}" for name, licence in licences_of(run).items()),
         "",
     ]
     return "\n".join(lines) + "\n" + markdown(run)

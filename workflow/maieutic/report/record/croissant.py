@@ -54,8 +54,8 @@ CONTEXT = {
 NO_CHECKSUM = "https://github.com/mlcommons/croissant/issues/80"
 
 
-def croissant_of(name: str, dataset: Dataset, copy: Copy | None) -> dict[str, Any]:
-    """The description of one edition. copy: its file; None where the edition has none."""
+def croissant_of(name: str, dataset: Dataset, copy: Copy | None, form: str) -> dict[str, Any]:
+    """The description of one edition. copy: its file; None where the edition has none; form: of the file."""
     hub = copy.hub if copy else None
     if hub is not None:
         address = f"https://huggingface.co/datasets/{hub.repo}"
@@ -66,7 +66,7 @@ def croissant_of(name: str, dataset: Dataset, copy: Copy | None) -> dict[str, An
             },
             {
                 "@type": "cr:FileSet", "@id": "files", "name": "files", "containedIn": {"@id": "repo"},
-                "encodingFormat": MEDIA[dataset.format], "includes": hub.files,
+                "encodingFormat": MEDIA[form], "includes": hub.files,
             },
         ]  # fmt: skip
     else:
@@ -74,7 +74,7 @@ def croissant_of(name: str, dataset: Dataset, copy: Copy | None) -> dict[str, An
         distribution = [
             {
                 "@type": "cr:FileObject", "@id": "file", "name": "file", "contentUrl": address,
-                "encodingFormat": MEDIA[dataset.format], "sha256": (copy.sha256 if copy else None) or NO_CHECKSUM,
+                "encodingFormat": MEDIA[form], "sha256": (copy.sha256 if copy else None) or NO_CHECKSUM,
             }
         ]  # fmt: skip
     return {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
 from maieutic.report.record.inspect_log import usage_of
 from maieutic.report.record.opened import OpenRun
-from maieutic.report.record.samples import Sample, hub_name, samples, settings_of
+from maieutic.report.record.samples import Sample, hub_name, read_samples, settings_of
 from maieutic.report.tables import label_of, score_file
 from maieutic.scores.printed import paper_title
 
@@ -127,7 +126,9 @@ def instance_of(
 ) -> dict[str, Any]:
     """One item with a grade."""
     asked = sample.sent[-1]["content"] if sample.sent else ""
+    whole = "\n".join(f"{message['role']}: {message['content']}" for message in sample.sent)
     turns = sample.reply.turns
+    last = len(sample.spoken) - 1
     told: dict[str, Any] = {
         "schema_version": VERSION,
         "evaluation_id": evaluation,
@@ -135,13 +136,13 @@ def instance_of(
         "evaluation_name": f"{paper_title(card.benchmark)}: {card.title}",
         "evaluation_result_id": result_id,
         "sample_id": sample.item.id,
-        "sample_hash": hashlib.sha256((asked + sample.reference).encode()).hexdigest(),
+        "sample_hash": hashlib.sha256((whole + sample.reference).encode("utf-8", "replace")).hexdigest(),
         "interaction_type": "single_turn" if len(turns) == 1 else "multi_turn",
         "input": {"raw": asked, "reference": [sample.reference]},
         "answer_attribution": [
             {
-                "turn_idx": 0 if len(turns) == 1 else max(2 * len(turns) - 1, 0),
-                "source": "output.raw" if len(turns) == 1 else f"messages[{max(2 * len(turns) - 1, 0)}].content",
+                "turn_idx": 0 if len(turns) == 1 else last,
+                "source": "output.raw" if len(turns) == 1 else f"messages[{last}].content",
                 "extracted_value": sample.graded.raw if sample.graded else "",
                 "extraction_method": sample.graded.kind if sample.graded else "none",
                 "is_terminal": True,
@@ -149,7 +150,7 @@ def instance_of(
         ],
         "evaluation": {
             "score": score,
-            "is_correct": bool(sample.graded and sample.graded.correct),
+            "is_correct": bool(sample.graded and sample.graded.correct) and score > 0,
             "num_turns": max(len(turns), 1),
         },
         "token_usage": usage_of(sample),
@@ -160,8 +161,7 @@ def instance_of(
         if turns[0].reasoning:
             told["output"]["reasoning_trace"] = [turns[0].reasoning]
     else:
-        spoken = [*sample.sent, {"role": "assistant", "content": sample.reply.text}]
-        told["messages"] = [{"turn_idx": at, **message} for at, message in enumerate(spoken)]
+        told["messages"] = [{"turn_idx": at, **message} for at, message in enumerate(sample.spoken)]
     if sample.reply.error:
         told["error"] = sample.reply.error
     return told
@@ -173,14 +173,16 @@ def write_records(run: OpenRun, out: Path, written: int, command: str) -> list[P
     written: seconds since 1970 of this export; command: what made the run.
     """
     plan, files = run.plan, []
+    config = sha256_of(run.folder / "config.yaml")
     cards = {(card.benchmark, card.task): card for card in (loaded.card for loaded in plan.cards.values())}
     for tutor in (name for name in plan.tutors if run.headlines(name)):
         info = model_info(plan, tutor)
         developer, model = (safe_name(part) for part in info["id"].split("/", 1))
-        evaluation = f"maieutic/{info['id'].replace('/', '_')}/{written}"
-        name = str(uuid.UUID(bytes=uuid.uuid5(NAMESPACE, f"{plan.run.name}/{tutor}").bytes, version=4))
+        evaluation = f"maieutic/{info['id'].replace('/', '_')}/{tutor}/{written}"
+        name = str(uuid.UUID(bytes=uuid.uuid5(NAMESPACE, f"{config}/{tutor}").bytes, version=4))
         folder = out / "data" / "maieutic" / developer / model
         results, count = [], 0
+        samples = {benchmark: read_samples(run, benchmark, tutor) for benchmark in plan.benchmarks}
         with whole_file(folder / f"{name}_samples.jsonl") as handle:
             for score in run.headlines(tutor):
                 if score.value is None:
@@ -188,9 +190,11 @@ def write_records(run: OpenRun, out: Path, written: int, command: str) -> list[P
                 card = cards[str(score.benchmark), score.task]
                 result_id = f"{card.benchmark}.{card.task}.{score.metric}"
                 results.append(result_of(run, card, score, result_id, command))
-                for line in instances(run, card, tutor, evaluation, info["id"], result_id):
-                    handle.write(json.dumps(line, ensure_ascii=False) + "\n")
-                    count += 1
+                for sample in samples[card.benchmark].get(card.task, []):
+                    if sample.score is not None:
+                        line = instance_of(sample, card, evaluation, info["id"], result_id, sample.score)
+                        handle.write(json.dumps(line, ensure_ascii=False) + "\n")
+                        count += 1
         relative = f"data/maieutic/{developer}/{model}/{name}_samples.jsonl"
         log: dict[str, Any] = {
             "schema_version": VERSION,
@@ -225,12 +229,3 @@ def write_records(run: OpenRun, out: Path, written: int, command: str) -> list[P
             json.dump(log, handle, ensure_ascii=False, indent=1)
         files.append(path)
     return files
-
-
-def instances(
-    run: OpenRun, card: Card, tutor: str, evaluation: str, model: str, result_id: str
-) -> Iterator[dict[str, Any]]:
-    """The items of a task that have a grade."""
-    for sample in samples(run, card, tutor):
-        if (score := sample.score) is not None:
-            yield instance_of(sample, card, evaluation, model, result_id, score)

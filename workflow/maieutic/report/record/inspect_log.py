@@ -16,7 +16,8 @@ from maieutic.config.cards import Card
 from maieutic.core import paths
 from maieutic.core.files import whole_file
 from maieutic.report.record.opened import OpenRun
-from maieutic.report.record.samples import Sample, hub_name, samples, settings_of
+from maieutic.report.record.samples import Sample, hub_name, read_samples, settings_of
+from maieutic.report.tables import leads
 
 FINISH = {"length": "max_tokens", "content_filter": "content_filter", None: "unknown"}
 
@@ -75,21 +76,18 @@ def sample_of(sample: Sample, model: str) -> dict[str, Any]:
     }
 
 
-def log_of(run: OpenRun, card: Card, tutor: str) -> dict[str, Any] | None:
-    """One task of one tutor as a log; None where it has no reply."""
+def log_of(run: OpenRun, card: Card, tutor: str, samples: list[Sample]) -> dict[str, Any]:
+    """One task of one tutor as a log."""
     path = paths.REPLIES.within(run.results, benchmark=card.benchmark, tutor=tutor)
-    if not path.exists():
-        return None
     model = hub_name(run.plan, tutor)
-    own = [sample_of(sample, model) for sample in samples(run, card, tutor)]
-    if not own:
-        return None
+    own = [sample_of(sample, model) for sample in samples]
     written = written_at(path)
     asked = settings_of(run.plan, card, tutor)
     values = [score for score in run.scores.get(card.benchmark, []) if score.tutor == tutor and score.task == card.task]
+    # Of several judges or reward models the leading one's number has the metric's plain name.
     metrics = {
-        f"{score.metric}_{score.scoring}": {
-            "name": f"{score.metric}_{score.scoring}",
+        (name := f"{score.metric}_{score.scoring}{'' if leads(run.plan, score) else f'_{score.by}'}"): {
+            "name": name,
             "value": score.value,
             "metadata": {"low": score.low, "high": score.high, "n": score.n, "missing": score.missing, "by": score.by},
         }
@@ -140,12 +138,13 @@ def file_name(log: dict[str, Any], tutor: str) -> str:
 def write_logs(run: OpenRun, out: Path) -> list[Path]:
     """Write every task of every tutor; gives the files."""
     written = []
-    for loadeds in run.plan.benchmarks.values():
-        for card in (loaded.card for loaded in loadeds):
-            for tutor in run.plan.tutors:
-                if run.plan.belongs(card, tutor) and (log := log_of(run, card, tutor)):
-                    path = out / file_name(log, tutor)
-                    with whole_file(path) as handle:
-                        json.dump(log, handle, ensure_ascii=False)
-                    written.append(path)
+    for benchmark, loadeds in run.plan.benchmarks.items():
+        cards = {loaded.card.task: loaded.card for loaded in loadeds}
+        for tutor in run.plan.tutors_on(benchmark):
+            for task, samples in read_samples(run, benchmark, tutor).items():
+                log = log_of(run, cards[task], tutor, samples)
+                path = out / file_name(log, tutor)
+                with whole_file(path) as handle:
+                    json.dump(log, handle, ensure_ascii=False)
+                written.append(path)
     return written

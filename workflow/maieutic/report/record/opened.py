@@ -5,21 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+import pandas as pd
+
+from maieutic.core import paths
 from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
 from maieutic.core.records import ReportedScore
-from maieutic.plan.checks import check_config
-from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import Provenance, read_provenance
-from maieutic.report.tables import complete_scores
+from maieutic.plan.rules import RulePlan, unchecked
+from maieutic.report.tables import breakdown_scores, complete_scores, score_table
 
 REPORT = Path("results/report")  # of a run without a name
+# What a row of a table of scores is of; and how far its value may be from the one in the results, as it is rounded.
+OF = ["benchmark", "task", "tutor", "metric", "criterion", "subset", "release", "by", "scoring"]
+ROUNDED = 1e-6
 
 
 class OpenRun(NamedTuple):
     """folder: the run's own, with its config.yaml; results: the folder of everything that it shares with other runs."""
 
-    plan: Plan
+    plan: RulePlan
     folder: Path
     results: Path
     provenance: Provenance | None
@@ -40,15 +45,56 @@ def results_of(folder: Path) -> Path:
     return folder.parent.parent if folder.parent.name == "runs" else folder.parent
 
 
-def open_run(folder: Path) -> OpenRun:
-    """The run of a folder. Raises UserError where no run has written it, or nothing of it is scored."""
+def plan_of_run(folder: Path) -> RulePlan:
+    """The plan of a run's own folder. Files that only its making needed may be elsewhere by now."""
     config = folder / "config.yaml"
     if not config.is_file():
         raise UserError(str(config), "no run has written it", "name a run's own folder: maieutic runs lists them")
-    plan = Plan(check_config(read_yaml(config, "run it again: a run writes it anew")))
+    return unchecked(read_yaml(config, "run it again: a run writes it anew"))
+
+
+def open_run(folder: Path) -> OpenRun:
+    """The run of a folder.
+
+    Raises UserError where no run has written it, where nothing of it is scored, and where a later run has put other
+    scores into the results that both share.
+    """
+    plan = plan_of_run(folder)
     results = results_of(folder)
-    provenance = read_provenance(folder / "provenance.json")
+    provenance = read_provenance(folder / Path(paths.PROVENANCE).name)
     scores = complete_scores(plan, results, provenance)
     if not scores:
         raise UserError(str(results / "scores"), "nothing of this run is scored", "run it to its end first")
-    return OpenRun(plan, folder, results, provenance, scores)
+    run = OpenRun(plan, folder, results, provenance, scores)
+    if changed := changed_scores(run):
+        raise UserError(
+            str(folder),
+            f"its tables and the scores in {results} are no longer the same, since a later run wrote others: {changed}",
+            "run it again: replies are on file, and nothing is asked twice",
+        )
+    return run
+
+
+def changed_scores(run: OpenRun) -> str | None:
+    """How the run's own table of scores differs from the results; None where both are the same."""
+    path = run.folder / Path(paths.SCORE_TABLE).name
+    if not path.is_file():
+        return f"{path.name} is not there"
+    kept = pd.read_csv(path, dtype=dict.fromkeys(OF, str), keep_default_na=False, na_values={"value": [""]})
+    by_tag = breakdown_scores(run.plan, run.results)
+    now = score_table(run.plan, {name: [*own, *by_tag.get(name, [])] for name, own in run.scores.items()})
+    before, after = values_of(kept), values_of(now.fillna(dict.fromkeys(OF, "")))
+    if before.keys() != after.keys():
+        return f"{len(before.keys() ^ after.keys())} of its numbers are only in one of both"
+    other = [key for key, value in before.items() if abs(value - after[key]) > ROUNDED]
+    if not other:
+        return None
+    first = other[0]
+    named = "/".join(part for part in first if part)
+    return f"{len(other)} of {len(before)} differ, {named} is {after[first]:g} and was {before[first]:g}"
+
+
+def values_of(table: pd.DataFrame) -> dict[tuple[str, ...], float]:
+    """The values of a table of scores by what each is of; those that are missing as -1, which no value is."""
+    keys = table[OF].fillna("").astype(str)
+    return dict(zip(keys.itertuples(index=False, name=None), table["value"].fillna(-1.0), strict=True))

@@ -1,8 +1,8 @@
-"""Every item with one tutor's reply to it and the grade that its task's headline counts."""
+"""Every item with one tutor's reply to it and what its task's headline makes of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,13 +15,15 @@ from maieutic.plan.plan import Plan
 from maieutic.report.browser import all_grades, reference_of
 from maieutic.report.record.opened import OpenRun
 from maieutic.report.tables import items_of_task
+from maieutic.scores.score import Index, index_of, measured_on
 from maieutic.serving.pictures import text_of
 
 
 class Sample(NamedTuple):
     """An item, what was sent (role and text of each message of the last turn), the reply, its grades under robust.
 
-    graded: the grade that the headline counts; None where there is none.
+    graded: the grade that the headline counts, None where there is none; score: what the headline makes of the reply
+    (1 right, 0 wrong or unreadable, or a value), None where it leaves the item out or is made of several grades.
     """
 
     item: Item
@@ -29,6 +31,7 @@ class Sample(NamedTuple):
     reply: Reply
     graded: Grade | None
     grades: list[Grade]
+    score: float | None
 
     @property
     def reference(self) -> str:
@@ -36,14 +39,9 @@ class Sample(NamedTuple):
         return reference_of(self.item)
 
     @property
-    def score(self) -> float | None:
-        """The grade as a number: 1 right, 0 wrong, or its value; None where nothing could be read."""
-        if self.graded is None:
-            return None
-        if self.graded.correct is not None:
-            return float(self.graded.correct)
-        value = self.graded.value
-        return float(value) if isinstance(value, int | float) else None
+    def spoken(self) -> list[dict[str, str]]:
+        """The whole conversation, the reply at its end."""
+        return [*self.sent, {"role": "assistant", "content": self.reply.text}]
 
 
 @lru_cache(maxsize=64)
@@ -52,16 +50,35 @@ def items_by_id(results: Path, benchmark: str, task: str) -> dict[str, Item]:
     return {item.id: item for item in items_of_task(results, benchmark, task)}
 
 
-def samples(run: OpenRun, card: Card, tutor: str) -> Iterator[Sample]:
-    """The samples of one task in the order of the replies."""
-    plan, results, benchmark = run.plan, run.results, card.benchmark
-    items = items_by_id(results, benchmark, card.task)
-    metric = card.metrics[card.headline]
-    kind = metric.grader or card.graders[0]
-    grades: dict[str, list[Grade]] = {}
-    for grade in all_grades(plan, results, benchmark, tutor):
-        if grade.task == card.task and grade.scoring == "robust":
-            grades.setdefault(grade.id, []).append(grade)
+def scores_of_items(card: Card, items: list[Item], index: Index) -> dict[str, float]:
+    """What a task's headline, read by robust, makes of each item that it counts; none of one made of several grades."""
+    for measured in measured_on(card, items, index):
+        if measured.metric.headline and measured.scoring == "robust" and not measured.metric.parts:
+            known = {}
+            for item, graded in measured.found.known:
+                if graded.correct is not None:
+                    known[item.id] = float(graded.correct)
+                elif isinstance(graded.value, int | float):
+                    known[item.id] = float(graded.value)
+            return known
+    return {}
+
+
+def read_samples(run: OpenRun, benchmark: str, tutor: str) -> dict[str, list[Sample]]:
+    """The samples of one tutor on a benchmark by task, in the order of the replies; every file is read once."""
+    plan, results = run.plan, run.results
+    path = paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor)
+    if not path.exists():
+        return {}
+    cards = {loaded.card.task: loaded.card for loaded in plan.benchmarks[benchmark]}
+    items = {task: items_by_id(results, benchmark, task) for task in cards}
+    grades: dict[tuple[str, str], list[Grade]] = defaultdict(list)
+    everything = list(all_grades(plan, results, benchmark, tutor))
+    for grade in everything:
+        if grade.scoring == "robust":
+            grades[grade.task, grade.id].append(grade)
+    index = index_of(everything)
+    scores = {task: scores_of_items(card, list(items[task].values()), index) for task, card in cards.items()}
     sent: dict[str, list[dict[str, str]]] = {}
     prompts = paths.PROMPTS.within(results, benchmark=benchmark, tutor=tutor)
     if prompts.exists() and not isinstance(plan.models[tutor], BaselineModel):
@@ -69,14 +86,23 @@ def samples(run: OpenRun, card: Card, tutor: str) -> Iterator[Sample]:
             sent[prompt.messages] = [
                 {"role": message["role"], "content": text_of(message["content"])} for message in prompt.content
             ]
-    for reply in each_record(paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor), Reply):
-        if reply.task != card.task or reply.id not in items:
+    samples: dict[str, list[Sample]] = defaultdict(list)
+    for reply in each_record(path, Reply):
+        item = items.get(reply.task, {}).get(reply.id)
+        if item is None or not plan.belongs(cards[reply.task], tutor):
             continue
-        own = grades.get(reply.id, [])
-        counted = next((grade for grade in own if grade.kind == kind and grade.criterion == metric.criterion), None)
-        counted = counted or next((grade for grade in own if grade.kind == kind), None)
+        own = grades.get((reply.task, reply.id), [])
         messages = sent.get(reply.turns[-1].messages, []) if reply.turns else []
-        yield Sample(items[reply.id], messages, reply, counted, own)
+        counted = counted_grade(cards[reply.task], own)
+        samples[reply.task].append(Sample(item, messages, reply, counted, own, scores[reply.task].get(reply.id)))
+    return samples
+
+
+def counted_grade(card: Card, grades: list[Grade]) -> Grade | None:
+    """Of the grades of one reply the one that the headline counts."""
+    metric = card.metrics[card.headline]
+    kind = metric.grader or card.graders[0]
+    return next((grade for grade in grades if grade.kind == kind and grade.criterion == metric.criterion), None)
 
 
 def hub_name(plan: Plan, name: str) -> str:

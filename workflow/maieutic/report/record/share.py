@@ -5,20 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of, write_text
-from maieutic.plan.rules import RulePlan, plan_of
-from maieutic.report.record.contents import files_of, where
+from maieutic.core.secrets import LOOKS_LIKE, Redactor, secrets_in
+from maieutic.plan.rules import RulePlan
+from maieutic.report.record.contents import files_of
 from maieutic.report.record.crate import describe
-from maieutic.report.record.opened import REPORT, open_run, results_of
+from maieutic.report.record.opened import REPORT, open_run, plan_of_run, results_of
 
 log = logging.getLogger(__name__)
 MANIFEST = "manifest-sha256.txt"  # as `sha256sum -c` reads it
-FEWEST = 8  # characters of a key that is looked for: a shorter one would be found in any text
+BLOCK, OVERLAP = 1 << 24, 1 << 14  # bytes that are read at once, and that two such parts share
 
 
 def share(*, run: Path = REPORT, out: Path, journals: bool = False, author: str | None = None) -> None:
@@ -33,18 +33,15 @@ def share(*, run: Path = REPORT, out: Path, journals: bool = False, author: str 
     for place in {out, folder}:
         if place.exists():
             raise UserError(str(place), "it is there already", "name another one, or delete it")
+    files = files_of(plan_of_run(run), results_of(run), journals)
     opened = open_run(run)
-    plan = plan_of_run(run)
-    results = results_of(run)
-    files = files_of(plan, results, journals)
-    named = [(path, where(results.parent, path)) for path in files]
-    refuse_keys(plan, named)
+    refuse_keys(opened.plan, files)
     try:
-        for path, place in named:
-            target = folder / path
+        for name, place in files.items():
+            target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(place, target)
-        describe(opened, folder, files, author)
+        describe(opened, folder, list(files), author)
         listed = sorted(path for path in folder.rglob("*") if path.is_file())
         lines = [f"{sha256_of(path)}  {path.relative_to(folder)}\n" for path in listed]
         write_text(folder / MANIFEST, "".join(lines))
@@ -59,20 +56,33 @@ def share(*, run: Path = REPORT, out: Path, journals: bool = False, author: str 
     log.info("%s: %d files; check it by: maieutic verify %s", out, len(lines) + 1, out)
 
 
-def plan_of_run(run: Path) -> RulePlan:
-    """The plan of a run's own folder, with the parts of its rules."""
-    return plan_of(read_yaml(run / "config.yaml", "run it again: a run writes it anew"))
+def refuse_keys(plan: RulePlan, files: Mapping[str, Path]) -> None:
+    """Raises UserError naming the files in which a key stands, in whatever form.
 
-
-def refuse_keys(plan: RulePlan, files: Iterable[tuple[str, Path]]) -> None:
-    """Raises UserError naming the files in which a key stands that a model of the run is asked with."""
-    names = {name for model in plan.models.values() if (name := getattr(model, "key_env", None))}
-    keys = {name: key.encode() for name in names if len(key := os.environ.get(name, "").strip()) >= FEWEST}
-    if not keys:
-        return
+    Keys: what the variables hold that the run's models name (`key_env`), what any other variable holds whose name says
+    so, and texts that look like the keys of services that are known.
+    """
+    named = {name for model in plan.models.values() if (name := getattr(model, "key_env", None))}
+    known = {f"the value of {name}": Redactor([os.environ.get(name, "").strip()]) for name in sorted(named)}
+    known["a key of this environment"] = Redactor(secrets_in(os.environ))
     found = []
-    for path, place in files:
-        content = place.read_bytes()
-        found += [f"{path} holds the value of {name}" for name, key in keys.items() if key in content]
+    for name, place in files.items():
+        told: dict[str, None] = {}
+        for text in blocks(place):
+            for what, redactor in known.items():
+                if redactor.finds(text):
+                    told[what] = None
+            if LOOKS_LIKE.search(text):
+                told["what looks like a key"] = None
+        found += [f"{name} holds {next(iter(told))}"] if told else []
     if found:
         raise UserError("share", "; ".join(found), "take it out of these files, and give yourself a new key")
+
+
+def blocks(path: Path) -> Iterator[str]:
+    """A file in overlapping parts: a key that lies across the end of one is whole in the next."""
+    with open(path, "rb") as handle:
+        before = b""
+        while part := handle.read(BLOCK):
+            yield (before + part).decode("utf-8", "replace")
+            before = part[-OVERLAP:]

@@ -12,7 +12,7 @@ from maieutic.report.contrasts import contrasts
 from maieutic.report.overview import claim_of
 from maieutic.report.record.opened import OpenRun
 from maieutic.report.record.samples import hub_name
-from maieutic.report.tables import label_of
+from maieutic.report.tables import label_of, leads
 from maieutic.scores.printed import paper_title, printed_values
 
 
@@ -72,7 +72,7 @@ def write_rows(run: OpenRun, out: Path) -> list[Path]:
         values = {
             (score.tutor, score.task, score.metric): score.value
             for score in run.scores.get(benchmark, [])
-            if score.scoring == "paper_compat" and score.value is not None
+            if score.scoring == "paper_compat" and score.value is not None and leads(plan, score)
         }
         path = out / f"{benchmark}.csv"
         with whole_file(path) as handle:

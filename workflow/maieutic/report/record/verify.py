@@ -7,56 +7,84 @@ import logging
 import math
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of
 from maieutic.plan.rules import RulePlan
-from maieutic.report.record.contents import Step, inputs, steps, where
-from maieutic.report.record.share import MANIFEST, plan_of_run
+from maieutic.report.contrasts import contrasts, difference_table
+from maieutic.report.record.contents import Step, inputs, own_name, steps, where
+from maieutic.report.record.opened import open_run, plan_of_run
+from maieutic.report.record.share import MANIFEST
 
 log = logging.getLogger(__name__)
 SAME = 1e-9  # numbers of another machine's library may differ in their last digits
 MOST = 10  # faults of one kind that are named
+LONGEST = 300  # characters of an error
+ASK = "ask whoever sent it for the run as it was"
 
 
-class Faults(NamedTuple):
-    """What is wrong with a received run, a line each: its files, its grades, its scores."""
-
-    files: list[str]
-    grades: list[str]
-    scores: list[str]
+UNREADABLE = (OSError, ValueError, KeyError, AttributeError, TypeError, UserError)  # of a file that is no such file
 
 
 def verify(received: Path, /) -> None:
-    """Check a run that somebody shared: its files' checksums, its scores from its grades, its grades from its replies.
+    """Check a run that somebody shared: checksums, its scores from its grades, its grades from its replies.
 
-    received: the folder or the .zip that `maieutic share` wrote. No server and no key is needed. Raises UserError
-    naming everything that does not hold.
+    Its tables are held against these scores. What was measured of graders, breakdowns by tag and the page are not
+    computed again: of them the checksums alone speak. received: the folder or the .zip that `maieutic share` wrote. No
+    server and no key is needed. Raises UserError naming everything that does not hold.
     """
     with unpacked(received) as folder:
         check_files(folder)
-        run = run_folder(folder)
-        plan = plan_of_run(run)
         told = other_cards(folder)
-        done, faults = recomputed(plan, folder)
+        try:
+            run = run_folder(folder)
+            done, faults = recomputed(plan_of_run(run), folder)
+            faults += [] if faults else other_tables(run)
+        except UNREADABLE as error:
+            raise UserError(str(received), f"it cannot be computed again: {words(error)}", ASK) from None
     for line in told:
         log.warning("%s", line)
     if faults:
         cards = " (cards of this checkout differ from the run's: check with the commit that it names)" if told else ""
-        raise UserError.of(
-            [
-                UserError(str(received), fault + cards, "ask whoever sent it for the run as it was")
-                for fault in faults[:MOST]
-            ]
-        )
+        more = [f"and {len(faults) - MOST} more like these"] if len(faults) > MOST else []
+        raise UserError.of([UserError(str(received), fault + cards, ASK) for fault in [*faults[:MOST], *more]])
     log.info(
-        "%s: every checksum holds; %d files of grades and scores were computed again, and are the same", received, done
-    )
+        "%s: every checksum holds; %d files of grades, scores and differences were computed again, and are the same",
+        received, done,
+    )  # fmt: skip
+
+
+def words(error: BaseException) -> str:
+    """An error in one line."""
+    text = error.line if isinstance(error, UserError) else str(error)
+    return f"{type(error).__name__}: {' '.join(text.split())[:LONGEST]}"
+
+
+def other_tables(run: Path) -> list[str]:
+    """How the tables of a run's own folder differ from its scores and differences, once these hold."""
+    faults = []
+    try:
+        opened = open_run(run)
+    except UserError as error:
+        return [error.problem]
+    kept = pd.read_parquet(run / Path(paths.SCORE_PARQUET).name)
+    if not np.allclose(kept.value, pd.read_csv(run / Path(paths.SCORE_TABLE).name).value, equal_nan=True):
+        faults.append("scores.parquet and scores.csv hold other values")
+    now = difference_table(contrasts(opened.plan, opened.results))
+    path = run / Path(paths.DIFFERENCE_TABLE).name
+    table = pd.read_csv(path, float_precision="round_trip")
+    if len(table) != len(now) or not np.allclose(table.value.astype(float), now.value.astype(float), equal_nan=True):
+        faults.append(f"{path.name} does not follow from the differences")
+    return faults
 
 
 @contextmanager
@@ -71,7 +99,10 @@ def unpacked(received: Path) -> Iterator[Path]:
         for name in archive.namelist():
             if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
                 raise UserError(str(received), f"it holds {name!r}, which leads out of its folder", "do not unpack it")
-        archive.extractall(place)
+        try:
+            archive.extractall(place)
+        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError) as error:
+            raise UserError(str(received), f"it cannot be unpacked: {words(error)}", ASK) from None
         yield Path(place)
 
 
@@ -81,11 +112,14 @@ def check_files(folder: Path) -> None:
     if not manifest.is_file():
         raise UserError(str(folder), f"it has no {MANIFEST}", "name what maieutic share wrote")
     listed = {}
-    for line in manifest.read_text(encoding="utf-8").splitlines():
+    for line in manifest.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]:
         digest, _, name = line.partition("  ")
         listed[name] = digest
-    there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} - {MANIFEST}
-    faults = [f"{name} is gone" for name in sorted(listed.keys() - there)]
+    everything = list(folder.rglob("*"))
+    there = {str(path.relative_to(folder)) for path in everything if path.is_file() and not path.is_symlink()}
+    there -= {MANIFEST}
+    links = [f"{path.relative_to(folder)} is a link" for path in everything if path.is_symlink()]
+    faults = links + [f"{name} is gone" for name in sorted(listed.keys() - there)]
     faults += [f"{name} was added" for name in sorted(there - listed.keys())]
     faults += [
         f"{name} was altered" for name in sorted(there & listed.keys()) if sha256_of(folder / name) != listed[name]
@@ -93,7 +127,7 @@ def check_files(folder: Path) -> None:
     if faults:
         more = len(faults) - MOST
         lines = [*faults[:MOST], *([f"and {more} more"] if more > 0 else [])]
-        raise UserError(str(folder), "; ".join(lines), "ask whoever sent it for the run as it was")
+        raise UserError(str(folder), "; ".join(lines), ASK)
 
 
 def run_folder(folder: Path) -> Path:
@@ -122,8 +156,12 @@ def recomputed(plan: RulePlan, folder: Path) -> tuple[int, list[str]]:
     with tempfile.TemporaryDirectory() as place:
         for step in steps(plan):
             again = Path(place) / Path(step.out).name
-            run_step(plan, step, folder, again)
-            if fault := difference_of(folder / step.out, again):
+            try:
+                run_step(plan, step, folder, again)
+                fault = difference_of(folder / step.out, again)
+            except UNREADABLE as error:
+                fault = words(error)
+            if fault:
                 faults.append(f"{step.out} does not follow from what it rests on: {fault}")
             done += 1
     return done, faults
@@ -133,7 +171,9 @@ def run_step(plan: RulePlan, step: Step, folder: Path, out: Path) -> None:
     """Do one step again, from the files of a received run."""
 
     def placed(value: str | list[str]) -> Path | list[Path]:
-        return where(folder, value) if isinstance(value, str) else [where(folder, path) for path in value]
+        if isinstance(value, str):
+            return where(folder, own_name(value) or value)
+        return [where(folder, own_name(path) or path) for path in value]
 
     files = {name: placed(value) for name, value in inputs(plan, step).items()}
     items = folder / paths.ITEM_FOLDER.of(benchmark=step.names["benchmark"])
