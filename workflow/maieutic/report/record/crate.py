@@ -11,7 +11,6 @@ from rocrate.model.contextentity import ContextEntity
 from rocrate.model.person import Person
 from rocrate.rocrate import ROCrate
 
-import maieutic
 from maieutic.config.models import RecordedModel
 from maieutic.core import paths
 from maieutic.core.files import safe_name, sha256_of, write_json, write_text
@@ -48,7 +47,7 @@ def describe(run: OpenRun, folder: Path, files: list[str], author: str | None) -
     plan, provenance = run.plan, run.provenance
     write_text(folder / "README.md", readme(run))
     (folder / "workflow").mkdir(exist_ok=True)
-    own = Path(maieutic.__file__).parents[1] / "Snakefile"  # beside the package, wherever a run works
+    own = Path(__file__).parents[3] / "Snakefile"  # beside the package, wherever a run works
     write_text(folder / "workflow/Snakefile", own.read_text(encoding="utf-8"))
     crate = ROCrate(version="1.1")  # of which the profiles are
     crate.name = (
