@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from maieutic.config.cards import Card, Metric
 from maieutic.core.files import whole_file
 from maieutic.core.records import Difference, Grade, Scoring, read_items, records_about
 from maieutic.core.stats import Array, Sampling, clustered_draws, percentiles
-from maieutic.scores.metrics.common import Graded
 from maieutic.scores.score import Measured, ScoringJob, function_of, index_of, measured_on
 
 RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # functions that are shares of right items
@@ -40,7 +40,13 @@ class Compared(NamedTuple):
     by: str | None
 
 
-Answers = Mapping[str, tuple[str, Graded]]  # by item the problem and what is known of the reply
+class Side(NamedTuple):
+    """One tutor on some items: the metric's value, its bootstrap draws, which items are right, how many problems."""
+
+    value: float
+    draws: Array
+    right: npt.NDArray[np.bool_]
+    problems: int
 
 
 def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: Path) -> None:
@@ -87,33 +93,31 @@ def differences(
         tutor: {item.id: (item.cluster, graded) for item, graded in measurement.found.known}
         for tutor, measurement in measured.items()
     }
-    drawn: dict[tuple[str, frozenset[str]], Array] = {}  # a tutor's draws on the items that it shares with another
+    sides: dict[tuple[str, frozenset[str]], Side] = {}  # a tutor on the items that it shares with another
 
-    def draws(tutor: str, shared: frozenset[str]) -> Array:
-        if (tutor, shared) not in drawn:
+    def side(tutor: str, shared: frozenset[str]) -> Side:
+        if (tutor, shared) not in sides:
             entries = [answers[tutor][name] for name in sorted(shared)]
+            problems, graded = [problem for problem, _ in entries], [one for _, one in entries]
             function = function_of(measured[tutor].name, measured[tutor].metric, compared.scoring)
-            counts = function.counts([graded for _, graded in entries])
-            drawn[tutor, shared] = clustered_draws(
-                counts, function.of_sums, [problem for problem, _ in entries], sampling
-            )
-        return drawn[tutor, shared]
+            draws = clustered_draws(function.counts(graded), function.of_sums, problems, sampling)
+            right = np.array([bool(one.correct) for one in graded])
+            sides[tutor, shared] = Side(function.value(graded), draws, right, len(set(problems)))
+        return sides[tutor, shared]
 
     for first, second in itertools.combinations(measured, 2):
         shared = frozenset(answers[first].keys() & answers[second].keys())
         if not shared:
             continue
         measurement = measured[first]
-        function = function_of(measurement.name, measurement.metric, compared.scoring)
-        values = [function.value([answers[tutor][name][1] for name in sorted(shared)]) for tutor in (first, second)]
-        apart = draws(first, shared) - draws(second, shared)
+        one, other = side(first, shared), side(second, shared)
+        apart = one.draws - other.draws
         interval = percentiles(apart, sampling)
         wins, losses, mcnemar = None, None, None
         if (measurement.metric.function or measurement.name) in RIGHT_OR_WRONG:
-            wins, losses = discordant(answers[first], answers[second], shared)
+            wins, losses = int((one.right & ~other.right).sum()), int((other.right & ~one.right).sum())
             mcnemar = exact_mcnemar(wins, losses)
-        value = values[0] - values[1]
-        problems = len({answers[first][name][0] for name in shared})
+        value = one.value - other.value
         yield Difference(
             benchmark=card.benchmark,
             task=card.task,
@@ -126,9 +130,9 @@ def differences(
             value=None if np.isnan(value) else value,
             low=interval.low,
             high=interval.high,
-            p=two_sided(apart, value, problems),
+            p=two_sided(apart, value, one.problems),
             n=len(shared),
-            clusters=problems,
+            clusters=one.problems,
             first_alone_right=wins,
             second_alone_right=losses,
             mcnemar_p=mcnemar,
@@ -167,12 +171,6 @@ def two_sided(apart: Array, value: float, problems: int) -> float | None:
         return smallest
     deviation = float(known.std()) * (problems / (problems - 1)) ** 0.5
     return max(smallest, 2 * float(stdtr(problems - 1, -abs(value) / deviation)))
-
-
-def discordant(first: Answers, second: Answers, shared: frozenset[str]) -> tuple[int, int]:
-    """How many of the shared items the first alone has right, and how many the second alone."""
-    pairs = [(bool(first[name][1].correct), bool(second[name][1].correct)) for name in shared]
-    return sum(hit and not other for hit, other in pairs), sum(other and not hit for hit, other in pairs)
 
 
 def exact_mcnemar(wins: int, losses: int) -> float:
