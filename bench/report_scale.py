@@ -1,4 +1,4 @@
-"""The report of a large run: 1, 20 and 100 tutors (`--tutors`) with 30,000 items each (`--items`; of 100 a fifth).
+"""The report of a large run: 1, 20 and 100 tutors (`--tutors`) with 30,000 items each (`--items`; of 100 tutors 1,000).
 
 Over all tasks of the demo. One tutor is run for real, on a scripted endpoint; its items are multiplied, and its files copied under the other
 tutors' names, so that the report reads what it would read of a run of that size; the differences of all pairs are
@@ -120,7 +120,7 @@ def main() -> None:
             folder = Path(place) / "checkout"
             copied(folder)
             run_one_tutor(folder, names, args.tasks)
-            items = args.items if tutors <= MANY else args.items // 5
+            items = args.items if tutors <= MANY else args.items // 30
             figures |= figures_of(folder, names, items)
     print(json.dumps(figures))
 

@@ -74,12 +74,9 @@ def steps(plan: RulePlan) -> Iterator[Step]:
             for judge in plan.judges_of(benchmark, tutor):
                 judged = {**names, "judge": judge}
                 yield Step("grade_verdicts", judged, paths.JUDGE_GRADES.of(**judged), judging)
-            scored = (
-                [name for own in plan.reward_batches(benchmark).values() for name in own]
-                if (benchmark in plan.rewarded_benchmarks)
-                else []
-            )
-            for reward_model in plan.run.reward_models if tutor in scored else ():
+            rewarded_here = benchmark in plan.rewarded_benchmarks
+            batches = plan.reward_batches(benchmark).values() if rewarded_here else ()
+            for reward_model in plan.run.reward_models if any(tutor in own for own in batches) else ():
                 rewarded = {**names, "reward_model": reward_model}
                 yield Step("grade_by_rewards", rewarded, paths.REWARD_GRADES.of(**rewarded), rewarding)
             yield Step("score_replies", names, paths.SCORES.of(**names), scoring)

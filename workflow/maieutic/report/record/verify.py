@@ -21,7 +21,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of
 from maieutic.plan.rules import RulePlan
 from maieutic.report.contrasts import contrasts, difference_table
-from maieutic.report.record.contents import Step, inputs, own_name, steps, where
+from maieutic.report.record.contents import Step, Wildcards, inputs, own_name, steps, where
 from maieutic.report.record.opened import open_run, plan_of_run
 from maieutic.report.record.share import MANIFEST
 
@@ -30,8 +30,6 @@ SAME = 1e-9  # numbers of another machine's library may differ in their last dig
 MOST = 10  # faults of one kind that are named
 LONGEST = 300  # characters of an error
 ASK = "ask whoever sent it for the run as it was"
-
-
 UNREADABLE = (OSError, ValueError, KeyError, AttributeError, TypeError, UserError)  # of a file that is no such file
 
 
@@ -177,7 +175,7 @@ def run_step(plan: RulePlan, step: Step, folder: Path, out: Path) -> None:
 
     files = {name: placed(value) for name, value in inputs(plan, step).items()}
     items = folder / paths.ITEM_FOLDER.of(benchmark=step.names["benchmark"])
-    job = plan.job_of(step.rule)(type("Wildcards", (dict,), {})(step.names))
+    job = plan.job_of(step.rule)(Wildcards(step.names))
     step.run(job, files, items, out)
 
 
