@@ -331,3 +331,16 @@ def test_the_page_works_in_a_browser_on_a_phone(results: Path, tmp_path: Path) -
     assert seen["status"] == "12 of 48 replies", "the search finds the hostile tutor's replies alone"
     assert HOSTILE[:20] in seen["item"] and "What was read" in seen["item"]
     assert seen["wide"], "nothing but the tables scrolls sideways"
+
+
+def test_numbers_that_are_too_many_for_a_page_stand_beside_it(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred tutors have thousands on each task: the browser would take seconds for them."""
+    shown = (results / "report/index.html").read_text(encoding="utf-8")
+    monkeypatch.setattr("maieutic.report.page.MOST_ROWS", 1)
+    build_report(results / "report/config.yaml", results, tmp_path)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.count("numbers of this task are too many for a page") == len(TASKS) and "All numbers" not in page
+    assert "too many for a page" not in shown and shown.count("All numbers") >= len(TASKS)
+    assert json.loads((tmp_path / "problems.json").read_text()) == []

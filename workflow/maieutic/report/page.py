@@ -36,6 +36,7 @@ from maieutic.scores.printed import paper_title, printed_values
 
 HERE = Path(__file__).parent
 Values = Mapping[tuple[str, str, str, str], float | None]  # by benchmark, task, scoring and tutor
+MOST_ROWS = 1500  # of one table: a browser takes seconds for more
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
 
 
@@ -156,7 +157,8 @@ def task_section(run: Run, readings: Readings, card: Card) -> dict[str, Any]:
     return {
         "name": card.benchmark,
         "card": card,
-        "scores": scores,
+        "scores": scores if len(scores) <= MOST_ROWS else [],
+        "too_many": len(scores) if len(scores) > MOST_ROWS else 0,
         "n": max((score.n + score.missing for score in scores), default=0),
         "intervals": intervals_figure(plan, card, scores),
         "outcomes": outcomes,
