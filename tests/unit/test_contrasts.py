@@ -269,3 +269,8 @@ def test_a_page_without_pairs_has_no_page_of_two_tutors_and_no_library(tmp_path:
     assert 'id="versus"' not in page and 'id="vega"' not in page and len(page) < 2**20
     build_report(tmp_path / "report/config.yaml", tmp_path, tmp_path / "report")
     assert "A run of two tutors or more says here which is ahead" in page
+
+
+def test_a_sentence_names_a_few_of_many() -> None:
+    assert overview.some_of(["a", "b"]) == "a, b" and overview.some_of([]) == ""
+    assert overview.some_of([f"t{number}" for number in range(100)]) == "t0, t1, t2, t3 and 96 more"

@@ -16,7 +16,7 @@ from maieutic.report.contrasts import Contrast, Verdict, leading_pair, seen_from
 from maieutic.report.tables import label_of
 
 OVERALL = "overall"  # the metric of a pool that stands for its benchmark
-NAMED = 4  # tasks that a sentence names
+NAMED = 4  # tasks, or tutors, that a sentence names
 Headlines = Mapping[tuple[str, str], ReportedScore]  # of one benchmark, by task and tutor
 
 
@@ -178,6 +178,12 @@ def above_floor(plan: Plan, by_benchmark: Mapping[str, Headlines]) -> list[Above
     return rows
 
 
+def some_of(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
 def lacking(
     plan: Plan, selected: Mapping[str, Sequence[Card]], scores: Mapping[str, Sequence[ReportedScore]]
 ) -> list[str]:
@@ -196,7 +202,7 @@ def lacking(
                 if score is None or score.value is None:
                     why = plan.why_not_asked(card, tutor) or "no score: its job failed, or nothing can be graded"
                     missing.setdefault(why, []).append(label_of(plan, tutor))
-            lines += [f"{card.title}: {why} ({', '.join(tutors)})" for why, tutors in missing.items()]
+            lines += [f"{card.title}: {why} ({some_of(tutors)})" for why, tutors in missing.items()]
     return lines
 
 
@@ -244,7 +250,7 @@ def overview_section(
     return {
         "picture": overview_chart(rows) if len(rows) else "",
         "rows": rows.to_dict("records"),
-        "incomplete": incomplete,
+        "incomplete": some_of(incomplete),
         "claim": claim_of(plan, found),
         "floors": above_floor(plan, headlines),
         "several": len(plan.run.tutors) > 1,

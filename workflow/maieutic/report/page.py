@@ -36,6 +36,7 @@ from maieutic.scores.printed import paper_title, printed_values
 
 HERE = Path(__file__).parent
 Values = Mapping[tuple[str, str, str, str], float | None]  # by benchmark, task, scoring and tutor
+MOST_CONTRASTS = 1 << 21  # bytes of differences in the page itself: a browser reads them before it shows anything
 MOST_ROWS = 1500  # of one table: a browser takes seconds for more
 OUTCOMES = {"right": "right", "wrong": "wrong", "none": "no answer"}
 
@@ -568,7 +569,9 @@ def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
     )
     found: list[Contrast] = parts.data("the differences of tutors", lambda: contrasts(plan, run.results), [])
     compare = parts.data(
-        "the page of two tutors", lambda: write_contrasts(found, headline_values(run), items, most), for_page([], {})
+        "the page of two tutors",
+        lambda: write_contrasts(found, headline_values(run), items, min(most, MOST_CONTRASTS)),
+        for_page([], {}),
     )
     named: Counter[str] = Counter()
     pages: list[Page] = []
