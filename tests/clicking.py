@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-from browser import Browser
+import pandas as pd
+from browser import CHROMIUM, Browser
+from conftest import absent
+from running import environment
 
+PEOPLE = "people.csv"
 READING = 0.32  # seconds: nobody reads faster, and the page is told so
 
 
@@ -41,6 +47,24 @@ async def fill_in(page: Path, folder: Path) -> tuple[Path, list[dict[str, str]]]
         await browser.click("#export")
         annotator: Any = await browser.run("data.annotator")
         saved = await browser.downloaded(f"labels-{annotator}.json")
-        kept = folder / saved.name
-        kept.write_bytes(saved.read_bytes())
-    return kept, clicked
+    return saved, clicked
+
+
+def labelled_by_clicks(folder: Path, profile: Path, *drawn: str) -> tuple[pd.DataFrame, list[dict[str, str]]]:
+    """Draw a sample of a finished run for one annotator, fill it in, read it back as PEOPLE; its rows, and the clicks.
+
+    folder: of the run; profile: an empty folder for the browser; drawn: further arguments of `maieutic label`.
+    """
+    if CHROMIUM is None:
+        absent("Chromium", "install chromium to run this test")
+
+    def verb(*words: str) -> None:
+        line = [sys.executable, "-m", "maieutic", *words]
+        env = {**environment(), "PYTHONPATH": "workflow"}
+        done = subprocess.run(line, cwd=folder, env=env, text=True, capture_output=True)
+        assert done.returncode == 0, done.stderr
+
+    verb("label", "--configfile", "overlay.yaml", *drawn, "--annotators", "ann", "--out", "drawn")
+    saved, clicked = asyncio.run(fill_in(folder / "drawn/page-ann.html", profile))
+    verb("read-labels", "--sample", "drawn", "--files", str(saved), "--out", PEOPLE)
+    return pd.read_csv(folder / PEOPLE, dtype=str, keep_default_na=False), clicked

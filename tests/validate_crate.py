@@ -81,7 +81,7 @@ class Answer:
         return CONTEXT
 
     def raise_for_status(self) -> None:
-        """It is there."""
+        """Raise nothing: this answer is never an error."""
 
 
 def main() -> int:

@@ -18,7 +18,6 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import safe_name, write_lines
 from maieutic.core.records import Grade, read_records
 from maieutic.report.record.compare import compare
-from maieutic.report.record.crate import entities_of
 from maieutic.report.record.export import export
 from maieutic.report.record.opened import open_run
 from maieutic.report.record.samples import read_samples
@@ -149,7 +148,8 @@ def test_what_is_shared_holds_what_it_says_and_nothing_of_other_runs(run: Path, 
     assert there == {*listed, MANIFEST}
     assert {"README.md", "results/report/index.html", "results/report/config.yaml", "ro-crate-metadata.json"} <= there
     assert "resources/benchmarks/mathtutorbench/problem_solving.yaml" in there, "what the tutors were asked by"
-    entities = entities_of(shared)
+    graph = json.loads((shared / "ro-crate-metadata.json").read_text(encoding="utf-8"))["@graph"]
+    entities = {entity["@id"]: entity for entity in graph}
     action = entities["#run"]
     assert action["instrument"] == {"@id": "workflow/Snakefile"} and action["agent"] == {"@id": "#A._Reader"}
     page = entities["results/report/index.html"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import subprocess
@@ -13,16 +12,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from browser import CHROMIUM
-from clicking import fill_in
-from conftest import absent
+from clicking import PEOPLE, labelled_by_clicks
 from gullible import answering
 from httpserver import serving
 from maieutic.judges.rubrics import read_rubric
 from running import environment, overlay, planned, run
 
 TASKS = [f"kmpbench/{task}" for task in ("fqa", "ec", "gen_followup", "gen_similar", "dialogue")]
-STUDY, PEOPLE = "study", "people.csv"
+STUDY = "study"
 
 
 def strict(prompt: str) -> str:
@@ -145,17 +142,10 @@ def test_comparisons_are_clicked_on_a_page_and_stand_beside_the_judge(
     finished: Path, judge_server: tuple[str, Any], copied: Callable[[Path], Path], tmp_path: Path
 ) -> None:
     """Two responses by the criteria of the judge's own rubric, in a real browser; read back they correct its rate."""
-    if CHROMIUM is None:
-        absent("Chromium", "install chromium to run this test")
     folder = copied(finished)
-    asked = ["label", "--configfile", "overlay.yaml", "--rubric", "kmp_dialogue_short", "--tasks", "dialogue"]
-    drawn = verb(folder, *asked, "--n", "3", "--annotators", "ann", "--out", "drawn")
-    assert drawn.returncode == 0, drawn.stderr
-    saved, clicked = asyncio.run(fill_in(folder / "drawn/page-ann.html", tmp_path))
+    asked = ["--rubric", "kmp_dialogue_short", "--tasks", "dialogue", "--n", "3"]
+    rows, clicked = labelled_by_clicks(folder, tmp_path, *asked)
     assert len(clicked) == 3 and all("overall" in answers and len(answers) > 4 for answers in clicked)
-    read = verb(folder, "read-labels", "--sample", "drawn", "--files", str(saved), "--out", PEOPLE)
-    assert read.returncode == 0, read.stderr
-    rows = pd.read_csv(folder / PEOPLE, dtype=str, keep_default_na=False)
     assert len(rows) == sum(map(len, clicked)) and set(rows.task) == {"dialogue"} and set(rows.annotator) == {"ann"}
     assert set(rows.criterion) >= {"overall"} and (rows.probability.astype(float) <= 1).all()
     done = run(folder, configure(folder, judge_server[0], "people.yaml", human_labels=PEOPLE))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import json
 import re
@@ -15,14 +14,11 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from browser import CHROMIUM
-from clicking import fill_in
+from clicking import PEOPLE, labelled_by_clicks
 from columns import spelt
-from conftest import absent
 from httpserver import chat, scripted, serving
 from running import environment, overlay, planned, run
 
-PEOPLE = "people.csv"
 HEAD = "task,item,tutor,criterion,label,annotator\n"
 
 
@@ -282,23 +278,9 @@ def test_an_items_own_criteria_are_clicked_on_a_page_and_correct_the_judge(
     finished: Path, server: tuple[str, Any], copied: Callable[[Path], Path], tmp_path: Path
 ) -> None:
     """Each reply by the criteria of its own item, in a real browser."""
-    if CHROMIUM is None:
-        absent("Chromium", "install chromium to run this test")
     folder = copied(finished)
-    env = {**environment(), "PYTHONPATH": "workflow"}
-
-    def verb(*words: str) -> None:
-        line = [sys.executable, "-m", "maieutic", *words]
-        done = subprocess.run(line, cwd=folder, env=env, text=True, capture_output=True)
-        assert done.returncode == 0, done.stderr
-
-    verb(
-        "label", "--configfile", "overlay.yaml", "--tasks", "text", "--n", "4", "--annotators", "ann", "--out", "drawn"
-    )
-    saved, clicked = asyncio.run(fill_in(folder / "drawn/page-ann.html", tmp_path))
+    rows, clicked = labelled_by_clicks(folder, tmp_path, "--tasks", "text", "--n", "4")
     assert len(clicked) == 4 and all(name.startswith("c0") for answers in clicked for name in answers)
-    verb("read-labels", "--sample", "drawn", "--files", str(saved), "--out", PEOPLE)
-    rows = pd.read_csv(folder / PEOPLE, dtype=str, keep_default_na=False)
     assert len(rows) == sum(map(len, clicked)) and set(rows.task) == {"text"}
     done = run(folder, configure(folder, server[0], "people.yaml", human_labels=PEOPLE))
     assert done.returncode == 0, done.stdout

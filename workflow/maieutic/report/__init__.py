@@ -48,6 +48,7 @@ def build_report(
     if not missing_ok and (absent := [name for name in plan.tutors if name not in tutors]):
         raise UserError(str(results), f"no scores of {', '.join(absent)}", "run again, or give --missing-ok")
     by_tag = breakdown_scores(plan, results)
+    found = contrasts(plan, results)
     table = score_table(plan, {name: [*own_scores, *by_tag.get(name, [])] for name, own_scores in scores.items()})
     runtime = runtime_table(plan, results)
     with whole_file(out / "scores.csv") as handle:
@@ -57,10 +58,10 @@ def build_report(
     with whole_file(out / "runtime.csv") as handle:
         runtime.to_csv(handle, index=False)
     with whole_file(out / "differences.csv") as handle:
-        difference_table(contrasts(plan, results)).to_csv(handle, index=False)
+        difference_table(found).to_csv(handle, index=False)
     with whole_file(out / "trust.csv") as handle:
         trust_table(plan, results).to_csv(handle, index=False)
-    made = render_page(Run(plan, results, scores, made_of), runtime, out / Path(ITEM_DATA).name)
+    made = render_page(Run(plan, results, scores, made_of), runtime, found, by_tag, out / Path(ITEM_DATA).name)
     with whole_file(out / "index.html") as handle:
         handle.write(made.html)
     write_tables(made.tables, out / FOLDER)

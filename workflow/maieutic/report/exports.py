@@ -50,11 +50,14 @@ def exported_tables(page: Page, named: Counter[str]) -> list[Exported]:
         above = table.xpath(HEADINGS)
         heading = shown(above[0]) if above else page.menu or place
         title = f"{heading}, {scoring}" if (scoring := table.get("data-scoring")) else heading
-        name = slug(f"{place} {title}")
-        named[name] += 1
-        numbered = f"{name}-no-{named[name]}" if named[name] > 1 else name
-        exported.append(Exported(numbered, title, rows_of(table)))
+        exported.append(Exported(numbered(slug(f"{place} {title}"), named), title, rows_of(table)))
     return exported
+
+
+def numbered(name: str, named: Counter[str]) -> str:
+    """A name that no other file has. named: how often each name was given; counted on."""
+    named[name] += 1
+    return f"{name}-no-{named[name]}" if named[name] > 1 else name
 
 
 def shown(element: html.HtmlElement) -> str:
@@ -101,10 +104,16 @@ def with_links(page: Page, tables: list[Exported]) -> Page:
     return page._replace(html=Markup(f"{body}{line}{end}{after}") if end else page.html + line)
 
 
-def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
-    """Write a CSV file for each table; files of an earlier page go."""
+def emptied(folder: Path) -> Path:
+    """The folder without the files of an earlier page."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
+    return folder
+
+
+def write_tables(tables: Mapping[str, pd.DataFrame], folder: Path) -> None:
+    """Write a CSV file for each table; files of an earlier page go."""
+    emptied(folder)
     for name, rows in tables.items():
         with whole_file(folder / f"{name}.csv") as handle:
             rows.to_csv(handle, index=False)
@@ -137,10 +146,8 @@ def exported_figures(page: Page, named: Counter[str]) -> list[Picture]:
         above = [heading for end, heading in headings if end <= found.start()]
         file = FILE.search(found[1])
         name = slug(f"{place} {file[1] if file else above[-1] if above else page.menu or ''}")
-        named[name] += 1
         caption = CAPTION.search(found[3])
-        numbered = f"{name}-no-{named[name]}" if named[name] > 1 else name
-        pictures.append(Picture(numbered, found[2], words(caption[1]) if caption else ""))
+        pictures.append(Picture(numbered(name, named), found[2], words(caption[1]) if caption else ""))
     return pictures
 
 
@@ -151,8 +158,7 @@ def words(markup: str) -> str:
 
 def write_figures(pictures: list[Picture], folder: Path) -> None:
     """Write an SVG file for each picture, its caption as its description; files of an earlier page go."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    emptied(folder)
     for picture in pictures:
         described = Markup("<desc>{}</desc>").format(picture.caption)
         head, bracket, body = picture.svg.partition(">")

@@ -190,11 +190,7 @@ def lacking(
     """What is not there, a line each: values of tutors by task, and why where it is known."""
     lines: list[str] = []
     for benchmark, cards in selected.items():
-        headlines = {
-            (score.task, score.tutor): score
-            for score in scores.get(benchmark, [])
-            if score.headline and score.scoring == "robust"
-        }
+        headlines = headlines_of(scores.get(benchmark, []), [])  # a reference's own too
         for card in cards:
             missing: dict[str, list[str]] = {}
             for tutor in (name for name in plan.run.tutors if name in plan.tutors):
@@ -212,9 +208,9 @@ def overview_section(
     selected: Mapping[str, Sequence[Card]],
     scores: Mapping[str, Sequence[ReportedScore]],
     pooled: Mapping[str, Sequence[ReportedScore]],
-    found: Sequence[Contrast],
+    claim: Claim | None,
 ) -> dict[str, Any]:
-    """What the first screen shows. names: of benchmarks; pooled: scores by tag."""
+    """What the first screen shows. names: of benchmarks; pooled: scores by tag; claim: on two tutors."""
     from maieutic.report.figures import overview_chart
 
     headlines = {name: headlines_of(scores.get(name, []), cards) for name, cards in selected.items()}
@@ -251,7 +247,7 @@ def overview_section(
         "picture": overview_chart(rows) if len(rows) else "",
         "rows": rows.to_dict("records"),
         "incomplete": some_of(incomplete),
-        "claim": claim_of(plan, found),
+        "claim": claim,
         "floors": above_floor(plan, headlines),
         "several": len(plan.run.tutors) > 1,
         "lacking": lacking(plan, selected, scores),

@@ -23,18 +23,19 @@ from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths, differences, told
 from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, pass_grades, write_items
 from maieutic.report.comparison import against_paper
-from maieutic.report.contrasts import Contrast, Ranks, by_task, contrasts, for_page, ranks
+from maieutic.report.contrasts import Contrast, Ranks, by_task, for_page, ranks
 from maieutic.report.exports import Exported, Picture, exported_figures, exported_tables, with_links
 from maieutic.report.figures import chart_library, interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
-from maieutic.report.overview import claim_of, overview_section
+from maieutic.report.overview import Claim, claim_of, overview_section
 from maieutic.report.sections import Page, Parts, Problem, Run, Section
-from maieutic.report.tables import breakdown_scores, items_of_task, label_of
+from maieutic.report.tables import items_of_task, label_of
 from maieutic.report.traffic_light import LightOf, kind_on, lights, title_of
 from maieutic.report.trust import trust_section
 from maieutic.scores.printed import paper_title, printed_values
 
 HERE = Path(__file__).parent
+ByTag = Mapping[str, list[ReportedScore]]  # the scores by tag of each benchmark that has some
 Values = Mapping[tuple[str, str, str, str], float | None]  # by benchmark, task, scoring and tutor
 MOST_CONTRASTS = 1 << 21  # bytes of differences in the page itself: a browser reads them before it shows anything
 MOST_ROWS = 1500  # of one table: a browser takes seconds for more
@@ -456,8 +457,13 @@ def pages_of(
     light: LightOf,
     grades: Callable[[str], GradePass],
     found: list[Contrast],
+    claim: Claim | None,
+    by_tag: ByTag,
 ) -> list[Page]:
-    """Every page in the order of the menu; those of single tasks come after it. grades: of a benchmark."""
+    """Every page in the order of the menu; those of single tasks come after it.
+
+    grades: of a benchmark; found, claim: the differences of tutors, and what may be said of two; by_tag: scores by tag.
+    """
     plan, results = run.plan, run.results
     selected = selected_cards(plan)
     first = parts.part(
@@ -468,8 +474,8 @@ def pages_of(
             {name: paper_title(name) for name in selected},
             selected,
             run.scores,
-            breakdown_scores(plan, results),
-            found,
+            by_tag,
+            claim,
         ),
     )
     boards = [board_of(run, parts, benchmark, cards, found) for benchmark, cards in selected.items()]
@@ -548,8 +554,12 @@ def headline_values(run: Run) -> Values:
     }
 
 
-def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
-    """The whole page as one HTML document. items: the folder beside it for the items that are too many to be in it."""
+def render_page(run: Run, runtime: pd.DataFrame, found: list[Contrast], by_tag: ByTag, items: Path) -> Made:
+    """The whole page as one HTML document.
+
+    found: the differences of the run's tutors; by_tag: its scores by tag; items: the folder beside the page for what is
+    too much to be in it.
+    """
     plan = run.plan
     light = lights(plan, run.results)
     grades = cache(partial(pass_grades, plan, run.results))
@@ -567,7 +577,7 @@ def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
         lambda: write_items(browse(plan, run.results, grades), items, most),
         NO_ITEMS,
     )
-    found: list[Contrast] = parts.data("the differences of tutors", lambda: contrasts(plan, run.results), [])
+    claim = parts.data("what may be said of two tutors", lambda: claim_of(plan, found), None)
     compare = parts.data(
         "the page of two tutors",
         lambda: write_contrasts(found, headline_values(run), items, min(most, MOST_CONTRASTS)),
@@ -578,7 +588,7 @@ def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
     tables: dict[str, pd.DataFrame] = {}
     figures: list[Picture] = []
     drawn: Counter[str] = Counter()
-    for page in pages_of(run, parts, runtime, light, grades, found):
+    for page in pages_of(run, parts, runtime, light, grades, found, claim, by_tag):
         read = partial(exported_tables, page, named)
         exported: list[Exported] = parts.data(f"the tables of {page.address}", read, [])
         pages.append(with_links(page, exported))
@@ -597,7 +607,7 @@ def render_page(run: Run, runtime: pd.DataFrame, items: Path) -> Made:
         "titles": {address.removeprefix("#/task/"): title for address, title in tasks.items()},
         "names": {benchmark: paper_title(benchmark) for benchmark in plan.benchmarks},
         "compare": compare,
-        "leading": claim[:2] if (claim := claim_of(plan, found)) else None,
+        "leading": claim[:2] if claim else None,
         "equivalence": plan.config.report.equivalence,
     }
     style = (HERE / "page.css").read_text(encoding="utf-8")

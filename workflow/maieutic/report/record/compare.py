@@ -20,7 +20,7 @@ from maieutic.core.stats import Sampling
 from maieutic.core.visible import visible
 from maieutic.report.browser import all_grades
 from maieutic.report.contrasts import verdict_of
-from maieutic.report.record.opened import OpenRun, open_run
+from maieutic.report.record.opened import OpenRun, open_run, own_file
 from maieutic.report.tables import items_of_task, label_of
 from maieutic.scores.differences import Compared, differences
 from maieutic.scores.score import Index, Measured, index_of, measured_on
@@ -74,7 +74,15 @@ def leaves(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 def config_changes(first: Path, second: Path) -> list[str]:
     """The keys that differ, a line each."""
     before, after = (
-        dict(leaves({name: value for name, value in read_yaml(folder / "config.yaml").items() if name not in IGNORED}))
+        dict(
+            leaves(
+                {
+                    name: value
+                    for name, value in read_yaml(own_file(folder, paths.CONFIG)).items()
+                    if name not in IGNORED
+                }
+            )
+        )
         for folder in (first, second)
     )
     return [
@@ -93,13 +101,8 @@ def made_changes(before: OpenRun, after: OpenRun) -> list[str]:
     for first, second in ((one.files, other.files), (one.data, other.data)):
         for name in sorted(first.keys() | second.keys()):
             if first.get(name) != second.get(name):
-                how = (
-                    "only in the second run"
-                    if name not in first
-                    else "only in the first run"
-                    if name not in second
-                    else "another one"
-                )
+                only = "first" if name in first else "second"
+                how = "another one" if name in first and name in second else f"only in the {only} run"
                 lines.append(f"{name}: {how}")
     return lines
 

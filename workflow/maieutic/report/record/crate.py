@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ from rocrate.rocrate import ROCrate
 
 from maieutic.config.models import RecordedModel
 from maieutic.core import paths
-from maieutic.core.files import safe_name, sha256_of, write_json, write_text
+from maieutic.core.files import safe_name, write_json, write_text
 from maieutic.plan.provenance import copy_of
 from maieutic.report.record.croissant import croissant_of
 from maieutic.report.record.opened import OpenRun
 from maieutic.report.record.samples import hub_name
 from maieutic.report.record.summary import markdown
 from maieutic.report.tables import label_of, runtime_table
+from maieutic.serving.keeper import DOING
 
 PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": ("Process Run Crate", "0.5"),
@@ -36,23 +38,17 @@ MEDIA = {
 }  # fmt: skip
 NOT_MEASURED = "not measured"
 HOUR = 3600.0  # seconds
-DOING = ("start", "busy", "idle")  # what a server does: serving/keeper.py
 
 
-def describe(run: OpenRun, folder: Path, files: list[str], author: str | None) -> None:
+def describe(run: OpenRun, folder: Path, digests: Mapping[str, str], author: str | None) -> None:
     """Write ro-crate-metadata.json, README.md and a Croissant file a data set into a folder that holds the run's files.
 
-    files: the run's, as paths from the folder; author: who ran it.
+    digests: SHA-256 of the run's files by their paths from the folder; author: who ran it.
     """
-    plan, provenance = run.plan, run.provenance
     write_text(folder / "README.md", readme(run))
-    (folder / "workflow").mkdir(exist_ok=True)
-    own = Path(__file__).parents[3] / "Snakefile"  # beside the package, wherever a run works
-    write_text(folder / "workflow/Snakefile", own.read_text(encoding="utf-8"))
     crate = ROCrate(version="1.1")  # of which the profiles are
-    crate.name = (
-        f"Maieutic: {', '.join(label_of(plan, name) for name in plan.run.tutors[:3])} on {', '.join(plan.benchmarks)}"
-    )
+    tutors = ", ".join(label_of(run.plan, name) for name in run.plan.run.tutors[:3])
+    crate.name = f"Maieutic: {tutors} on {', '.join(run.plan.benchmarks)}"
     crate.description = "Tutoring benchmarks: configuration, items, replies, grades, scores and the page of one run."
     # An archive reads one licence: each data set has its own, which its entity names.
     crate.license = "; ".join(dict.fromkeys(["Apache-2.0 (workflow)", *licences_of(run).values()]))
@@ -62,61 +58,81 @@ def describe(run: OpenRun, folder: Path, files: list[str], author: str | None) -
         for address, (name, version) in PROFILES.items()
     ]
     crate.metadata.extra_contexts.append("https://w3id.org/ro/terms/workflow-run/context")
-    ended = datetime.fromtimestamp((run.folder / "index.html").stat().st_mtime, UTC)
-    began = datetime.fromtimestamp((run.folder / "config.yaml").stat().st_mtime, UTC)
-    root["datePublished"] = ended.isoformat(timespec="seconds")
-    commit = provenance.code.commit if provenance else None
-    workflow = crate.add_workflow(
-        folder / "workflow/Snakefile", "workflow/Snakefile", main=True, lang="snakemake",
-        properties={"name": "Maieutic", "version": commit or "unknown", "conformsTo": {"@id": WORKFLOW},
-                    "license": LICENCE},
-    )  # fmt: skip
-    added = {}
-    for path in files:
-        place = folder / path
-        added[path] = crate.add_file(
-            place, path, properties={"encodingFormat": MEDIA.get(place.suffix, "application/octet-stream"),
-                                     "contentSize": str(place.stat().st_size), "sha256": sha256_of(place)},
-        )  # fmt: skip
+    workflow = add_workflow(run, crate, folder)
+    files = {path: add_file(crate, folder, path, digest) for path, digest in digests.items()}
     crate.add_file(
         folder / "README.md", "README.md", properties={"encodingFormat": "text/markdown", "about": {"@id": "./"}}
     )
-    config = added[plan.own(paths.CONFIG)]
-    scores = added[plan.own(paths.SCORE_PARQUET)]
-    parameters = {}
-    for name, entity in (("config", config), ("scores", scores)):
-        parameters[name] = crate.add(
-            ContextEntity(
-                crate,
-                f"#{name}",
-                {"@type": "FormalParameter", "name": name, "additionalType": "File",
-                 "conformsTo": {"@id": PARAMETER}, "workExample": {"@id": entity.id}},
-            )
-        )  # fmt: skip
-        entity["exampleOfWork"] = parameters[name]
-    workflow["input"], workflow["output"] = parameters["config"], parameters["scores"]
-    action = crate.add(
-        ContextEntity(
-            crate,
-            "#run",
-            {
-                "@type": "CreateAction",
-                "name": f"Run {plan.run.name or 'without a name'}",
-                "description": "snakemake --cores all --configfile config.yaml",
-                "startTime": began.isoformat(timespec="seconds"),
-                "endTime": ended.isoformat(timespec="seconds"),
-                "actionStatus": "http://schema.org/CompletedActionStatus",
-            },
-        )
-    )
+    config, scores, page = (files[run.plan.own(path)] for path in (paths.CONFIG, paths.SCORE_PARQUET, paths.PAGE))
+    workflow["input"] = add_parameter(crate, "config", config)
+    workflow["output"] = add_parameter(crate, "scores", scores)
+    action = add_action(run, crate)
     action["instrument"] = workflow
     action["object"] = [config, *data_sets(run, crate, folder), *models(run, crate)]
-    action["result"] = [scores, added[plan.own(paths.PAGE)]]
-    action["subjectOf"] = costs(run, crate)
+    action["result"] = [scores, page]
+    action["subjectOf"] = [*costs(run, crate), *servers(run, crate)]
     if author:
         action["agent"] = crate.add(Person(crate, f"#{safe_name(author)}", {"name": author}))
+    root["datePublished"] = action["endTime"]
     root["mentions"] = [action]
     crate.metadata.write(folder)
+
+
+def add_workflow(run: OpenRun, crate: ROCrate, folder: Path) -> Any:
+    """The workflow's own file, which lies beside the package, wherever a run works."""
+    own = folder / "workflow/Snakefile"
+    write_text(own, (Path(__file__).parents[3] / own.name).read_text(encoding="utf-8"))
+    commit = run.provenance.code.commit if run.provenance else None
+    return crate.add_workflow(
+        own, "workflow/Snakefile", main=True, lang="snakemake",
+        properties={"name": "Maieutic", "version": commit or "unknown", "conformsTo": {"@id": WORKFLOW},
+                    "license": LICENCE},
+    )  # fmt: skip
+
+
+def add_file(crate: ROCrate, folder: Path, path: str, digest: str) -> Any:
+    """A file of the run with its size and checksum."""
+    place = folder / path
+    kind = MEDIA.get(place.suffix, "application/octet-stream")
+    size = str(place.stat().st_size)
+    return crate.add_file(place, path, properties={"encodingFormat": kind, "contentSize": size, "sha256": digest})
+
+
+def add_parameter(crate: ROCrate, name: str, file: Any) -> Any:
+    """What the workflow takes or gives, with the file that it was in this run."""
+    parameter = crate.add(
+        ContextEntity(
+            crate,
+            f"#{name}",
+            {"@type": "FormalParameter", "name": name, "additionalType": "File",
+             "conformsTo": {"@id": PARAMETER}, "workExample": {"@id": file.id}},
+        )
+    )  # fmt: skip
+    file["exampleOfWork"] = parameter
+    return parameter
+
+
+def add_action(run: OpenRun, crate: ROCrate) -> Any:
+    """The run itself: from its configuration to its page."""
+    began, ended = (
+        datetime.fromtimestamp(run.own(path).stat().st_mtime, UTC).isoformat(timespec="seconds")
+        for path in (paths.CONFIG, paths.PAGE)
+    )
+    properties = {
+        "@type": "CreateAction",
+        "name": f"Run {run.plan.run.name or 'without a name'}",
+        "description": "snakemake --cores all --configfile config.yaml",
+        "startTime": began,
+        "endTime": ended,
+        "actionStatus": "http://schema.org/CompletedActionStatus",
+    }
+    return crate.add(ContextEntity(crate, "#run", properties))
+
+
+def add_value(crate: ROCrate, identifier: str, name: str, value: str) -> Any:
+    """Something that was measured, as a text."""
+    properties = {"@type": "PropertyValue", "name": name, "value": value}
+    return crate.add(ContextEntity(crate, f"#{identifier}", properties))
 
 
 def data_sets(run: OpenRun, crate: ROCrate, folder: Path) -> list[Any]:
@@ -172,16 +188,9 @@ def costs(run: OpenRun, crate: ROCrate) -> list[Any]:
         }
         known = {name: value for name, value in measured.items() if value is not None and value == value}
         text = ", ".join(f"{name}: {known.get(name, NOT_MEASURED)}" for name in measured)
-        entities.append(
-            crate.add(
-                ContextEntity(
-                    crate,
-                    f"#cost-{safe_name(row['tutor'])}-{row['benchmark']}",
-                    {"@type": "PropertyValue", "name": f"{row['tutor']} on {row['benchmark']}", "value": text},
-                )
-            )
-        )
-    return [*entities, *servers(run, crate)]
+        tutor, benchmark = row["tutor"], row["benchmark"]
+        entities.append(add_value(crate, f"cost-{safe_name(tutor)}-{benchmark}", f"{tutor} on {benchmark}", text))
+    return entities
 
 
 def servers(run: OpenRun, crate: ROCrate) -> list[Any]:
@@ -194,15 +203,7 @@ def servers(run: OpenRun, crate: ROCrate) -> list[Any]:
         hours = {doing: sum(line["gpus"] * line[f"{doing}_seconds"] for line in own) / HOUR for doing in DOING}
         used = {doing: [line.get(f"{doing}_joules") for line in own] for doing in DOING}
         parts = [f"{doing}: {hours[doing]:.3f} GPU hours, energy in joules {total(used[doing])}" for doing in DOING]
-        entities.append(
-            crate.add(
-                ContextEntity(
-                    crate,
-                    f"#servers-{safe_name(model)}",
-                    {"@type": "PropertyValue", "name": f"servers of {model}", "value": "; ".join(parts)},
-                )
-            )
-        )
+        entities.append(add_value(crate, f"servers-{safe_name(model)}", f"servers of {model}", "; ".join(parts)))
     return entities
 
 
@@ -234,9 +235,3 @@ def readme(run: OpenRun) -> str:
         "",
     ]
     return "\n".join(lines) + "\n" + markdown(run)
-
-
-def entities_of(folder: Path) -> dict[str, dict[str, Any]]:
-    """The entities of a crate by their identifiers."""
-    graph = json.loads((folder / "ro-crate-metadata.json").read_text(encoding="utf-8"))["@graph"]
-    return {entity["@id"]: entity for entity in graph}

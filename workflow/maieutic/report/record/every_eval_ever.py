@@ -14,7 +14,6 @@ from maieutic.core import paths
 from maieutic.core.files import safe_name, sha256_of, whole_file
 from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
-from maieutic.report.record.inspect_log import usage_of
 from maieutic.report.record.opened import OpenRun
 from maieutic.report.record.samples import Sample, hub_name, read_samples, settings_of
 from maieutic.report.tables import label_of, score_file
@@ -153,7 +152,7 @@ def instance_of(
             "is_correct": bool(sample.graded and sample.graded.correct) and score > 0,
             "num_turns": max(len(turns), 1),
         },
-        "token_usage": usage_of(sample),
+        "token_usage": sample.usage,
         "metadata": {"problem": sample.item.cluster, **sample.item.tags},
     }
     if len(turns) == 1:
@@ -173,7 +172,7 @@ def write_records(run: OpenRun, out: Path, written: int, command: str) -> list[P
     written: seconds since 1970 of this export; command: what made the run.
     """
     plan, files = run.plan, []
-    config = sha256_of(run.folder / "config.yaml")
+    config = sha256_of(run.own(paths.CONFIG))
     cards = {(card.benchmark, card.task): card for card in (loaded.card for loaded in plan.cards.values())}
     for tutor in (name for name in plan.tutors if run.headlines(name)):
         info = model_info(plan, tutor)

@@ -32,13 +32,6 @@ def written_at(path: Path) -> str:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
 
 
-def usage_of(sample: Sample) -> dict[str, int]:
-    """The tokens of a reply's turns."""
-    prompt = sum(turn.prompt_tokens or 0 for turn in sample.reply.turns)
-    completion = sum(turn.completion_tokens or 0 for turn in sample.reply.turns)
-    return {"input_tokens": prompt, "output_tokens": completion, "total_tokens": prompt + completion}
-
-
 def sample_of(sample: Sample, model: str) -> dict[str, Any]:
     """One item as a sample of Inspect."""
     turn = sample.reply.turns[-1] if sample.reply.turns else None
@@ -65,13 +58,13 @@ def sample_of(sample: Sample, model: str) -> dict[str, Any]:
         "output": {
             "model": model,
             "choices": [{"message": answer, "stop_reason": FINISH.get(turn.finish if turn else None, "stop")}],
-            "usage": usage_of(sample),
+            "usage": sample.usage,
             "time": turn.seconds if turn else None,
             "error": sample.reply.error,
         },
         "scores": scores,
         "metadata": {"problem": sample.item.cluster, **sample.item.tags},
-        "model_usage": {model: usage_of(sample)},
+        "model_usage": {model: sample.usage},
         "uuid": digest(sample.item.task, sample.item.id, sample.reply.tutor, sample.reply.key),
     }
 

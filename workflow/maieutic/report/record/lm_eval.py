@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from maieutic.core.files import safe_name, whole_file
+from maieutic.report.contrasts import WIDTH
 from maieutic.report.record.opened import OpenRun
 from maieutic.report.record.samples import hub_name, settings_of
-
-NORMAL_95 = 1.959964  # half the width of a normal 95 % interval, in standard errors
 
 
 def results_of_tutor(run: OpenRun, tutor: str, written: int) -> dict[str, Any]:
@@ -34,7 +33,7 @@ def results_of_tutor(run: OpenRun, tutor: str, written: int) -> dict[str, Any]:
                 by = f" by {score.by}" if score.by else ""
                 own[f"{score.metric}{by},{score.scoring}"] = score.value
                 interval = score.low is not None and score.high is not None
-                error = (score.high - score.low) / (2 * NORMAL_95) if interval else "N/A"  # type: ignore[operator]
+                error = (score.high - score.low) / WIDTH if interval else "N/A"  # type: ignore[operator]
                 own[f"{score.metric}{by}_stderr,{score.scoring}"] = error
                 better.setdefault(name, {})[f"{score.metric}{by}"] = (
                     card.metrics[score.metric].higher_is_better is not False

@@ -15,7 +15,7 @@ from maieutic.plan.provenance import Provenance, read_provenance
 from maieutic.plan.rules import RulePlan, unchecked
 from maieutic.report.tables import breakdown_scores, complete_scores, score_table
 
-REPORT = Path("results/report")  # of a run without a name
+REPORT = Path(paths.PAGE.of(run="report")).parent  # the own folder of a run without a name
 # What a row of a table of scores is of; and how far its value may be from the one in the results, as it is rounded.
 OF = ["benchmark", "task", "tutor", "metric", "criterion", "subset", "release", "by", "scoring"]
 ROUNDED = 1e-6
@@ -30,6 +30,10 @@ class OpenRun(NamedTuple):
     provenance: Provenance | None
     scores: dict[str, list[ReportedScore]]
 
+    def own(self, pattern: paths.Pattern) -> Path:
+        """A file of the run's own folder."""
+        return own_file(self.folder, pattern)
+
     def headlines(self, tutor: str) -> list[ReportedScore]:
         """A tutor's headline scores, read by robust, in the order of benchmarks and tasks."""
         return [
@@ -40,6 +44,11 @@ class OpenRun(NamedTuple):
         ]
 
 
+def own_file(folder: Path, pattern: paths.Pattern) -> Path:
+    """A file of a run's own folder, wherever that lies."""
+    return folder / Path(pattern).name
+
+
 def results_of(folder: Path) -> Path:
     """The results that a run's own folder (results/report, results/runs/NAME) belongs to."""
     return folder.parent.parent if folder.parent.name == "runs" else folder.parent
@@ -47,7 +56,7 @@ def results_of(folder: Path) -> Path:
 
 def plan_of_run(folder: Path) -> RulePlan:
     """The plan of a run's own folder. Files that only its making needed may be elsewhere by now."""
-    config = folder / "config.yaml"
+    config = own_file(folder, paths.CONFIG)
     if not config.is_file():
         raise UserError(str(config), "no run has written it", "name a run's own folder: maieutic runs lists them")
     return unchecked(read_yaml(config, "run it again: a run writes it anew"))
@@ -61,10 +70,10 @@ def open_run(folder: Path) -> OpenRun:
     """
     plan = plan_of_run(folder)
     results = results_of(folder)
-    provenance = read_provenance(folder / Path(paths.PROVENANCE).name)
+    provenance = read_provenance(own_file(folder, paths.PROVENANCE))
     scores = complete_scores(plan, results, provenance)
     if not scores:
-        raise UserError(str(results / "scores"), "nothing of this run is scored", "run it to its end first")
+        raise UserError(str(results), "nothing of this run is scored there", "run it to its end first")
     run = OpenRun(plan, folder, results, provenance, scores)
     if changed := changed_scores(run):
         raise UserError(
@@ -77,7 +86,7 @@ def open_run(folder: Path) -> OpenRun:
 
 def changed_scores(run: OpenRun) -> str | None:
     """How the run's own table of scores differs from the results; None where both are the same."""
-    path = run.folder / Path(paths.SCORE_TABLE).name
+    path = run.own(paths.SCORE_TABLE)
     if not path.is_file():
         return f"{path.name} is not there"
     kept = pd.read_csv(path, dtype=dict.fromkeys(OF, str), keep_default_na=False, na_values={"value": [""]})

@@ -39,6 +39,13 @@ class Sample(NamedTuple):
         return reference_of(self.item)
 
     @property
+    def usage(self) -> dict[str, int]:
+        """The tokens of the reply's turns."""
+        prompt = sum(turn.prompt_tokens or 0 for turn in self.reply.turns)
+        completion = sum(turn.completion_tokens or 0 for turn in self.reply.turns)
+        return {"input_tokens": prompt, "output_tokens": completion, "total_tokens": prompt + completion}
+
+    @property
     def spoken(self) -> list[dict[str, str]]:
         """The whole conversation, the reply at its end."""
         return [*self.sent, {"role": "assistant", "content": self.reply.text}]

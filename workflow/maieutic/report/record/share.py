@@ -37,13 +37,16 @@ def share(*, run: Path = REPORT, out: Path, journals: bool = False, author: str 
     opened = open_run(run)
     refuse_keys(opened.plan, files)
     try:
+        digests = {}
         for name, place in files.items():
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(place, target)
-        describe(opened, folder, list(files), author)
+            digests[name] = sha256_of(target)
+        describe(opened, folder, digests, author)
         listed = sorted(path for path in folder.rglob("*") if path.is_file())
-        lines = [f"{sha256_of(path)}  {path.relative_to(folder)}\n" for path in listed]
+        names = {path: str(path.relative_to(folder)) for path in listed}
+        lines = [f"{digests.get(name) or sha256_of(path)}  {name}\n" for path, name in names.items()]
         write_text(folder / MANIFEST, "".join(lines))
         if packed:
             shutil.make_archive(str(folder), "zip", folder)

@@ -17,7 +17,7 @@ BATCH = 50_000  # grades that are held at once
 # What a grade's columns hold: docs/exports.md has them in words.
 COLUMNS = ("benchmark", "task", "item", "problem", "tutor", "kind", "by", "scoring", "criterion", "value", "number",
            "correct", "gold", "raw", "why_none", "reason")  # fmt: skip
-TABLES = ("scores", "differences", "trust", "runtime")  # of the run's own folder, as CSV
+TABLES = {"differences": paths.DIFFERENCE_TABLE, "trust": paths.TRUST_TABLE, "runtime": paths.RUNTIME_TABLE}
 
 
 def grade_files(run: OpenRun, benchmark: str, tutor: str) -> Iterator[Path]:
@@ -99,14 +99,14 @@ def write_tidy(run: OpenRun, out: Path) -> list[Path]:
 
     out.mkdir(parents=True, exist_ok=True)
     write_grades(run, out / "grades.parquet")
-    scores = run.folder / "scores.parquet"
+    scores = run.own(paths.SCORE_PARQUET)
     shutil.copyfile(scores, out / scores.name)
     database = out / "maieutic.duckdb"
     with whole_path(database) as place, duckdb.connect(str(place)) as connection:
         connection.execute("CREATE TABLE grades AS SELECT * FROM read_parquet(?)", [str(out / "grades.parquet")])
         connection.execute("CREATE TABLE scores AS SELECT * FROM read_parquet(?)", [str(scores)])
-        for name in TABLES[1:]:
-            path = run.folder / f"{name}.csv"
+        for name, pattern in TABLES.items():
+            path = run.own(pattern)
             if path.exists():
                 # A header alone is a table without rows, whatever its columns would hold.
                 connection.execute(f"CREATE TABLE {name} AS SELECT * FROM read_csv(?, header = true)", [str(path)])

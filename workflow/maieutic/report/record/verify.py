@@ -74,11 +74,11 @@ def other_tables(run: Path) -> list[str]:
         opened = open_run(run)
     except UserError as error:
         return [error.problem]
-    kept = pd.read_parquet(run / Path(paths.SCORE_PARQUET).name)
-    if not np.allclose(kept.value, pd.read_csv(run / Path(paths.SCORE_TABLE).name).value, equal_nan=True):
+    kept = pd.read_parquet(opened.own(paths.SCORE_PARQUET))
+    if not np.allclose(kept.value, pd.read_csv(opened.own(paths.SCORE_TABLE)).value, equal_nan=True):
         faults.append("scores.parquet and scores.csv hold other values")
     now = difference_table(contrasts(opened.plan, opened.results))
-    path = run / Path(paths.DIFFERENCE_TABLE).name
+    path = opened.own(paths.DIFFERENCE_TABLE)
     table = pd.read_csv(path, float_precision="round_trip")
     if len(table) != len(now) or not np.allclose(table.value.astype(float), now.value.astype(float), equal_nan=True):
         faults.append(f"{path.name} does not follow from the differences")
