@@ -7,9 +7,10 @@ WORKERS := $(shell expr $(CORES) + 1)
 PYTHON := .venv/driver/bin/python
 SNAKEMAKE := .venv/driver/bin/snakemake
 DEMO := config/demo.yaml
+VENDOR := workflow/maieutic/report/vendor
 export PYTHONPATH := $(CURDIR)/workflow
 
-.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver check format lock recover bench schemas clean
+.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver check format vendor lock recover bench schemas clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
@@ -62,6 +63,10 @@ format: driver  ## format everything
 	.venv/driver/bin/ruff format .
 	.venv/driver/bin/ruff check --fix .
 	.venv/driver/bin/snakefmt Snakefile workflow/Snakefile workflow/rules
+
+vendor:  ## the libraries of the report's page, by npm, at the versions of their lock
+	folder=$$(mktemp -d) && cp $(VENDOR)/package*.json $$folder && (cd $$folder && npm ci --ignore-scripts --no-audit --no-fund) && \
+	cp $$folder/node_modules/datatables.net/js/dataTables.min.js $$folder/node_modules/datatables.net/License.txt $(VENDOR) && rm -r $$folder
 
 lock:  ## compile the locks anew
 	UV=$$(envs/setup --print-uv) envs/lock

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from browser import CHROMIUM, Browser
+from browser import Browser, why_not
 from conftest import absent
 from running import environment
 
@@ -55,8 +55,8 @@ def labelled_by_clicks(folder: Path, profile: Path, *drawn: str) -> tuple[pd.Dat
 
     folder: of the run; profile: an empty folder for the browser; drawn: further arguments of `maieutic label`.
     """
-    if CHROMIUM is None:
-        absent("Chromium", "install chromium to run this test")
+    if lacking := why_not():
+        absent(*lacking)
 
     def verb(*words: str) -> None:
         line = [sys.executable, "-m", "maieutic", *words]

@@ -11,6 +11,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from maieutic.plan.bill import licence_of, sbom
+from maieutic.report.page import GRID
 
 
 def test_the_bill_of_materials_lists_packages_models_and_data(
@@ -27,6 +28,9 @@ def test_the_bill_of_materials_lists_packages_models_and_data(
     assert by_name["snakemake"]["version"] == "9.27.1" and by_name["snakemake"]["purl"] == "pkg:pypi/snakemake@9.27.1"
     assert by_name["smollm2-135m"]["licenses"] == [{"license": {"id": "Apache-2.0"}}]
     assert by_name["smollm2-135m"]["hashes"][0]["alg"] == "SHA-256"
+    library = by_name["datatables.net"]
+    assert library["licenses"] == [{"license": {"id": "MIT"}}] and library["purl"].startswith("pkg:npm/datatables.net@")
+    assert f"DataTables {library['version']}\n" in GRID.read_text(encoding="utf-8"), "the page holds what the lock says"
     printed = capsys.readouterr().out
     assert len(printed.splitlines()) == len(parts) and "gsm8k" in printed and "not stated" in printed
 

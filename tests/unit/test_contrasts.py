@@ -7,10 +7,11 @@ import csv
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
-from browser import CHROMIUM, Browser
+from browser import Browser, why_not
 from conftest import ROOT, absent
 from maieutic.core.records import Difference
 from maieutic.plan.plan import Plan
@@ -182,17 +183,55 @@ async def looked_at(page: Path, folder: Path) -> dict[str, Any]:
         await browser.run("location.hash = '#/'")
         await browser.click(".board-of .buttons button:nth-of-type(2)")
         seen["latex"] = (await browser.downloaded("mathtutorbench-robust.tex")).read_text()
+        for kind, place in (("csv", 1), ("svg", 3), ("png", 4)):
+            await browser.click(f".board-of .buttons button:nth-of-type({place})")
+            seen[f"board {kind}"] = (await browser.downloaded(f"mathtutorbench-robust.{kind}")).read_bytes()
+        for direction in ("descending", "ascending"):
+            await browser.click("table.board:not([hidden]) thead tr:last-child th:nth-child(2) button")
+            await browser.wait(
+                f"document.querySelector('table.board:not([hidden]) th[aria-sort={direction}]') !== null"
+            )
+            seen[direction] = await browser.run(
+                "[...document.querySelectorAll('table.board:not([hidden]) tbody tr')].map((row) => [row.cells[1].dataset.value, 'last' in row.cells[1].dataset])"
+            )
+        seen["sort"] = await browser.run(
+            "[...document.querySelectorAll('table.board:not([hidden]) th[aria-sort]')].map((one) => [one.cellIndex, one.ariaSort])"
+        )
+        skill = "document.querySelector('#board-filters label:nth-child(3) select')"
+        seen["skills"] = await browser.run(f"[...{skill}.options].map((one) => one.value)")
+        await browser.page.select_option("#board-filters label:nth-child(3) select", seen["skills"][1])
+        seen["columns left"] = await browser.run(
+            "[...document.querySelectorAll('table.board:not([hidden]) th.skill')].map((one) => one.textContent)"
+        )
+        await browser.page.select_option("#board-filters label:nth-child(3) select", "")
+        await browser.page.locator("#board-filters").screenshot()
         await browser.run("[...document.querySelectorAll('#board-filters select')][0].value = 'baseline'")
         await browser.run("document.querySelector('#board-filters input').click()")
         seen["rows left"] = await browser.run(
             "[...document.querySelectorAll('table.board:not([hidden]) tbody tr:not([hidden]) th.name')].map((one) => one.firstChild.textContent.trim())"
         )
+        await browser.run("location.hash = '#/items'")
+        await browser.page.get_by_label("Keys").uncheck()
+        await browser.run("document.activeElement.blur()")
+        await browser.press("j")
+        seen["no keys"] = await browser.run("document.activeElement.closest('.item') === null")
+        await browser.page.get_by_label("Keys").check()
+        seen["passages"] = await browser.run(
+            "Object.values(data.tasks).flat().flatMap((item) => item.replies).flatMap((reply) => reply.grades).filter((grade) => grade.raw).length"
+        )
+        await browser.run("location.hash = '#/items?task=mathtutorbench/problem_solving&first=reference'")
+        await browser.click("section:not([hidden]) .item summary")
+        await browser.page.locator("section:not([hidden]) .grades summary").first.click()
+        seen["passage"] = await browser.page.locator(
+            "section:not([hidden]) .grades details[open] pre"
+        ).first.inner_text()
+        seen["faults"] = browser.faults
     return seen
 
 
 def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None:
-    if CHROMIUM is None:
-        absent("Chromium", "install chromium to run this test")
+    if lacking := why_not():
+        absent(*lacking)
     seen = asyncio.run(looked_at(run / "report/index.html", tmp_path))
     assert "Human reference is ahead of Always 0" in seen["first"]
     assert seen["told"].startswith("Human reference against Always 0: BETTER on ") and seen["picture"] == seen["told"]
@@ -211,6 +250,22 @@ def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None
         and "\\toprule" in seen["latex"]
         and "\\bottomrule" in seen["latex"]
     )
+    board = list(csv.reader(seen["board csv"].decode().splitlines()))
+    texts = ElementTree.fromstring(seen["board svg"]).iter("{http://www.w3.org/2000/svg}text")
+    assert {"Human reference", "Tutor"} <= {one.text for one in texts} and len(board) == 4 + len(seen["ascending"])
+    assert seen["board png"].startswith(b"\x89PNG") and b" style=" not in seen["board svg"]
+    for direction in ("descending", "ascending"):
+        ranks = [2 if value == "" else int(last) for value, last in seen[direction]]
+        filled = [float(value) for value, last in seen[direction] if value and not last]
+        assert filled == sorted(filled, reverse=direction == "descending") and len(set(filled)) > 1
+        assert ranks == sorted(ranks) and set(ranks) == {0, 1, 2}, (
+            "who cannot be read comes late, who has no value last"
+        )
+    assert (
+        seen["sort"] == [[1, "ascending"]] and len(seen["skills"]) > 2 and seen["columns left"] == [seen["skills"][1]]
+    )
+    assert seen["no keys"] and seen["passages"] > 0 and seen["passage"]
+    assert seen["faults"] == [], "nor does the page's policy stop anything of its own"
     assert "Always 0" not in seen["rows left"], "a tutor of the run that is a baseline is hidden with the others"
 
 
@@ -253,8 +308,8 @@ async def checked(page: Path, folder: Path, axe: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_every_page_can_be_read_by_anybody_on_a_phone_and_on_paper(run: Path, tmp_path: Path) -> None:
-    if CHROMIUM is None:
-        absent("Chromium", "install chromium to run this test")
+    if lacking := why_not():
+        absent(*lacking)
     scripts = list((ROOT / ".venv/peers/lib").glob("python3*/site-packages/axe_playwright_python/axe.min.js"))
     if not scripts:
         absent("axe-core", "run envs/setup peers")

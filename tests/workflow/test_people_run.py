@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, Browser
+from browser import Browser, why_not
 from columns import spelt
 from conftest import absent
 from gullible import answering
@@ -298,7 +298,7 @@ async def label_all(page: Path, folder: Path, say: Callable[[str], str], picture
             if number == 0:  # a wrong click, taken back by a key
                 await browser.click('input[value="Too much"] + span')
                 assert await browser.run("finished()") == 1
-                await browser.press("z", modifiers=2)
+                await browser.press("Control+z")
                 assert await browser.run("finished()") == 0
             if number == 1:  # by a key
                 await browser.press(str(PRAISE.index(value) + 1))
@@ -322,7 +322,7 @@ async def label_all(page: Path, folder: Path, say: Callable[[str], str], picture
         assert await browser.run("finished()") == 0
         await browser.choose("#import", saved)
         assert await browser.wait("finished() === data.units.length"), "what was saved is loaded again"
-        await browser.press("z", modifiers=2)
+        await browser.press("Control+z")
         assert await browser.run("finished()") == 0, "and that can be taken back"
         # A second tab that knows nothing leaves what the first one has kept.
         await browser.run("answer(data.units[0], data.units[0].criteria[0].name, 'None')")
@@ -335,8 +335,8 @@ def test_a_sample_is_labelled_by_clicking_and_corrects_the_judge(
     finished: Path, judge_server: str, tmp_path: Path
 ) -> None:
     """Two people label a blind sample in Chromium, a third decides; the page shows judge, people, corrected rate."""
-    if CHROMIUM is None:
-        absent("Chromium", "install chromium to run this test")
+    if lacking := why_not():
+        absent(*lacking)
     config = configure(finished, judge_server)
     words = [
         "--configfile",
@@ -419,8 +419,8 @@ async def label_all_few(page: Path, folder: Path, say: Callable[[str], str], who
 def test_pairs_of_two_tutors_are_compared_by_clicking_and_check_a_judge(
     finished: Path, copied: Callable[[Path], Path], judge_server: str, tmp_path: Path
 ) -> None:
-    if CHROMIUM is None:
-        absent("chromium", "apt-get install chromium")
+    if lacking := why_not():
+        absent(*lacking)
     folder = copied(finished)
     words = ["--configfile", "own.yaml", "--against", "always-ask", "--n", "8", "--annotators", "ann", "--out", "pairs"]
     drawn = maieutic(folder, "label", *words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from importlib.metadata import Distribution, distributions
@@ -16,7 +17,9 @@ from maieutic.plan.pinning import configuration, everything, used
 
 log = logging.getLogger(__name__)
 UNKNOWN = "not stated"
+PAGE = "page"
 ENVIRONMENTS = ("driver", "serve")
+PAGE_LOCK = Path(__file__).resolve().parents[1] / "report/vendor/package-lock.json"
 CLASSIFIER = "License :: OSI Approved :: "
 LONGEST_LICENCE = 80  # characters: some packages put the whole text into the field
 
@@ -42,7 +45,7 @@ def sbom(*, configfile: list[Path] | None = None, out: Path | None = None) -> No
         names, config = used(raw), read_config(raw)
     else:
         names, config = everything(raw), read_config({**raw, "run": {"tutors": list(raw["models"]), "tasks": ["*"]}})
-    parts = [*packages(), *models(config, names.models), *datasets(config, names.datasets)]
+    parts = [*packages(), *page_libraries(), *models(config, names.models), *datasets(config, names.datasets)]
     for part in parts:
         print("  ".join([f"{part.kind:8}", f"{part.name:40}", f"{part.version or '-':44}", part.licence or UNKNOWN]))
     unstated = sum(part.licence is None for part in parts)
@@ -59,6 +62,13 @@ def packages() -> Iterator[Part]:
         found = {str(each.metadata["Name"]).lower(): each for each in distributions(path=folders)}
         for name, package in sorted(found.items()):
             yield Part("package", name, package.version, licence_of(package), stack)
+
+
+def page_libraries() -> Iterator[Part]:
+    """The libraries that the report's page holds, by npm's lock."""
+    for place, entry in json.loads(PAGE_LOCK.read_text(encoding="utf-8"))["packages"].items():
+        if place:  # but for the lock's own entry
+            yield Part("package", place.removeprefix("node_modules/"), entry["version"], entry.get("license"), PAGE)
 
 
 def licence_of(package: Distribution) -> str | None:
@@ -117,7 +127,7 @@ def as_json(parts: list[Part]) -> str:
     for part in parts:
         more: dict[str, Any] = {}
         if part.kind == "package":
-            more["purl"] = PackageURL("pypi", None, part.name, part.version)
+            more["purl"] = PackageURL("npm" if part.where == PAGE else "pypi", None, part.name, part.version)
         if part.sha256:
             more["hashes"] = [HashType(alg=HashAlgorithm.SHA_256, content=part.sha256)]
         bom.components.add(

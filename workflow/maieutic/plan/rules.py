@@ -23,7 +23,7 @@ Instead = dict[Name, tuple[Name, ...]]
 TEMPLATES = {
     "write-model-card": ("validation/card.*.jinja",),
     "build-report": (
-        *("report/*.css", "report/*.js", "report/*.jinja"),
+        *("report/*.css", "report/*.js", "report/vendor/*.js", "report/*.jinja"),
         *(f"{place}/*.jinja" for place in places()),
     ),
 }

@@ -40,6 +40,17 @@ def outcome(grade: Grade) -> str:
     return "none" if grade.value is None else "value"
 
 
+def readings_of(grades: Iterable[Grade], heads: Container[Kind]) -> list[dict[str, Any]]:
+    """What the page shows of the grades of a reply: a passage that several were read from stands with the first one."""
+    shown: list[dict[str, Any]] = []
+    passages: set[str] = set()
+    for grade in grades:
+        new = grade.raw.strip() and grade.raw not in passages
+        passages.add(grade.raw)
+        shown.append(reading(grade, heads) | ({"raw": grade.raw} if new else {}))
+    return shown
+
+
 def reading(grade: Grade, heads: Container[Kind]) -> dict[str, Any]:
     """What the page shows of a grade; `head` marks the one that the task's headline counts."""
     value = round(grade.value, 4) if isinstance(grade.value, float) else grade.value
@@ -322,7 +333,7 @@ def add_replies(
                 "finish": reply.turns[-1].finish if reply.turns else None,
                 "thinking": short(reply.turns[-1].reasoning or "") if reply.turns else "",
                 "prompt": hashes[-1] if hashes else None,
-                "grades": [reading(grade, heads) for grade in grades.shown.get((model, *key), [])],
+                "grades": readings_of(grades.shown.get((model, *key), []), heads),
                 **({"divided": lines} if (lines := grades.divided.get((model, *key))) else {}),
             }
         )

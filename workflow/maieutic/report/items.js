@@ -92,7 +92,8 @@ function replyBox(reply, asked) {
   box.append(make("pre", { dir: "auto", tabindex: "0" }, reply.error ? "refused: " + reply.error : reply.text || "(empty)"));
   const read = reply.grades.map((g) => make("li", {},
     make("b", {}, g.by), `: ${g.value === null ? "no answer" + (g.why ? " (" + g.why + ")" : "") : g.value}${WORDS[g.outcome] && g.value !== null ? ", " + WORDS[g.outcome] : ""}`,
-    ...(g.reason ? [make("span", { class: "reason", dir: "auto" }, g.reason)] : [])));
+    ...(g.reason ? [make("span", { class: "reason", dir: "auto" }, g.reason)] : []),
+    ...(g.raw ? [make("details", {}, make("summary", {}, "passage"), make("pre", { dir: "auto", tabindex: "0" }, g.raw))] : [])));
   box.append(make("h5", {}, "What was read"), make("ul", { class: "grades" }, ...read));
   if (reply.divided) box.append(make("h5", {}, "Judges differ"), make("ul", {}, ...reply.divided.map((line) => make("li", {}, line))));
   return box;
@@ -194,12 +195,21 @@ function browser(place, task, wanted) {
   const seen = all.some(({ item }) => item.leaked) ? [field("Training", leaked)] : [];
   place.replaceChildren(
     make("div", { class: "filters" }, ...fields, field("Tutor", tutor), field("beside", other), relationField, field("Outcome", outcome), ...divided, ...seen, field("Search", search), count, items),
-    make("p", { class: "hint keys" }, "Keys: j and k go through the items, Enter opens one, / searches."), list);
+    keysField(), list);
   update();
 }
 
+// Keys that are letters can be switched off, since who dictates types them unasked.
+let keys = true;
+
+function keysField() {
+  const control = Object.assign(make("input", { type: "checkbox" }), { checked: keys });
+  control.addEventListener("input", () => { keys = control.checked; });
+  return make("p", { class: "hint keys" }, make("label", {}, control, " Keys"), ": j and k go through the items, Enter opens one, / searches.");
+}
+
 addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
+  if (!keys || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, select, textarea")) return;
   const page = document.querySelector("section[data-page]:not([hidden])");
   if (event.key === "/") {
     const search = page.querySelector("input[type=search]");

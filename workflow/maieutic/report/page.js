@@ -78,29 +78,6 @@ function show() {
     if (!place.firstChild || parameters.task) browse(place, parameters.task ?? place.dataset.task, parameters);
   }
   for (const place of current.querySelectorAll("#versus")) versus(place, parameters);
+  for (const table of current.querySelectorAll("table.sortable")) gridOf(table);
   scrollTo(0, 0);
-}
-
-function cellValue(row, column) {
-  const cell = row.cells[column];
-  const text = cell.dataset.value ?? cell.textContent.trim();
-  return text === "" || isNaN(text) ? text : Number(text);
-}
-
-function sortBy(header) {
-  const table = header.closest("table");
-  const column = [...header.parentNode.cells].indexOf(header);
-  const down = header.getAttribute("aria-sort") !== "descending";
-  for (const other of table.tHead.querySelectorAll("th[aria-sort]")) other.setAttribute("aria-sort", "none");
-  header.setAttribute("aria-sort", down ? "descending" : "ascending");
-  const rows = [...table.tBodies[0].rows];
-  const last = (row) => (row.cells[column].hasAttribute("data-last") ? 1 : 0);
-  rows.sort((a, b) => {
-    const [x, y] = [cellValue(a, column), cellValue(b, column)];
-    if (x === "" || y === "") return (x === "") - (y === "");
-    if (last(a) !== last(b)) return last(a) - last(b);
-    const order = typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y));
-    return down ? -order : order;
-  });
-  table.tBodies[0].append(...rows);
 }

@@ -523,7 +523,8 @@ def policy(style: str, *scripts: str) -> str:
     return f"default-src 'none'; style-src {own_style}; script-src {own_scripts} 'self' file:; img-src data:"
 
 
-SCRIPTS = ("page.js", "items.js", "compare.js", "start.js")  # one after the other
+SCRIPTS = ("page.js", "grids.js", "pictures.js", "items.js", "compare.js", "start.js")  # one after the other
+GRID = HERE / "vendor/dataTables.min.js"  # DataTables, by `make vendor`
 
 
 def write_contrasts(found: list[Contrast], values: Values, folder: Path, most: float) -> dict[str, Any]:
@@ -612,10 +613,12 @@ def render_page(run: Run, runtime: pd.DataFrame, found: list[Contrast], by_tag: 
     }
     style = (HERE / "page.css").read_text(encoding="utf-8")
     script = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    grid = GRID.read_text(encoding="utf-8")
     charts = chart_library() if found else ""
     html = environment.get_template("page.html.jinja").render(
         **shared,
-        policy=policy(style, script, *([charts] if charts else [])),
+        policy=policy(style, grid, script, *([charts] if charts else [])),
+        grid=grid,
         charts=charts,
         models=models,
         absent=[label_of(plan, name) for name in models if name not in tutors],

@@ -1,5 +1,4 @@
 // What the page does when it is opened: buttons, the leaderboard's choices, the first address.
-for (const header of document.querySelectorAll(".sortable th[aria-sort]")) header.querySelector("button").addEventListener("click", () => sortBy(header));
 for (const button of document.querySelectorAll(".toggle button")) {
   button.addEventListener("click", () => {
     for (const other of document.querySelectorAll(".toggle button")) other.setAttribute("aria-pressed", String(other === button));
@@ -8,10 +7,14 @@ for (const button of document.querySelectorAll(".toggle button")) {
 }
 
 // The leaderboard: rows by group, tables by benchmark, columns by skill.
-function columnsOf(table) {
-  const [skills, heads] = table.tHead.rows;
-  const names = [...skills.cells].slice(1).flatMap((head) => Array(head.colSpan).fill(head.textContent));
-  return [...heads.cells].slice(1).map((head, at) => ({ at: at + 1, skill: names[at] }));
+const skills = new Map(); // of each table's columns
+
+function skillsOf(table) {
+  if (!skills.has(table)) {
+    const heads = [...table.tHead.rows[0].cells].slice(1);
+    skills.set(table, [null, ...heads.flatMap((head) => Array(head.colSpan).fill(head.textContent))]);
+  }
+  return skills.get(table);
 }
 
 function filterBoards(controls) {
@@ -19,11 +22,14 @@ function filterBoards(controls) {
   for (const part of document.querySelectorAll(".board-of")) {
     part.hidden = Boolean(benchmark.value) && part.dataset.benchmark !== benchmark.value;
     for (const table of part.querySelectorAll("table.board")) {
-      const hidden = new Set(columnsOf(table).filter((column) => skill.value && column.skill !== skill.value).map((column) => column.at));
-      for (const head of table.tHead.rows[0].cells) if (head.className === "skill") head.hidden = Boolean(skill.value) && head.textContent !== skill.value;
-      for (const row of [...table.rows].slice(1)) [...row.cells].forEach((one, at) => { one.hidden = hidden.has(at); });
-      for (const row of table.tBodies[0].rows) row.hidden = (Boolean(group.value) && row.dataset.group !== group.value) || (!baselines.checked && row.classList.contains("baseline"));
-      if (hidden.size === columnsOf(table).length) part.hidden = true;
+      const of = skillsOf(table);
+      const grid = gridOf(table);
+      of.forEach((name, at) => { if (name !== null) grid.column(at).visible(!skill.value || name === skill.value, false); });
+      grid.search.fixed("chosen", (text, cells, index) => {
+        const row = grid.row(index).node();
+        return (!group.value || row.dataset.group === group.value) && (baselines.checked || !row.classList.contains("baseline"));
+      }).draw();
+      if (skill.value && !of.includes(skill.value)) part.hidden = true;
     }
   }
   document.body.classList.toggle("dense", dense.checked);
@@ -50,12 +56,18 @@ if (filters) {
 }
 for (const buttons of document.querySelectorAll(".board-of .buttons")) {
   const part = buttons.closest(".board-of");
-  const table = () => part.querySelector("table.board:not([hidden])");
-  for (const [text, kind, of] of [["CSV", "csv", csvOf], ["LaTeX", "tex", latexOf]]) {
+  const offer = (text, kind, act) => {
     const button = make("button", { class: "more" }, text);
-    button.addEventListener("click", () => save(`${part.dataset.benchmark}-${table().dataset.scoring}.${kind}`, of(table()), "text/plain"));
+    button.addEventListener("click", () => {
+      const table = part.querySelector("table.board:not([hidden])");
+      act(table, `${part.dataset.benchmark}-${table.dataset.scoring}.${kind}`);
+    });
     buttons.append(button, " ");
-  }
+  };
+  offer("CSV", "csv", (table, name) => save(name, csvOf(table), "text/csv"));
+  offer("LaTeX", "tex", (table, name) => save(name, latexOf(table), "text/plain"));
+  offer("SVG", "svg", (table, name) => save(name, textOf(pictureOf(table)), "image/svg+xml"));
+  offer("PNG", "png", (table, name) => savePng(pictureOf(table), name));
 }
 // What a keyboard or a screen reader needs: tables that scroll can be reached, pictures say what they show.
 for (const place of document.querySelectorAll(".scroll")) place.tabIndex = 0;
@@ -66,23 +78,12 @@ for (const picture of document.querySelectorAll("svg[role=img]")) {
 }
 // Every picture of the page as a file.
 for (const figure of document.querySelectorAll("figure[data-file]")) {
+  const picture = figure.querySelector("svg");
   const button = make("button", { class: "more" }, "SVG");
-  button.addEventListener("click", () => save(figure.dataset.file + ".svg", new XMLSerializer().serializeToString(figure.querySelector("svg")), "image/svg+xml"));
+  button.addEventListener("click", () => save(figure.dataset.file + ".svg", textOf(picture), "image/svg+xml"));
   const png = make("button", { class: "more" }, "PNG");
-  png.addEventListener("click", () => savePng(figure));
+  png.addEventListener("click", () => savePng(picture, figure.dataset.file + ".png"));
   figure.append(make("p", { class: "buttons" }, button, " ", png));
-}
-
-function savePng(figure) {
-  const svg = figure.querySelector("svg");
-  const picture = new Image();
-  picture.addEventListener("load", () => {
-    const { width, height } = svg.viewBox.baseVal;
-    const canvas = Object.assign(document.createElement("canvas"), { width: 2 * width, height: 2 * height });
-    canvas.getContext("2d").drawImage(picture, 0, 0, 2 * width, 2 * height);
-    make("a", { href: canvas.toDataURL("image/png"), download: figure.dataset.file + ".png" }).click();
-  });
-  picture.src = "data:image/svg+xml;base64," + btoa(unescape(encodeURIComponent(new XMLSerializer().serializeToString(svg))));
 }
 
 document.getElementById("jump").addEventListener("change", (event) => { if (event.target.value) location.hash = event.target.value; });
