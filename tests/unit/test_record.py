@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import platform
 import re
 import shutil
 import zipfile
@@ -16,8 +17,11 @@ import pandas as pd
 import pytest
 from maieutic.core.errors import UserError
 from maieutic.core.files import safe_name, write_lines
+from maieutic.core.machine import this_machine
 from maieutic.core.records import Grade, read_records
 from maieutic.report.record.compare import compare
+from maieutic.report.record.costs import Server, Work, with_shares
+from maieutic.report.record.costs import told as told_of
 from maieutic.report.record.export import export
 from maieutic.report.record.opened import open_run
 from maieutic.report.record.samples import read_samples
@@ -160,7 +164,52 @@ def test_what_is_shared_holds_what_it_says_and_nothing_of_other_runs(run: Path, 
         "start: 0.000 GPU hours, energy in joules 10; busy: 2.000 GPU hours, energy in joules 5400000; "
         "idle: 0.500 GPU hours, energy in joules not measured"
     )
+    assert entities["#machine"]["value"] == this_machine().told
+    hostile = entities["#cost-hostile-mathtutorbench"]["value"]
+    assert hostile.endswith("GPU hours: 2.000, joules: 5400000"), "nobody else was served"
     verify(shared)
+
+
+def test_what_a_shared_server_takes_is_shared_out_by_tokens() -> None:
+    """A tutor that judges too, another model without a count of joules, a panel, a hosted one."""
+    busy = {"start": 0.1, "busy": 2.0, "idle": 0.5}
+    kept = {
+        "a": Server(busy, {"start": 1.0, "busy": 900.0, "idle": None}),
+        "b": Server(busy, {"start": None, "busy": None, "idle": None}),
+    }
+    found = [
+        Work("a-x", "a on x", "a", 100, {"requests": 3}),
+        Work("judge-x", "judge on x", "a", 200, {"questions": 5}),
+        Work("b-x", "b on x", "b", 10, {}),
+        Work("panel-x", "panel on x", "", 0, {}),
+        Work("c-x", "c on x", "c", 10, {}),
+    ]
+    shares = {work.name: measured for work, measured in with_shares(found, kept)}
+    assert shares["a-x"] == {"requests": 3, "GPU hours": pytest.approx(2 / 3), "joules": pytest.approx(300)}
+    assert shares["judge-x"]["joules"] == pytest.approx(600) and shares["judge-x"]["questions"] == 5
+    assert shares["b-x"] == {"GPU hours": 2.0, "joules": None}
+    assert shares["panel-x"] == shares["c-x"] == {"GPU hours": None, "joules": None}
+    assert told_of(shares["a-x"]) == "requests: 3, GPU hours: 0.667, joules: 300"
+
+
+@pytest.mark.parametrize(
+    ("why", "cpuinfo", "meminfo", "processor", "memory"),
+    [
+        ("Linux", "processor\t: 0\nmodel name\t: A chip: 2\n", "MemTotal:  25165824 kB\n", "A chip: 2", 24.0),
+        ("a processor that has no name", "processor : 0\n", "MemTotal: 1048576 kB\n", platform.machine(), 1.0),
+        ("garbage", "\xff\x00", "MemTotal: much kB", platform.machine(), None),
+        ("no such files", None, None, platform.machine(), None),
+    ],
+)
+def test_a_machine_says_what_it_is(
+    why: str, cpuinfo: str | None, meminfo: str | None, processor: str, memory: float | None, tmp_path: Path
+) -> None:
+    for name, text in (("cpuinfo", cpuinfo), ("meminfo", meminfo)):
+        if text is not None:
+            (tmp_path / name).write_text(text, encoding="latin-1")
+    found = this_machine(tmp_path)
+    assert (found.processor, found.memory_gib) == (processor, memory) and found.cores >= 1, why
+    assert found.told.count(",") == 2
 
 
 def test_an_archive_is_checked_as_a_folder_is(run: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from maieutic.config.datasets import Copy, Dataset, Edition
 from maieutic.config.models import JudgeModel, RewardModel
 from maieutic.core.documents import read_yaml
 from maieutic.core.files import sha256_of, write_json
+from maieutic.core.machine import Machine
 from maieutic.core.paths import RESOURCES
 from maieutic.judges import rubrics
 from maieutic.judges.assignments import rubric_of
@@ -58,7 +59,8 @@ class Provenance(BaseModel):
     """What a run was made of.
 
     files: SHA-256 by path; versions: of cards and rubrics by path; data: SHA-256 or the hub's commit of each source
-    file, by dataset; differs: those of files and data that are not as shipped, each with what is different about it.
+    file, by dataset; differs: those of files and data that are not as shipped, each with what is different about it;
+    machine: that of the workflow, None in the record of an earlier version. Servers' machines are in their own record.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -68,6 +70,7 @@ class Provenance(BaseModel):
     versions: dict[str, int] = {}
     data: dict[str, str]
     differs: dict[str, str]
+    machine: Machine | None = None
 
 
 def git(*arguments: str) -> str | None:

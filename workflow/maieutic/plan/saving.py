@@ -8,6 +8,7 @@ from typing import Any
 
 from maieutic.core.files import whole_file, write_json
 from maieutic.core.jobs import Job
+from maieutic.core.machine import this_machine
 
 
 class SaveConfig(Job):
@@ -18,9 +19,9 @@ class SaveConfig(Job):
 
 
 def save_config(*, job: SaveConfig, out: Path, provenance: Path) -> None:
-    """Write the effective configuration as YAML, and the record of what the run was made of as JSON."""
+    """Write the effective configuration as YAML, and the record of what the run was made of, and where, as JSON."""
     import yaml
 
     with whole_file(out) as handle:
         yaml.safe_dump(json.loads(json.dumps(job.config)), handle, sort_keys=False, allow_unicode=True)
-    write_json(provenance, job.provenance)
+    write_json(provenance, {**job.provenance, "machine": this_machine().model_dump()})

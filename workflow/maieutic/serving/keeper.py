@@ -27,6 +27,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.ledger import append_line
 from maieutic.core.logs import log_to
+from maieutic.core.machine import this_machine
 from maieutic.core.paths import SERVER_RECORD
 from maieutic.serving.devices import joules, wanted_file
 from maieutic.serving.handover import Run
@@ -239,6 +240,7 @@ class Keeper:
         line = {
             "model": self.orders.name,
             "host": socket.gethostname(),
+            "machine": this_machine().told,
             "started": self.started.isoformat(timespec="seconds"),
             "gpus": len(self.server.grant.devices) or self.orders.model.needs.gpus,
             "jobs": self.jobs,

@@ -98,6 +98,8 @@ def made_changes(before: OpenRun, after: OpenRun) -> list[str]:
     if one is None or other is None:
         return ["a run has no record of what it was made of (provenance.json)"]
     lines = [f"code: {one.code.told} -> {other.code.told}"] if one.code != other.code else []
+    if one.machine and other.machine and one.machine != other.machine:
+        lines.append(f"machine: {one.machine.told} -> {other.machine.told}")
     for first, second in ((one.files, other.files), (one.data, other.data)):
         for name in sorted(first.keys() | second.keys()):
             if first.get(name) != second.get(name):

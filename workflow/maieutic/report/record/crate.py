@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,15 +11,15 @@ from rocrate.model.contextentity import ContextEntity
 from rocrate.model.person import Person
 from rocrate.rocrate import ROCrate
 
-from maieutic.config.models import RecordedModel
 from maieutic.core import paths
 from maieutic.core.files import safe_name, write_json, write_text
 from maieutic.plan.provenance import copy_of
+from maieutic.report.record.costs import NOT_MEASURED, servers, told, with_shares, works
 from maieutic.report.record.croissant import croissant_of
 from maieutic.report.record.opened import OpenRun
 from maieutic.report.record.samples import hub_name
 from maieutic.report.record.summary import markdown
-from maieutic.report.tables import label_of, runtime_table
+from maieutic.report.tables import label_of
 from maieutic.serving.keeper import DOING
 
 PROFILES = {
@@ -36,8 +35,6 @@ MEDIA = {
     ".html": "text/html", ".parquet": "application/vnd.apache.parquet", ".txt": "text/plain", ".js": "text/javascript",
     ".md": "text/markdown",
 }  # fmt: skip
-NOT_MEASURED = "not measured"
-HOUR = 3600.0  # seconds
 
 
 def describe(run: OpenRun, folder: Path, digests: Mapping[str, str], author: str | None) -> None:
@@ -70,7 +67,7 @@ def describe(run: OpenRun, folder: Path, digests: Mapping[str, str], author: str
     action["instrument"] = workflow
     action["object"] = [config, *data_sets(run, crate, folder), *models(run, crate)]
     action["result"] = [scores, page]
-    action["subjectOf"] = [*costs(run, crate), *servers(run, crate)]
+    action["subjectOf"] = costs(run, crate)
     if author:
         action["agent"] = crate.add(Person(crate, f"#{safe_name(author)}", {"name": author}))
     root["datePublished"] = action["endTime"]
@@ -175,42 +172,22 @@ def models(run: OpenRun, crate: ROCrate) -> list[Any]:
 
 
 def costs(run: OpenRun, crate: ROCrate) -> list[Any]:
-    """What each tutor took on each benchmark: requests, tokens, seconds and money; what nobody measured says so."""
-    entities = []
-    for row in runtime_table(run.plan, run.results).to_dict("records"):
-        asked = not isinstance(run.plan.models[row["tutor"]], RecordedModel)
-        measured = {
-            "requests": row["requests"] if asked else None,
-            "prompt tokens": row["prompt_tokens"] or None,
-            "generated tokens": row["completion_tokens"] or None,
-            "request seconds": row["request_seconds"] or None,
-            "US dollars": row["usd"],
-        }
-        known = {name: value for name, value in measured.items() if value is not None and value == value}
-        text = ", ".join(f"{name}: {known.get(name, NOT_MEASURED)}" for name in measured)
-        tutor, benchmark = row["tutor"], row["benchmark"]
-        entities.append(add_value(crate, f"cost-{safe_name(tutor)}-{benchmark}", f"{tutor} on {benchmark}", text))
-    return entities
-
-
-def servers(run: OpenRun, crate: ROCrate) -> list[Any]:
-    """GPU hours and energy of the servers of each model, by what they did; a server may serve a tutor and a judge."""
-    path = paths.SERVER_RECORD.within(run.results)
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
-    entities = []
-    for model in dict.fromkeys(line["model"] for line in lines if line["model"] in run.plan.models):
-        own = [line for line in lines if line["model"] == model]
-        hours = {doing: sum(line["gpus"] * line[f"{doing}_seconds"] for line in own) / HOUR for doing in DOING}
-        used = {doing: [line.get(f"{doing}_joules") for line in own] for doing in DOING}
-        parts = [f"{doing}: {hours[doing]:.3f} GPU hours, energy in joules {total(used[doing])}" for doing in DOING]
+    """What each stage of each tutor and judge took, and what servers took, by what they did."""
+    kept = servers(run)
+    entities = [
+        add_value(crate, f"cost-{safe_name(work.name)}", work.title, told(measured))
+        for work, measured in with_shares(list(works(run)), kept)
+    ]
+    for model, server in kept.items():
+        parts = [
+            f"{doing}: {server.hours[doing]:.3f} GPU hours, energy in joules "
+            f"{NOT_MEASURED if (joules := server.joules[doing]) is None else f'{joules:.0f}'}"
+            for doing in DOING
+        ]
         entities.append(add_value(crate, f"servers-{safe_name(model)}", f"servers of {model}", "; ".join(parts)))
+    if run.provenance and run.provenance.machine:
+        entities.append(add_value(crate, "machine", "machine of the workflow", run.provenance.machine.told))
     return entities
-
-
-def total(numbers: list[float | None]) -> str:
-    """A sum, or that one of its parts was not measured."""
-    known = [number for number in numbers if number is not None]
-    return f"{sum(known):.0f}" if numbers and len(known) == len(numbers) else NOT_MEASURED
 
 
 def licences_of(run: OpenRun) -> dict[str, str]:
