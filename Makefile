@@ -9,6 +9,8 @@ SNAKEMAKE := .venv/driver/bin/snakemake
 DEMO := config/demo.yaml
 VENDOR := workflow/maieutic/report/vendor
 export PYTHONPATH := $(CURDIR)/workflow
+# Some containers set it: each of a run's hundreds of jobs would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver check format vendor lock recover bench schemas clean
 help:  ## this list

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import compileall
 import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ ON_CI = os.environ.get("CI") == "true"
 HOW = "set MAIEUTIC_DATA to a folder with the published files (config/datasets.yaml names them and their addresses)"
 
 sys.path.insert(0, str(Path(__file__).parent))
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each process of a test would compile the package anew
 
 
 def absent(what: str, mend: str) -> None:
@@ -107,8 +110,19 @@ def copy_workflow(folder: Path, logger: bool = False) -> Path:
     for profile in () if logger else sorted(folder.glob("profiles/*/config.yaml")):
         lines = profile.read_text(encoding="utf-8").splitlines(keepends=True)
         profile.write_text("".join(line for line in lines if not line.startswith("logger:")), encoding="utf-8")
+    for compiled in bytecode():
+        target = folder / compiled.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(compiled, target)
     (folder / ".venv").symlink_to(ROOT / ".venv")
     return folder
+
+
+@cache
+def bytecode() -> list[Path]:
+    """The package's modules, compiled: a copy's jobs would otherwise compile a hundred of them each time."""
+    compileall.compile_dir(ROOT / "workflow", quiet=1)
+    return sorted((ROOT / "workflow").rglob("__pycache__/*.cpython-3*.pyc"))
 
 
 @pytest.fixture

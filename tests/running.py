@@ -7,8 +7,11 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from warm import Warm
 
 ROOT = Path(__file__).parents[1]
 SNAKEMAKE = Path(sys.executable).parent / "snakemake"
@@ -16,8 +19,8 @@ JOB = re.compile(r"^(?:local)?rule (\w+):$|^    wildcards: (.*)$", re.MULTILINE)
 
 
 def environment() -> dict[str, str]:
-    """The caller's environment without what pytest put there; numpy starts no threads in Snakemake itself."""
-    own = {name: value for name, value in os.environ.items() if name not in {"PYTHONPATH", "PYTEST_CURRENT_TEST"}}
+    """The caller's environment without what concerns its own Python; numpy starts no threads in Snakemake itself."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST_"))}
     return {**own, "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -50,15 +53,17 @@ def command(config: Path | None, *more: str) -> list[str]:
 
 def run(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run Snakemake to its end and return what it said."""
-    return subprocess.run(
-        command(config, *more),
-        cwd=folder,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**environment(), **env},
-        check=False,
-    )
+    line, around = command(config, *more), {**environment(), **env}
+    if any(name.startswith(("LD_", "PYTHON")) for name in around):  # what only a program's start reads
+        said = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return subprocess.run(line, cwd=folder, env=around, check=False, **said)
+    return warm().call(line, folder, around)
+
+
+@cache
+def warm() -> Warm:
+    """Snakemake, loaded once for the tests of this process."""
+    return Warm(sys.executable, environment())
 
 
 def start(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.Popen[str]:
