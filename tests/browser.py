@@ -58,6 +58,7 @@ class Browser:
         self.page.on("download", self.keep)
         self.faults: list[str] = []  # what the page's console tells
         self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("dialog", self.dismiss)
         self.page.on("console", lambda said: self.faults.append(said.text) if said.type == "error" else None)
         self.session = await self.context.new_cdp_session(self.page)
         return self
@@ -68,7 +69,14 @@ class Browser:
 
     async def keep(self, download: Any) -> None:
         """Keep a file that the page gives, under the name that it has there."""
-        await download.save_as(self.downloads / download.suggested_filename)
+        whole = self.folder / f"{download.suggested_filename}.part"
+        await download.save_as(whole)
+        whole.replace(self.downloads / download.suggested_filename)
+
+    async def dismiss(self, dialog: Any) -> None:
+        """What the page asks or says in a window of its own is a fault too."""
+        self.faults.append(dialog.message)
+        await dialog.dismiss()
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         """One command of Chromium's protocol, for what Playwright has no word for."""

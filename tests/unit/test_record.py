@@ -42,6 +42,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"model": "hostile", **seconds, "start_joules": 5, "busy_joules": 2.7e6, "idle_joules": idle}
         for idle in (9, None)
     ]
+    spent = {
+        "time": "2026-01-01",
+        "requests": 84,
+        "prompt_tokens": 252,
+        "completion_tokens": 336,
+        "seconds": 1,
+        "retries": {},
+    }
+    write_lines(results / "journal/replies/mathtutorbench/hostile.ledger", [{**spent, "asker": "hostile"}])
+    write_lines(results / "journal/grades/a/mrbench/all.ledger", [{**spent, "asker": "a", "model": "hostile"}])
     write_lines(results / "logs/servers.jsonl", [*servers, {"model": "of another run", **seconds}])
     return results / "report"
 
@@ -166,7 +176,7 @@ def test_what_is_shared_holds_what_it_says_and_nothing_of_other_runs(run: Path, 
     )
     assert entities["#machine"]["value"] == this_machine().told
     hostile = entities["#cost-hostile-mathtutorbench"]["value"]
-    assert hostile.endswith("GPU hours: 2.000, joules: 5400000"), "nobody else was served"
+    assert hostile.endswith("GPU hours: 1.000, joules: 2700000"), "another run's judge asked it as much"
     verify(shared)
 
 
@@ -177,19 +187,23 @@ def test_what_a_shared_server_takes_is_shared_out_by_tokens() -> None:
         "a": Server(busy, {"start": 1.0, "busy": 900.0, "idle": None}),
         "b": Server(busy, {"start": None, "busy": None, "idle": None}),
     }
+    asked = {"a": 600, "b": 10, "lost": 3}  # of "a" as many tokens for another run
     found = [
         Work("a-x", "a on x", "a", 100, {"requests": 3}),
         Work("judge-x", "judge on x", "a", 200, {"questions": 5}),
         Work("b-x", "b on x", "b", 10, {}),
         Work("panel-x", "panel on x", "", 0, {}),
         Work("c-x", "c on x", "c", 10, {}),
+        Work("lost-x", "lost on x", "lost", 10, {}),
     ]
-    shares = {work.name: measured for work, measured in with_shares(found, kept)}
-    assert shares["a-x"] == {"requests": 3, "GPU hours": pytest.approx(2 / 3), "joules": pytest.approx(300)}
-    assert shares["judge-x"]["joules"] == pytest.approx(600) and shares["judge-x"]["questions"] == 5
+    kept["lost"] = kept["a"]
+    shares = {work.name: measured for work, measured in with_shares(found, kept, asked)}
+    assert shares["a-x"] == {"requests": 3, "GPU hours": pytest.approx(1 / 3), "joules": pytest.approx(150)}
+    assert shares["judge-x"]["joules"] == pytest.approx(300) and shares["judge-x"]["questions"] == 5
+    assert shares["lost-x"] == {"GPU hours": None, "joules": None}, "its ledger has lost a line"
     assert shares["b-x"] == {"GPU hours": 2.0, "joules": None}
     assert shares["panel-x"] == shares["c-x"] == {"GPU hours": None, "joules": None}
-    assert told_of(shares["a-x"]) == "requests: 3, GPU hours: 0.667, joules: 300"
+    assert told_of(shares["a-x"]) == "requests: 3, GPU hours: 0.333, joules: 150"
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 from columns import spelt
 from conftest import ROOT, absent
+from grids import uneven
 from gullible import answering
 from httpserver import serving
 from maieutic.datasets.mrbench import LABELS
@@ -157,6 +158,7 @@ def test_verdicts_head_the_task_with_floor_and_ceiling(finished: Path) -> None:
 
 def test_the_pages_say_what_the_judge_is_worth(finished: Path) -> None:
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
+    assert uneven(page) == []
     trust = page.split('data-page="#/trust"')[1].split("<section")[0]
     assert 'class="light red"' in trust and "A strict judge" in trust and "86 replies to 16 dialogues" in trust
     assert "Agreement by dimension" in trust and "<svg" in trust and "What the judges are asked" in trust
@@ -270,6 +272,7 @@ def test_the_partial_report_comes_whatever_is_missing(removed: list[str], finish
     build_report(results / "report/config.yaml", results, tmp_path / "out", missing_ok=True)
     page = (tmp_path / "out/index.html").read_text(encoding="utf-8")
     assert "How far the graders can be trusted" in page and 'class="light grey"' in page
+    assert uneven(page) == [] and ("its job failed or has not run" in page) == ("validation" in removed)
 
 
 PEERS, EXCHANGE = ROOT / ".venv/peers/bin", ROOT / ".venv/exchange/bin"

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from clicking import PEOPLE, labelled_by_clicks
+from grids import uneven
 from gullible import answering
 from httpserver import serving
 from maieutic.judges.rubrics import read_rubric
@@ -91,6 +92,7 @@ def test_every_task_has_its_headline_floor_and_ceiling(finished: Path) -> None:
 
 def test_the_page_shows_the_papers_tables_and_why_replies_lose(finished: Path) -> None:
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
+    assert uneven(page) == []
     section = page.split('data-page="#/kmpbench"')[1].split("<section")[0]
     for told in ("Other data than the paper", "DeepSeek-V3", "KMP-LM-7B minus Qwen2.5-Math-7B-Inst", "+45.6", "86.3",
                  "Evasion by Vague Questioning", "draw-study"):  # fmt: skip

@@ -407,11 +407,13 @@ async def label_all_few(page: Path, folder: Path, say: Callable[[str], str], who
         await browser.open(page)
         await browser.wait("ready")
         assert await browser.run("document.documentElement.scrollWidth <= innerWidth"), "it fits a phone"
-        for _ in range(await browser.run("data.units.length")):
+        units = await browser.run("data.units.length")
+        for number in range(units):
             reply = await browser.run("document.querySelector('.reply .text').textContent")
             await browser.click(f'input[value="{say(reply)}"] + span')
             await asyncio.sleep(0.32)
-            await browser.click("#next")
+            if number < units - 1:
+                await browser.click("#next")
         await browser.click("#export")
         return await browser.downloaded(f"labels-{who}.json")
 

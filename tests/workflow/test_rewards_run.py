@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
+from grids import uneven
 from maieutic.report import build_report
 from running import overlay, planned, run, start
 from small import PATIENCE, until
@@ -174,6 +175,7 @@ def test_results_of_another_run_break_no_report(changes: dict[str, list[str]], f
     (tmp_path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
     build_report(tmp_path / "config.yaml", finished / "results", tmp_path / "out", missing_ok=True)
     page = (tmp_path / "out/index.html").read_text(encoding="utf-8")
+    assert uneven(page) == []
     assert ('data-page="#/rewards"' in page) == (changes != STALE["no graders now"])
 
 

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from clicking import PEOPLE, labelled_by_clicks
 from columns import spelt
+from grids import uneven
 from httpserver import chat, scripted, serving
 from running import environment, overlay, planned, run
 
@@ -147,6 +148,7 @@ def test_a_tutor_that_takes_no_pictures_is_not_asked_and_has_no_zero(finished: P
     assert pd.isna(found.loc[("release", "blind", "overall")].value)
     assert found.loc[("release", "blind", "answered")].n == 3
     page = (finished / "results/report/index.html").read_text(encoding="utf-8")
+    assert uneven(page) == []
     assert 'title="this tutor takes no pictures">n/a' in page
 
 

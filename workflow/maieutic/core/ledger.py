@@ -19,11 +19,13 @@ SUFFIX = ".ledger"
 class Spent(Record):
     """The requests of one job that were sent and answered, tokens as the server counts them; time: UTC, of its end.
 
+    asker: a tutor or judge; model: the entry that answered it, None in lines of an earlier version;
     cached_tokens: of the prompts', those that the server had in its cache, as far as it says so.
     """
 
     time: str
     asker: str
+    model: str | None = None
     requests: int
     prompt_tokens: int
     completion_tokens: int

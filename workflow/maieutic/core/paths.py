@@ -68,6 +68,7 @@ REPLIES = Pattern("results/replies/{benchmark}/{tutor}.jsonl")
 PROMPTS = Pattern("results/replies/{benchmark}/prompts/{tutor}.jsonl")
 SHARD_REPLIES = Pattern("results/replies/{benchmark}/shards/{shard}/{tutor}.jsonl")
 SHARD_PROMPTS = Pattern("results/replies/{benchmark}/shards/{shard}/prompts/{tutor}.jsonl")
+JOURNALS = Pattern("results/journal")  # with a ledger beside each
 REPLY_JOURNAL = Pattern("results/journal/replies/{benchmark}/{tutor}.jsonl")
 SHARD_JOURNAL = Pattern("results/journal/replies/{benchmark}/shards/{shard}/{tutor}.jsonl")
 SERVER_RECORD = Pattern("results/logs/servers.jsonl")  # every server of a run that has ended: jobs, busy and idle time

@@ -259,7 +259,7 @@ def run_judges(parts: Sequence[tuple[Panel, Work, Path, Path]], files: JobFiles)
         works = []
         for own_panel, work, path, _ in parts:
             journal = stack.enter_context(Journal(path, Entry))
-            asking = Asking(panel.name, panel.model, identity, journal, backend, files.pictures)
+            asking = Asking(panel.name, panel.model, identity, journal, backend, files.pictures, panel.judge.model)
             works.append(judge_all(work, asking, own_panel))
         outcomes = run_to_the_end(together(works, backend), panel.model.grace)
     for (_, _, _, out), judgements in zip(parts, outcomes, strict=True):

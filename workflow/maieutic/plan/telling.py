@@ -149,5 +149,5 @@ def last_lines(plan: Plan, failed: Sequence[Job], since: str, since_seconds: flo
     lines = failures(failed[:MOST_FAILURES], since_seconds)
     if len(failed) > MOST_FAILURES:
         lines.append(f"failed: {len(failed) - MOST_FAILURES} further jobs")
-    spent = spent_since(since, Path(paths.ROOT) / "journal")
+    spent = spent_since(since, Path(paths.JOURNALS.of()))
     return [*lines, spent_line(plan, spent), *([f"report: {page}"] if page else [])]

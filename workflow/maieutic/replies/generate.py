@@ -101,8 +101,10 @@ class Asking:
         journal: Journal[Entry],
         backend: Backend,
         pictures: Path | None = None,
+        answering: str | None = None,
     ) -> None:
-        """pictures: the folder of the pictures that messages name."""
+        """pictures: the folder of the pictures that messages name; answering: the model's entry, where a judge asks."""
+        self.answering = answering or name
         self.pictures = pictures
         self.name, self.model, self.identity, self.journal, self.backend = name, model, identity, journal, backend
         self.asked = self.prompt_tokens = self.completion_tokens = self.cached_tokens = 0
@@ -135,7 +137,7 @@ class Asking:
                 "seconds": round(seconds, 1),
                 "retries": self.backend.new_retries(),
             }
-            put_down(self.journal.path, Spent(time=now(), asker=self.name, **spent))
+            put_down(self.journal.path, Spent(time=now(), asker=self.name, model=self.answering, **spent))
 
     async def within_budget(self, client: Any, request: dict[str, Any]) -> Any:
         """The server's answer. Raises Interrupted where the run's budget is spent; what is asked already goes on."""

@@ -41,12 +41,13 @@ def outcome(grade: Grade) -> str:
 
 
 def readings_of(grades: Iterable[Grade], heads: Container[Kind]) -> list[dict[str, Any]]:
-    """What the page shows of the grades of a reply: a passage that several were read from stands with the first one."""
+    """What the page shows of the grades of a reply: a passage from which one grader read several stands once."""
     shown: list[dict[str, Any]] = []
-    passages: set[str] = set()
+    passages: set[tuple[str, str | None, str]] = set()
     for grade in grades:
-        new = grade.raw.strip() and grade.raw not in passages
-        passages.add(grade.raw)
+        passage = grade.kind, grade.by, grade.raw
+        new = grade.raw.strip() and passage not in passages
+        passages.add(passage)
         shown.append(reading(grade, heads) | ({"raw": grade.raw} if new else {}))
     return shown
 

@@ -17,11 +17,16 @@ function inOrder(a, b, sign) {
 }
 DataTable.type("cell", "order", { asc: (a, b) => inOrder(a, b, 1), desc: (a, b) => inOrder(a, b, -1) });
 
+// A table that it cannot take stays as it stands.
+DataTable.ext.errMode = (settings, number, message) => console.error(message);
+
 // The grid of a table, made when its page is shown first: a page of a hundred tutors has sixty tables.
 function gridOf(table) {
   if (!grids.has(table)) {
     const heads = [...table.tHead.rows].at(-1).cells;
-    for (const link of table.tHead.querySelectorAll("a")) link.addEventListener("click", (event) => event.stopPropagation());
+    for (const link of table.tHead.querySelectorAll("a")) {
+      for (const kind of ["click", "keypress"]) link.addEventListener(kind, (event) => event.stopPropagation());
+    }
     grids.set(table, new DataTable(table, {
       autoWidth: false,
       columns: [...heads].map((head) => ({ orderable: head.hasAttribute("aria-sort"), orderDataType: "cell", type: "cell", orderSequence: ["desc", "asc"] })),

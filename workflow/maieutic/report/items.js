@@ -204,7 +204,10 @@ let keys = true;
 
 function keysField() {
   const control = Object.assign(make("input", { type: "checkbox" }), { checked: keys });
-  control.addEventListener("input", () => { keys = control.checked; });
+  control.addEventListener("input", () => {
+    keys = control.checked;
+    for (const other of document.querySelectorAll(".keys input")) other.checked = keys;
+  });
   return make("p", { class: "hint keys" }, make("label", {}, control, " Keys"), ": j and k go through the items, Enter opens one, / searches.");
 }
 

@@ -35,7 +35,7 @@ function save(name, text, kind) {
 function cellsOf(table) {
   const text = (cell) => cell.innerText.replace(/\s+/g, " ").replace(/[↕↑↓▸]/g, "").trim();
   const spread = (row) => [...row.cells].filter((cell) => !cell.hidden).flatMap((cell) => [text(cell), ...Array(cell.colSpan - 1).fill("")]);
-  return [...table.rows].filter((row) => row.offsetParent !== null).map(spread);
+  return [...table.rows].filter((row) => row.offsetParent !== null && !row.querySelector(".dt-empty")).map(spread);
 }
 
 // What a spreadsheet takes for a formula, as core/files.py has it; a number with its sign and interval is none.

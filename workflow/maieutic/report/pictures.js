@@ -11,7 +11,9 @@ function savePng(svg, name) {
     const { width, height } = svg.viewBox.baseVal;
     const canvas = Object.assign(document.createElement("canvas"), { width: 2 * width, height: 2 * height });
     canvas.getContext("2d").drawImage(picture, 0, 0, 2 * width, 2 * height);
-    make("a", { href: canvas.toDataURL("image/png"), download: name }).click();
+    const file = canvas.toDataURL("image/png");
+    if (file.length < 100) alert("This browser makes no picture of that size: take the SVG, or show fewer rows.");
+    else make("a", { href: file, download: name }).click();
   });
   picture.src = "data:image/svg+xml;base64," + btoa(unescape(encodeURIComponent(textOf(svg))));
 }
@@ -23,29 +25,33 @@ function shape(kind, attributes, text) {
   return element;
 }
 
-// The lines in which a text is seen, each with its place.
-function* linesOf(node) {
+// The lines in which a text is seen, each with its place: letter by letter, since a browser breaks words too.
+function linesOf(node) {
   const range = document.createRange();
-  let line;
-  for (const { index, 0: word } of node.data.matchAll(/\S+/g)) {
-    range.setStart(node, index);
-    range.setEnd(node, index + word.length);
+  const lines = [];
+  let at = 0;
+  for (const { segment } of new Intl.Segmenter().segment(node.data)) {
+    range.setStart(node, at);
+    range.setEnd(node, (at += segment.length));
     const place = range.getBoundingClientRect();
+    const line = lines.at(-1);
     if (!place.width) continue;
-    if (line && Math.abs(line.place.top - place.top) < 2) line.words.push(word);
-    else {
-      if (line) yield line;
-      line = { place, words: [word] };
-    }
+    if (line && Math.abs(line.top - place.top) < 2) {
+      line.text += segment;
+      line.left = Math.min(line.left, place.left);
+      line.right = Math.max(line.right, place.right);
+    } else lines.push({ text: segment, left: place.left, right: place.right, top: place.top, height: place.height });
   }
-  if (line) yield line;
+  return lines.map((line) => ({ ...line, text: line.text.replace(/\s+/g, " ").replace("▸", "").trim() })).filter((line) => line.text);
 }
 
 // The ground of a light's word.
 function boxOf(badge, at) {
   const [place, style] = [badge.getBoundingClientRect(), getComputedStyle(badge)];
   const { x, y } = at(place);
-  return shape("rect", { x, y: y.toFixed(1), width: place.width, height: place.height, rx: place.height / 2, fill: style.backgroundColor });
+  const empty = badge.classList.contains("none"); // a ring
+  const ground = empty ? { fill: "none", stroke: style.color } : { fill: style.backgroundColor };
+  return shape("rect", { x, y: y.toFixed(1), width: place.width, height: place.height, rx: place.height / 2, ...ground });
 }
 
 // A table as it is seen, by texts and lines alone, so that any program can open it: no page is needed to read it.
@@ -58,6 +64,7 @@ function pictureOf(table) {
   const svg = shape("svg", { xmlns: SVG, viewBox: `0 0 ${width} ${height}`, width, height, "font-family": getComputedStyle(document.body).fontFamily });
   svg.append(shape("rect", { width, height, fill: getComputedStyle(document.body).backgroundColor }));
   for (const row of table.rows) {
+    if (row.querySelector(".dt-empty")) continue;
     const place = row.getBoundingClientRect();
     if (!place.height) continue;
     const { x, y } = at(place);
@@ -67,13 +74,18 @@ function pictureOf(table) {
   }
   const walker = document.createTreeWalker(table, NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
+    if (walker.currentNode.parentElement.closest(".dt-empty")) continue;
     const style = getComputedStyle(walker.currentNode.parentElement);
     const size = parseFloat(style.fontSize);
     const badge = walker.currentNode.parentElement.closest(".light");
     if (badge) svg.append(boxOf(badge, at));
-    for (const { place, words } of linesOf(walker.currentNode)) {
-      const { x, y } = at(place);
-      svg.append(shape("text", { x, y: (y + place.height / 2 + 0.35 * size).toFixed(1), "font-size": size, "font-weight": style.fontWeight, "font-style": style.fontStyle, fill: style.color }, words.join(" ").replace("▸", "").trim()));
+    const pale = walker.currentNode.parentElement.closest("tr.absent") ? { opacity: 0.65 } : {};
+    for (const line of linesOf(walker.currentNode)) {
+      const { x, y } = at(line);
+      const look = { "font-size": size, "font-weight": style.fontWeight, "font-style": style.fontStyle, fill: style.color, ...pale };
+      // The length is that of the screen, whatever font another program has; letters from right to left keep their place.
+      const length = { textLength: (line.right - line.left).toFixed(1), lengthAdjust: "spacingAndGlyphs" };
+      svg.append(shape("text", { x, y: (y + line.height / 2 + 0.35 * size).toFixed(1), ...length, ...look }, line.text));
     }
   }
   for (const whisker of table.querySelectorAll("svg.whisker")) {

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from maieutic.config.models import RecordedModel
 from maieutic.core import paths
+from maieutic.core.ledger import spent_since
 from maieutic.report.record.opened import OpenRun
 from maieutic.report.tables import label_of, runtime_table
 from maieutic.report.trust import cost_rows
@@ -87,18 +88,35 @@ def total(numbers: list[Number]) -> Number:
     return sum(known) if numbers and len(known) == len(numbers) else None
 
 
-def with_shares(found: list[Work], kept: dict[str, Server]) -> Iterator[tuple[Work, dict[str, Number]]]:
+def tokens_by_model(run: OpenRun) -> dict[str, int]:
+    """The tokens that each model has read and made for whoever asked it in this folder of results, by the ledgers.
+
+    Several runs may share a folder, and with it servers.
+    """
+    entries = run.plan.models
+    tokens: dict[str, int] = defaultdict(int)
+    for line in spent_since("", paths.JOURNALS.within(run.results)):
+        model = line.model or (run.plan.answering(line.asker) if line.asker in entries else line.asker)
+        tokens[model] += line.prompt_tokens + line.completion_tokens
+    return tokens
+
+
+def with_shares(
+    found: list[Work], kept: dict[str, Server], asked: Mapping[str, int]
+) -> Iterator[tuple[Work, dict[str, Number]]]:
     """Each work with what it was measured to take, and its part of what its model's servers took while busy.
 
-    A server does not know whose tokens it makes: work has a part of it by its tokens, prompts included. What servers
-    take while they start and idle is nobody's.
+    A server does not know whose tokens it makes: work has a part of it by its tokens, prompts included, of all that the
+    model was asked. What servers take while they start and idle is nobody's. asked: tokens by model, of every run of
+    the folder; a model that was asked less than this run's work says has lost lines, and nothing is shared out.
     """
     tokens: dict[str, int] = defaultdict(int)
     for work in found:
         tokens[work.model] += work.tokens
     for work in found:
-        server = kept.get(work.model)
-        part = work.tokens / tokens[work.model] if server and tokens[work.model] else None
+        server, all_tokens = kept.get(work.model), asked.get(work.model, 0)
+        known = server and work.tokens and all_tokens >= tokens[work.model]
+        part = work.tokens / all_tokens if known else None
         hours = server.hours["busy"] if server else None
         joules = server.joules["busy"] if server else None
         yield (

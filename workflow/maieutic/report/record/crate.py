@@ -14,7 +14,7 @@ from rocrate.rocrate import ROCrate
 from maieutic.core import paths
 from maieutic.core.files import safe_name, write_json, write_text
 from maieutic.plan.provenance import copy_of
-from maieutic.report.record.costs import NOT_MEASURED, servers, told, with_shares, works
+from maieutic.report.record.costs import NOT_MEASURED, servers, tokens_by_model, told, with_shares, works
 from maieutic.report.record.croissant import croissant_of
 from maieutic.report.record.opened import OpenRun
 from maieutic.report.record.samples import hub_name
@@ -176,7 +176,7 @@ def costs(run: OpenRun, crate: ROCrate) -> list[Any]:
     kept = servers(run)
     entities = [
         add_value(crate, f"cost-{safe_name(work.name)}", work.title, told(measured))
-        for work, measured in with_shares(list(works(run)), kept)
+        for work, measured in with_shares(list(works(run)), kept, tokens_by_model(run))
     ]
     for model, server in kept.items():
         parts = [

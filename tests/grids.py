@@ -1,0 +1,21 @@
+"""What DataTables wants of a table: as many cells in each row as the head has columns."""
+
+from __future__ import annotations
+
+from lxml import html
+
+
+def uneven(page: str) -> list[str]:
+    """The rows of a page's sortable tables that have more or fewer cells than columns, or one that spans several."""
+    faults = []
+    for table in html.fromstring(page).xpath('//table[contains(@class, "sortable")]'):
+        heads = table.xpath("./thead/tr")
+        columns = sum(int(cell.get("colspan", 1)) for cell in heads[-1].xpath("./th|./td"))
+        for row in [*heads[:-1], *table.xpath("./tfoot/tr")]:
+            if sum(int(cell.get("colspan", 1)) for cell in row.xpath("./th|./td")) != columns:
+                faults.append(html.tostring(row, encoding="unicode")[:200])
+        for row in table.xpath("./tbody/tr"):
+            cells = row.xpath("./th|./td")
+            if len(cells) != columns or any(cell.get("colspan") or cell.get("rowspan") for cell in cells):
+                faults.append(html.tostring(row, encoding="unicode")[:200])
+    return faults
