@@ -186,6 +186,18 @@ async def looked_at(page: Path, folder: Path) -> dict[str, Any]:
         for kind, place in (("csv", 1), ("svg", 3), ("png", 4)):
             await browser.click(f".board-of .buttons button:nth-of-type({place})")
             seen[f"board {kind}"] = (await browser.downloaded(f"mathtutorbench-robust.{kind}")).read_bytes()
+        # A name that breaks at its hyphens, and one from right to left, stay in their column.
+        seen["beyond"] = await browser.run("""(() => {
+          const table = document.querySelector("table.board:not([hidden])");
+          const [first, second] = table.querySelectorAll("tbody th.name");
+          const before = [first.firstChild.data, second.firstChild.data];
+          first.firstChild.data = "Llama-3.1-Nemotron-70B-Instruct-HF-long";
+          second.firstChild.data = "מורה טוב מאוד של בית ספר";
+          const edge = table.tBodies[0].rows[0].cells[1].getBoundingClientRect().left - table.getBoundingClientRect().left + 8;
+          const texts = [...pictureOf(table).querySelectorAll("text")].filter((one) => /Llama|Nemotron|HF|[\u05d0-\u05ea]/.test(one.textContent));
+          [first.firstChild.data, second.firstChild.data] = before;
+          return [texts.length, texts.filter((one) => Number(one.getAttribute("x")) + Number(one.getAttribute("textLength")) > edge).length];
+        })()""")
         for direction in ("descending", "ascending"):
             await browser.click("table.board:not([hidden]) thead tr:last-child th:nth-child(2) button")
             await browser.wait(
@@ -264,6 +276,7 @@ def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None
     assert (
         seen["sort"] == [[1, "ascending"]] and len(seen["skills"]) > 2 and seen["columns left"] == [seen["skills"][1]]
     )
+    assert seen["beyond"][0] >= 3 and seen["beyond"][1] == 0
     assert seen["no keys"] and seen["passages"] > 0 and seen["passage"]
     assert seen["faults"] == [], "nor does the page's policy stop anything of its own"
     assert "Always 0" not in seen["rows left"], "a tutor of the run that is a baseline is hidden with the others"

@@ -35,14 +35,16 @@ function linesOf(node) {
     range.setEnd(node, (at += segment.length));
     const place = range.getBoundingClientRect();
     const line = lines.at(-1);
-    if (!place.width) continue;
-    if (line && Math.abs(line.top - place.top) < 2) {
+    if (!place.width || segment === "▸") continue;
+    if (!segment.trim()) {
+      if (line) line.text += " "; // no part of its length, should it be the last
+    } else if (line && Math.abs(line.top - place.top) < 2) {
       line.text += segment;
       line.left = Math.min(line.left, place.left);
       line.right = Math.max(line.right, place.right);
     } else lines.push({ text: segment, left: place.left, right: place.right, top: place.top, height: place.height });
   }
-  return lines.map((line) => ({ ...line, text: line.text.replace(/\s+/g, " ").replace("▸", "").trim() })).filter((line) => line.text);
+  return lines.map((line) => ({ ...line, text: line.text.replace(/ +/g, " ").trim() }));
 }
 
 // The ground of a light's word.
