@@ -12,7 +12,7 @@ export PYTHONPATH := $(CURDIR)/workflow
 # Some containers set it: each of a run's hundreds of jobs would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver check format vendor lock recover bench schemas clean
+.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver check format vendor lock recover bench schemas plans clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
@@ -76,6 +76,9 @@ lock:  ## compile the locks anew
 schemas: driver  ## write workflow/schemas and resources/shipped.json anew
 	$(PYTHON) -m maieutic export-schemas --out workflow/schemas
 	$(PYTHON) -m maieutic export-shipped --datasets config/datasets.yaml --out resources/shipped.json
+
+plans: driver  ## write the plans of tests/cases/plans anew: after a change of the plan, of cards or of registries
+	PYTHONPATH=workflow:tests $(PYTHON) tests/whole_plans.py
 
 recover: driver  ## after a SIGKILL of Snakemake: end its drivers, unlock
 	$(PYTHON) -m maieutic recover --results results

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import itertools
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +18,10 @@ from maieutic.plan import inputs, jobs
 from maieutic.plan.checks import check_config
 from maieutic.plan.entries import for_asking, for_scoring, for_training
 from maieutic.plan.patterns import one_of, patterns
-from maieutic.plan.plan import BASELINE_BATCH, Plan
+from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan, plan_of
 from shipped import shipped
+from whole_plans import functions, places
 
 
 def raw(**run: object) -> dict[str, Any]:
@@ -36,66 +35,6 @@ def plan() -> RulePlan:
     config = raw()
     config["models"]["ours"] = {"engine": "recorded", "file": "resources/demo/kmp/chats.jsonl"}
     return plan_of({**config, "run": {**config["run"], "tutors": [*config["run"]["tutors"], "ours"]}})
-
-
-def functions(module: Any) -> dict[str, Any]:
-    """The functions of a module whose first argument is a plan and whose others are wildcards."""
-    rules = {rule for path in Path("workflow/rules").glob("*.smk") for rule in rules_of(path)}
-    named = dict(inspect.getmembers(module, inspect.isfunction))
-    return {name: function for name, function in named.items() if name in rules and hasattr(jobs, name)}
-
-
-def rules_of(path: Path) -> list[str]:
-    return re.findall(r"^rule (\w+):", path.read_text(encoding="utf-8"), re.MULTILINE)
-
-
-def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, str]]:
-    """What the wildcards of a rule can be in a run."""
-    trained = rule in {"train_reward_model", "write_model_card"}
-    graders = {"validate_judge": plan.run.judges, "validate_reward_model": plan.reward_models}
-    graders |= {"validate_reward_on_labels": plan.reward_models, "validate_probes": plan.run.judges}
-    recorded = plan.with_engine("recorded")
-    tutors = {"read_replies": recorded, "generate_replies": [name for name in plan.tutors if name not in recorded]}
-    tutors["generate_all_replies"] = [name for name in plan.run.tutors if name not in recorded]
-    values = {
-        "dataset": plan.used_datasets,
-        "model": [name for name in plan.used_models if getattr(plan.models[name], "weights", None)],
-        "release": plan.releases,
-        "source": plan.used_sources,
-        "reward_model": plan.trained_reward_models if trained else plan.reward_models,
-        "classifier": plan.classifiers,
-        "encoder": ["minilm"],
-        "judge": plan.run.judges,
-        "tagger": plan.run.taggers,
-        "grader": graders.get(rule, plan.classifiers),
-        "benchmark": list(plan.benchmarks),
-        "tutor": tutors.get(rule, plan.tutors),
-        "batch": [BASELINE_BATCH],
-        "task": [""],
-    }
-    for chosen in itertools.product(*(values[name] for name in wildcards)):
-        place = dict(zip(wildcards, chosen, strict=True))
-        benchmark = place.get("benchmark", "")
-        if "tutor" in place and benchmark and place["tutor"] not in plan.tutors_on(benchmark):
-            continue
-        if "reward_model" in place and benchmark and benchmark not in plan.rewarded_benchmarks:
-            continue
-        scored = {tutor for batch in plan.reward_batches(benchmark).values() for tutor in batch} if benchmark else set()
-        if {"reward_model", "tutor"} <= set(place) and place["tutor"] not in scored:
-            continue
-        if "judge" in place and benchmark and benchmark not in plan.judged_benchmarks(place["judge"]):
-            continue
-        if "judge" in place and "tutor" in place and place["judge"] not in plan.judges_of(benchmark, place["tutor"]):
-            continue
-        if rule == "find_overlap" and benchmark not in plan.rewarded_benchmarks:
-            continue
-        if rule == "filter_by_difficulty" and benchmark not in plan.pooled_benchmarks:
-            continue
-        if "task" in place:
-            for loaded in plan.benchmarks[benchmark]:
-                yield {**place, "task": loaded.card.task}
-            continue
-        yield place
 
 
 @pytest.mark.parametrize("rule", functions(jobs))
