@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field, ValidationError
 
@@ -169,7 +169,8 @@ def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
         raise UserError(
             str(path), f"there is no such card; {path.parent.name} has {', '.join(known)}", "name one of these"
         )
-    card = parse(str(path), read_like(path))
+    content, like = read_like(path)
+    card = parse(str(path), content)
     if (card.task, card.benchmark) != (path.stem, path.parent.name):
         raise UserError(str(path), f"task and benchmark say {card.benchmark}/{card.task}", "name the file as the task")
     check_headline(path, card)
@@ -180,18 +181,26 @@ def read_card(path: Path, protocol: str = RELEASED) -> LoadedCard:
         )
     templates = [read_text(path, "turns", name) for name in asked.turns]
     shots, system = read_text(path, "shots", asked.shots), read_text(path, "system", asked.system)
-    return LoadedCard(card=asked, templates=templates, shots=shots, system=system, like=like_of(path))
+    return LoadedCard(card=asked, templates=templates, shots=shots, system=system, like=like)
 
 
-def read_like(path: Path, find: Find | None = None) -> Any:
-    """The content of a card. One that is `like` another says only what differs.
+class Merged(NamedTuple):
+    """The content of a card with what it takes over, and the card that it is like, if there is one."""
+
+    content: Any
+    like: Path | None
+
+
+def read_like(path: Path, find: Find | None = None) -> Merged:
+    """Read a card, each file once. One that is `like` another says only what differs.
 
     Mappings are merged, and null takes a key of theirs away. find: the path of the card of a name; None: beside it.
     """
     content = read_yaml(path)
-    if (other := like_of(path, find)) is None:
-        return content
-    del content["like"]
+    if not isinstance(content, dict) or "like" not in content:
+        return Merged(content, None)
+    name = Path(str(content.pop("like"))).name
+    other = find(name) if find else path.with_name(f"{name}.yaml")
     base = read_yaml(other) if other.is_file() else None
     if not isinstance(base, dict) or "like" in base:
         raise UserError(f"{path}: like", f"{other.name} is no card that stands by itself", "name one of this folder")
@@ -199,16 +208,7 @@ def read_like(path: Path, find: Find | None = None) -> Any:
         both = isinstance(value, dict) and isinstance(base.get(key), dict)
         merged = {**base[key], **value} if both else value
         base[key] = {name: setting for name, setting in merged.items() if setting is not None} if both else merged
-    return base
-
-
-def like_of(path: Path, find: Find | None = None) -> Path | None:
-    """The card that another one is like. find: the path of the card of a name; None: beside it."""
-    content = read_yaml(path)
-    if not isinstance(content, dict) or "like" not in content:
-        return None
-    name = Path(str(content["like"])).name
-    return find(name) if find else path.with_name(f"{name}.yaml")
+    return Merged(base, other)
 
 
 def check_headline(path: Path, card: Card) -> None:

@@ -47,25 +47,53 @@ def read_yaml(path: Path, fix: str = "mend the file") -> Any:
 
 def content_of(text: str) -> Any:
     """What a document says. Raises Unsafe for what a configuration has no use for, YAMLError for what is no YAML."""
-    check_depth(text)
+    aliases = check_depth(text)
     loader = SafeLoader(text)
     try:
         node = loader.get_single_node()
         if node is None:
             return None
-        size_of(node, {})
+        if aliases:
+            size_of(node, {})
+        else:
+            check_nodes(node)
         return loader.construct_document(node)
     finally:
         loader.dispose()
 
 
-def check_depth(text: str) -> None:
-    """Raise Unsafe for a document that is nested too deeply: libyaml's composer would end the process."""
-    depth = 0
+def check_depth(text: str) -> bool:
+    """Whether a document has aliases. Raises Unsafe for one nested too deeply, where libyaml would end us."""
+    depth, aliases = 0, False
     for event in yaml.parse(text, Loader=SafeLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEEPEST:
-            raise Unsafe(f"line {line_of(event)}: nested more than {DEEPEST} deep")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEEPEST:
+                raise Unsafe(f"line {line_of(event)}: nested more than {DEEPEST} deep")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        elif isinstance(event, yaml.AliasEvent):
+            aliases = True
+    return aliases
+
+
+def check_nodes(root: Any) -> None:
+    """Raise Unsafe for a document without aliases that is too large or holds a tag, as `size_of` does for any."""
+    ahead, values = [root], 0
+    while ahead:
+        node = ahead.pop()
+        values += 1
+        check_tag(node)
+        if not isinstance(node, yaml.ScalarNode):
+            ahead += reversed(list(children(node)))
+    if values > MOST_VALUES:
+        raise Unsafe(f"line {line_of(root)}: more than {MOST_VALUES:,} values")
+
+
+def check_tag(node: Any) -> None:
+    """Raise Unsafe for a node of a kind that a configuration has no use for."""
+    if node.tag not in TAGS:
+        raise Unsafe(f"line {line_of(node)}: the tag {node.tag.replace('tag:yaml.org,2002:', '!!')} is not read")
 
 
 class Size(NamedTuple):
@@ -84,8 +112,7 @@ def size_of(node: Any, known: dict[int, Size | None]) -> Size:
         if (size := known[id(node)]) is None:
             raise Unsafe(f"line {line_of(node)}: an alias repeats what it stands in")
         return size
-    if node.tag not in TAGS:
-        raise Unsafe(f"line {line_of(node)}: the tag {node.tag.replace('tag:yaml.org,2002:', '!!')} is not read")
+    check_tag(node)
     known[id(node)] = None
     sizes = [size_of(child, known) for child in children(node)]
     size = Size(1 + sum(child.values for child in sizes), 1 + max((child.depth for child in sizes), default=0))

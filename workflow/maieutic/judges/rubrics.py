@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from maieutic.config.cards import CARDS, like_of, read_like, read_text
+from maieutic.config.cards import CARDS, read_like, read_text
 from maieutic.config.faults import fault_of
 from maieutic.config.models import Entry
 from maieutic.config.prompts import variables_of
@@ -194,9 +194,9 @@ def read_rubric(name: str) -> LoadedRubric:
     if not path.is_file():
         known = ", ".join(rubric_names())
         raise UserError(str(path), f"there is no such rubric; there are {known}", "name one of these")
-    like = like_of(path, rubric_path)
+    content, like = read_like(path, rubric_path)
     try:
-        card = Rubric.model_validate(read_like(path, rubric_path))
+        card = Rubric.model_validate(content)
     except ValidationError as error:
         raise fault_of(error, Rubric, str(path), "workflow/schemas/rubric.schema.json") from None
     if card.rubric != path.stem:

@@ -451,5 +451,5 @@ def save_config(plan: Plan) -> SaveConfig:
             "datasets": {name: plan.datasets[name] for name in plan.used_datasets},
         }
     )
-    made_of = provenance.record(type(plan)(config), provenance.code_state())
+    made_of = provenance.record(plan.of(config), provenance.code_state())
     return SaveConfig(config=config.model_dump(mode="json"), provenance=made_of.model_dump(mode="json"))

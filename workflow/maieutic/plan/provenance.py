@@ -134,7 +134,7 @@ def card_paths(plan: Plan, card: Card) -> list[Path]:
     path = cards.card_path(card.benchmark, card.task)
     tutors = [name for name in plan.run.tutors if plan.takes(card, name)]
     protocols = dict.fromkeys([plan.run.protocol, *(plan.protocol_of(name) for name in tutors)])
-    read = [cards.read_card(path, protocol) for protocol in protocols]
+    read = [plan.shipped_card(path, protocol) for protocol in protocols]
     return list(dict.fromkeys(file for loaded in read for file in cards.files_of(path, loaded)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Self, TypeVar
 
 from maieutic.config import cards
 from maieutic.config.cards import Card, LoadedCard
@@ -43,6 +43,14 @@ class Selection:
         self.config = config
         self.run, self.edition = config.run, config.edition
         self.models, self.datasets = config.models, config.datasets
+
+    def of(self, config: Config) -> Self:
+        """The same of another configuration: cards that were read are not read again."""
+        other = type(self)(config)
+        other.__dict__["_answers"] = {
+            key: answer for key, answer in self.__dict__.get("_answers", {}).items() if key[0] == "shipped_card"
+        }
+        return other
 
     def own(self, pattern: Pattern) -> str:
         """The path of a file in this run's own folder, which no run of another name writes."""
