@@ -30,22 +30,25 @@ QUANTILES = ("p05", "p25", "p50", "p75", "p95")
 Array = npt.NDArray[np.float64]
 ROOM = {"left": 40, "right": 10, "top": 5, "bottom": 5}  # the renderer takes long labels for shorter than they are
 
+LOOK: dict[str, dict[str, Any]] = {
+    "padding": ROOM,
+    "view": {"stroke": None},
+    "axis": {"labelFontSize": 12, "titleFontSize": 12, "labelLimit": 360},
+    "legend": {"labelFontSize": 12},
+    "header": {"labelFontSize": 13, "labelFontWeight": "bold"},
+}
+
 
 def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
     """The chart as an SVG element that takes the width it is given."""
     # Altair refuses a chart with more than 5,000 rows of data. None here has more than some hundred: charts show
     # counts, quantiles and means, never an item.
-    themed: Any = (
-        chart.configure(padding=ROOM)
-        .configure_view(stroke=None)
-        .configure_axis(labelFontSize=12, titleFontSize=12, labelLimit=360)
-        .configure_legend(labelFontSize=12)
-        .configure_header(labelFontSize=13, labelFontWeight="bold")
-    )
     # Nor is each part checked against Vega-Lite's schema, a third of the time: the renderer refuses what it cannot do.
+    described = chart.to_dict(validate=False)
+    for part, look in LOOK.items():  # Altair's own methods for it copy the chart with its data each time
+        described["config"].setdefault(part, {}).update(look)
     # A control character in a label would end the process.
-    drawn = json.dumps(cleaned(themed.to_dict(validate=False)))
-    svg = STYLE.sub("", vl_convert.vegalite_to_svg(drawn))
+    svg = STYLE.sub("", vl_convert.vegalite_to_svg(json.dumps(cleaned(described))))
     return svg.replace("<svg ", '<svg role="img" ', 1)
 
 
