@@ -127,6 +127,7 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
         "benchmark": list(plan.benchmarks),
         "tutor": tutors.get(rule, plan.tutors),
         "batch": [BASELINE_BATCH],
+        "shard": sorted({shard for name in plan.tutors for shard in plan.shards_of(name)}),
         "task": [""],
     }
     for chosen in itertools.product(*(values[name] for name in wildcards)):
@@ -160,10 +161,14 @@ def lines_of(plan: RulePlan) -> Iterator[str]:
         kept = inspect.getattr_static(type(plan), name)
         if name not in UNSAID and isinstance(kept, property | cached_property):
             yield f"{name}: {told(getattr(plan, name))}"
+    for targets in (inputs.all_questions, inputs.downloads, inputs.last_checks):
+        yield f"{targets.__name__}: {told(targets(plan))}"
     for name, pattern in patterns(plan).items():
         yield f"pattern of {name}: {pattern}"
-    for rule in sorted(functions(inputs).keys() | functions(jobs).keys()):
-        of_job, of_inputs = functions(jobs).get(rule), functions(inputs).get(rule)
+    for rule in sorted(name for path in Path("workflow/rules").glob("*.smk") for name in rules_of(path)):
+        of_job, of_inputs = getattr(jobs, rule, None), getattr(inputs, rule, None)
+        if not (of_job or of_inputs):
+            continue  # an extension's, or one that the rule's own file says all of
         wildcards = list(inspect.signature(of_job or of_inputs).parameters)[1:]
         before: dict[str, Any] = {}
         for place in places(plan, rule, wildcards):
