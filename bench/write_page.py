@@ -15,6 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from maieutic.core.machine import this_machine
+
 ROOT = Path(__file__).parents[1]
 RESULTS, PAGE = ROOT / "bench/results.json", ROOT / "docs/performance.md"
 SERVE = ".venv/serve/bin/python"
@@ -39,16 +41,6 @@ BARS = {
     "20 tutors: seconds": 60, "20 tutors: MB of memory": 1536, "20 tutors: MB of the page": 50,
     "20 tutors: seconds to the first table": 3,
 }  # fmt: skip
-
-
-def machine() -> str:
-    """The processor and the memory of this machine."""
-    cpu = next(
-        (line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
-        platform.machine(),
-    )  # fmt: skip
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return f"{len(os.sched_getaffinity(0))} cores of {cpu}, {memory:.0f} GiB"
 
 
 def figures_of(bench: str, arguments: list[str]) -> dict[str, Any]:
@@ -96,7 +88,7 @@ def main() -> None:
         print(json.dumps(found[bench], indent=1), flush=True)
     results = {
         "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
-        "machine": machine(),
+        "machine": this_machine().told,
         "python": platform.python_version(),
         "benches": found,
     }

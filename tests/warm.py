@@ -6,7 +6,6 @@ loaded: that lies in each test's copy. A test that kills Snakemake, or is about 
 
 from __future__ import annotations
 
-import array
 import importlib
 import json
 import os
@@ -59,7 +58,7 @@ def orders(own: socket.socket) -> Any:
         message, descriptors, _, _ = socket.recv_fds(own, MESSAGE, 2)
         if not message:
             os._exit(0)
-        said, ended = array.array("i", descriptors)
+        said, ended = descriptors
         if os.fork() == 0:  # waits for the one that works
             own.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -95,14 +95,15 @@ UNTOLD = {"save_config"}  # its job holds the whole configuration, and the check
 
 def functions(module: Any) -> dict[str, Any]:
     """The functions of a module whose first argument is a plan and whose others are wildcards."""
-    rules = {rule for path in Path("workflow/rules").glob("*.smk") for rule in rules_of(path)}
+    rules = rule_names()
     named = dict(inspect.getmembers(module, inspect.isfunction))
     return {name: function for name, function in named.items() if name in rules and hasattr(jobs, name)}
 
 
-def rules_of(path: Path) -> list[str]:
-    """The names of a file's rules."""
-    return re.findall(r"^rule (\w+):", path.read_text(encoding="utf-8"), re.MULTILINE)
+def rule_names() -> list[str]:
+    """The names of all rules."""
+    texts = (path.read_text(encoding="utf-8") for path in Path("workflow/rules").glob("*.smk"))
+    return sorted(name for text in texts for name in re.findall(r"^rule (\w+):", text, re.MULTILINE))
 
 
 def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, str]]:
@@ -165,7 +166,7 @@ def lines_of(plan: RulePlan) -> Iterator[str]:
         yield f"{targets.__name__}: {told(targets(plan))}"
     for name, pattern in patterns(plan).items():
         yield f"pattern of {name}: {pattern}"
-    for rule in sorted(name for path in Path("workflow/rules").glob("*.smk") for name in rules_of(path)):
+    for rule in rule_names():
         of_job, of_inputs = getattr(jobs, rule, None), getattr(inputs, rule, None)
         if not (of_job or of_inputs):
             continue  # an extension's, or one that the rule's own file says all of

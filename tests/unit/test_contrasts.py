@@ -136,6 +136,62 @@ def test_differences_that_are_too_many_for_the_page_lie_beside_it(run: Path, tmp
         assert rows == [row for row in inside["rows"] if place in row[:2]] and "<" not in text
 
 
+async def on_the_board(browser: Browser) -> dict[str, Any]:
+    """What is saved of a board, and what stands where when it is sorted and filtered."""
+    seen: dict[str, Any] = {}
+    for kind, place in (("csv", 1), ("svg", 3), ("png", 4)):
+        await browser.click(f".board-of .buttons button:nth-of-type({place})")
+        seen[f"board {kind}"] = (await browser.downloaded(f"mathtutorbench-robust.{kind}")).read_bytes()
+    # A name that breaks at its hyphens, and one from right to left, stay in their column.
+    seen["beyond"] = await browser.run("""(() => {
+      const table = document.querySelector("table.board:not([hidden])");
+      const [first, second] = table.querySelectorAll("tbody th.name");
+      const before = [first.firstChild.data, second.firstChild.data];
+      first.firstChild.data = "Llama-3.1-Nemotron-70B-Instruct-HF-long";
+      second.firstChild.data = "מורה טוב מאוד של בית ספר";
+      const edge = table.tBodies[0].rows[0].cells[1].getBoundingClientRect().left - table.getBoundingClientRect().left + 8;
+      const texts = [...pictureOf(table).querySelectorAll("text")].filter((one) => /Llama|Nemotron|HF|[\u05d0-\u05ea]/.test(one.textContent));
+      [first.firstChild.data, second.firstChild.data] = before;
+      return [texts.length, texts.filter((one) => Number(one.getAttribute("x")) + Number(one.getAttribute("textLength")) > edge).length];
+    })()""")
+    for direction in ("descending", "ascending"):
+        await browser.click("table.board:not([hidden]) thead tr:last-child th:nth-child(2) button")
+        await browser.wait(f"document.querySelector('table.board:not([hidden]) th[aria-sort={direction}]') !== null")
+        seen[direction] = await browser.run(
+            "[...document.querySelectorAll('table.board:not([hidden]) tbody tr')].map((row) => [row.cells[1].dataset.value, 'last' in row.cells[1].dataset])"
+        )
+    seen["sort"] = await browser.run(
+        "[...document.querySelectorAll('table.board:not([hidden]) th[aria-sort]')].map((one) => [one.cellIndex, one.ariaSort])"
+    )
+    skill = "document.querySelector('#board-filters label:nth-child(3) select')"
+    seen["skills"] = await browser.run(f"[...{skill}.options].map((one) => one.value)")
+    await browser.page.select_option("#board-filters label:nth-child(3) select", seen["skills"][1])
+    seen["columns left"] = await browser.run(
+        "[...document.querySelectorAll('table.board:not([hidden]) th.skill')].map((one) => one.textContent)"
+    )
+    await browser.page.select_option("#board-filters label:nth-child(3) select", "")
+    return seen
+
+
+async def among_the_items(browser: Browser) -> dict[str, Any]:
+    """Letter keys switched off, and the passages that graders read."""
+    seen: dict[str, Any] = {}
+    await browser.run("location.hash = '#/items'")
+    await browser.page.get_by_label("Keys").uncheck()
+    await browser.run("document.activeElement.blur()")
+    await browser.press("j")
+    seen["no keys"] = await browser.run("document.activeElement.closest('.item') === null")
+    await browser.page.get_by_label("Keys").check()
+    seen["passages"] = await browser.run(
+        "Object.values(data.tasks).flat().flatMap((item) => item.replies).flatMap((reply) => reply.grades).filter((grade) => grade.raw).length"
+    )
+    await browser.run("location.hash = '#/items?task=mathtutorbench/problem_solving&first=reference'")
+    await browser.click("section:not([hidden]) .item summary")
+    await browser.page.locator("section:not([hidden]) .grades summary").first.click()
+    seen["passage"] = await browser.page.locator("section:not([hidden]) .grades details[open] pre").first.inner_text()
+    return seen
+
+
 async def looked_at(page: Path, folder: Path) -> dict[str, Any]:
     """What a reader finds who compares two tutors, follows a link to the items, and saves what is seen."""
     seen: dict[str, Any] = {}
@@ -183,60 +239,13 @@ async def looked_at(page: Path, folder: Path) -> dict[str, Any]:
         await browser.run("location.hash = '#/'")
         await browser.click(".board-of .buttons button:nth-of-type(2)")
         seen["latex"] = (await browser.downloaded("mathtutorbench-robust.tex")).read_text()
-        for kind, place in (("csv", 1), ("svg", 3), ("png", 4)):
-            await browser.click(f".board-of .buttons button:nth-of-type({place})")
-            seen[f"board {kind}"] = (await browser.downloaded(f"mathtutorbench-robust.{kind}")).read_bytes()
-        # A name that breaks at its hyphens, and one from right to left, stay in their column.
-        seen["beyond"] = await browser.run("""(() => {
-          const table = document.querySelector("table.board:not([hidden])");
-          const [first, second] = table.querySelectorAll("tbody th.name");
-          const before = [first.firstChild.data, second.firstChild.data];
-          first.firstChild.data = "Llama-3.1-Nemotron-70B-Instruct-HF-long";
-          second.firstChild.data = "מורה טוב מאוד של בית ספר";
-          const edge = table.tBodies[0].rows[0].cells[1].getBoundingClientRect().left - table.getBoundingClientRect().left + 8;
-          const texts = [...pictureOf(table).querySelectorAll("text")].filter((one) => /Llama|Nemotron|HF|[\u05d0-\u05ea]/.test(one.textContent));
-          [first.firstChild.data, second.firstChild.data] = before;
-          return [texts.length, texts.filter((one) => Number(one.getAttribute("x")) + Number(one.getAttribute("textLength")) > edge).length];
-        })()""")
-        for direction in ("descending", "ascending"):
-            await browser.click("table.board:not([hidden]) thead tr:last-child th:nth-child(2) button")
-            await browser.wait(
-                f"document.querySelector('table.board:not([hidden]) th[aria-sort={direction}]') !== null"
-            )
-            seen[direction] = await browser.run(
-                "[...document.querySelectorAll('table.board:not([hidden]) tbody tr')].map((row) => [row.cells[1].dataset.value, 'last' in row.cells[1].dataset])"
-            )
-        seen["sort"] = await browser.run(
-            "[...document.querySelectorAll('table.board:not([hidden]) th[aria-sort]')].map((one) => [one.cellIndex, one.ariaSort])"
-        )
-        skill = "document.querySelector('#board-filters label:nth-child(3) select')"
-        seen["skills"] = await browser.run(f"[...{skill}.options].map((one) => one.value)")
-        await browser.page.select_option("#board-filters label:nth-child(3) select", seen["skills"][1])
-        seen["columns left"] = await browser.run(
-            "[...document.querySelectorAll('table.board:not([hidden]) th.skill')].map((one) => one.textContent)"
-        )
-        await browser.page.select_option("#board-filters label:nth-child(3) select", "")
-        await browser.page.locator("#board-filters").screenshot()
+        seen |= await on_the_board(browser)
         await browser.run("[...document.querySelectorAll('#board-filters select')][0].value = 'baseline'")
         await browser.run("document.querySelector('#board-filters input').click()")
         seen["rows left"] = await browser.run(
             "[...document.querySelectorAll('table.board:not([hidden]) tbody tr:not([hidden]) th.name')].map((one) => one.firstChild.textContent.trim())"
         )
-        await browser.run("location.hash = '#/items'")
-        await browser.page.get_by_label("Keys").uncheck()
-        await browser.run("document.activeElement.blur()")
-        await browser.press("j")
-        seen["no keys"] = await browser.run("document.activeElement.closest('.item') === null")
-        await browser.page.get_by_label("Keys").check()
-        seen["passages"] = await browser.run(
-            "Object.values(data.tasks).flat().flatMap((item) => item.replies).flatMap((reply) => reply.grades).filter((grade) => grade.raw).length"
-        )
-        await browser.run("location.hash = '#/items?task=mathtutorbench/problem_solving&first=reference'")
-        await browser.click("section:not([hidden]) .item summary")
-        await browser.page.locator("section:not([hidden]) .grades summary").first.click()
-        seen["passage"] = await browser.page.locator(
-            "section:not([hidden]) .grades details[open] pre"
-        ).first.inner_text()
+        seen |= await among_the_items(browser)
         seen["faults"] = browser.faults
     return seen
 

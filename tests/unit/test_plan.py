@@ -21,7 +21,7 @@ from maieutic.plan.patterns import one_of, patterns
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import RulePlan, plan_of
 from shipped import shipped
-from whole_plans import functions, places
+from whole_plans import demo, functions, places
 
 
 def raw(**run: object) -> dict[str, Any]:
@@ -32,9 +32,7 @@ def raw(**run: object) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def plan() -> RulePlan:
     """The demo's, with a tutor whose replies are in a file besides."""
-    config = raw()
-    config["models"]["ours"] = {"engine": "recorded", "file": "resources/demo/kmp/chats.jsonl"}
-    return plan_of({**config, "run": {**config["run"], "tutors": [*config["run"]["tutors"], "ours"]}})
+    return plan_of(demo())
 
 
 @pytest.mark.parametrize("rule", functions(jobs))

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
+from browser import CHROMIUM
 from conftest import absent
 from maieutic.config import settings
 from maieutic.core.records import Item, Prompt, Reply, Turn, read_records, write_records
@@ -204,7 +205,6 @@ def test_paper_and_run_stand_side_by_side(results: Path) -> None:
     assert "Qwen2.5-7B-SocraticLM" in page
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OPTIONS = [
     "--headless",
     "--no-sandbox",

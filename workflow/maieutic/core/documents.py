@@ -63,7 +63,7 @@ def content_of(text: str) -> Any:
 
 
 def check_depth(text: str) -> bool:
-    """Whether a document has aliases. Raises Unsafe for one nested too deeply, where libyaml would end us."""
+    """Whether a document has aliases. Raises Unsafe for one so deep that libyaml would end the process."""
     depth, aliases = 0, False
     for event in yaml.parse(text, Loader=SafeLoader):
         if isinstance(event, yaml.CollectionStartEvent):

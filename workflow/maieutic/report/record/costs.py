@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from maieutic.config.models import RecordedModel
 from maieutic.core import paths
+from maieutic.core.files import read_lines
 from maieutic.core.ledger import spent_since
 from maieutic.report.record.opened import OpenRun
 from maieutic.report.tables import label_of, runtime_table
@@ -68,7 +68,7 @@ def works(run: OpenRun) -> Iterator[Work]:
 def servers(run: OpenRun) -> dict[str, Server]:
     """The servers of each model of a run, by the record that they leave when they end."""
     path = paths.SERVER_RECORD.within(run.results)
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    lines = read_lines(path) if path.exists() else []
     own: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for line in lines:
         if line["model"] in run.plan.models:
@@ -115,26 +115,20 @@ def with_shares(
         tokens[work.model] += work.tokens
     for work in found:
         server, all_tokens = kept.get(work.model), asked.get(work.model, 0)
-        known = server and work.tokens and all_tokens >= tokens[work.model]
-        part = work.tokens / all_tokens if known else None
-        hours = server.hours["busy"] if server else None
-        joules = server.joules["busy"] if server else None
-        yield (
-            work,
-            {
-                **work.measured,
-                "GPU hours": None if part is None or hours is None else part * hours,
-                "joules": None if part is None or joules is None else part * joules,
-            },
-        )
+        taken: dict[str, Number] = {"GPU hours": None, "joules": None}
+        if server and work.tokens and all_tokens >= tokens[work.model]:
+            part, joules = work.tokens / all_tokens, server.joules["busy"]
+            taken = {"GPU hours": part * server.hours["busy"], "joules": None if joules is None else part * joules}
+        yield work, {**work.measured, **taken}
+
+
+def shown(name: str, number: Number) -> str:
+    """A number in the digits that its kind has, or that nobody measured it."""
+    if number is None:
+        return NOT_MEASURED
+    return {"GPU hours": f"{number:.3f}", "joules": f"{number:.0f}"}.get(name, f"{number}")
 
 
 def told(measured: dict[str, Number]) -> str:
     """Numbers with their names, or that nobody measured them."""
-
-    def shown(name: str, number: Number) -> str:
-        if number is None:
-            return NOT_MEASURED
-        return {"GPU hours": f"{number:.3f}", "joules": f"{number:.0f}"}.get(name, f"{number}")
-
     return ", ".join(f"{name}: {shown(name, number)}" for name, number in measured.items())

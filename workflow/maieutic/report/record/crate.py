@@ -14,7 +14,7 @@ from rocrate.rocrate import ROCrate
 from maieutic.core import paths
 from maieutic.core.files import safe_name, write_json, write_text
 from maieutic.plan.provenance import copy_of
-from maieutic.report.record.costs import NOT_MEASURED, servers, tokens_by_model, told, with_shares, works
+from maieutic.report.record.costs import servers, shown, tokens_by_model, told, with_shares, works
 from maieutic.report.record.croissant import croissant_of
 from maieutic.report.record.opened import OpenRun
 from maieutic.report.record.samples import hub_name
@@ -180,8 +180,8 @@ def costs(run: OpenRun, crate: ROCrate) -> list[Any]:
     ]
     for model, server in kept.items():
         parts = [
-            f"{doing}: {server.hours[doing]:.3f} GPU hours, energy in joules "
-            f"{NOT_MEASURED if (joules := server.joules[doing]) is None else f'{joules:.0f}'}"
+            f"{doing}: {shown('GPU hours', server.hours[doing])} GPU hours, "
+            f"energy in joules {shown('joules', server.joules[doing])}"
             for doing in DOING
         ]
         entities.append(add_value(crate, f"servers-{safe_name(model)}", f"servers of {model}", "; ".join(parts)))
