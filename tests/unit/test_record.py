@@ -53,6 +53,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_lines(results / "journal/replies/mathtutorbench/hostile.ledger", [{**spent, "asker": "hostile"}])
     write_lines(results / "journal/grades/a/mrbench/all.ledger", [{**spent, "asker": "a", "model": "hostile"}])
     write_lines(results / "logs/servers.jsonl", [*servers, {"model": "of another run", **seconds}])
+    with open(results / "logs/servers.jsonl", "a", encoding="utf-8") as handle:
+        handle.write('{"model": "hostile", "gpus": 2, "busy_sec')  # a disk that was full
     return results / "report"
 
 

@@ -47,6 +47,14 @@ def append_line(path: Path, line: dict[str, Any]) -> None:
             handle.write(json.dumps(line) + "\n")
 
 
+def whole_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines of such a file; a torn one, of a full disk or a kill, is left out."""
+    with open(path, encoding="utf-8", errors="replace") as handle:
+        for line in handle:
+            with contextlib.suppress(ValueError):
+                yield json.loads(line)
+
+
 def ledger_of(journal: Path) -> Path:
     """The ledger that stands beside a journal."""
     return journal.with_suffix(SUFFIX)

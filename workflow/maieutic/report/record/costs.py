@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from maieutic.config.models import RecordedModel
 from maieutic.core import paths
-from maieutic.core.files import read_lines
-from maieutic.core.ledger import spent_since
+from maieutic.core.ledger import spent_since, whole_lines
 from maieutic.report.record.opened import OpenRun
 from maieutic.report.tables import label_of, runtime_table
 from maieutic.report.trust import cost_rows
@@ -68,7 +67,7 @@ def works(run: OpenRun) -> Iterator[Work]:
 def servers(run: OpenRun) -> dict[str, Server]:
     """The servers of each model of a run, by the record that they leave when they end."""
     path = paths.SERVER_RECORD.within(run.results)
-    lines = read_lines(path) if path.exists() else []
+    lines = list(whole_lines(path)) if path.exists() else []
     own: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for line in lines:
         if line["model"] in run.plan.models:
