@@ -196,7 +196,7 @@ def test_what_only_checks_or_moves_records_loads_no_statistics(module: str) -> N
     """A second and more of CPU at every start of Snakemake, and of every job on a cluster."""
     code = (
         f"import sys, maieutic.{module}\n"
-        "print([name for name in ('sklearn', 'scipy', 'pandas', 'statsmodels', 'altair') if name in sys.modules])\n"
+        "print([name for name in ('sklearn', 'scipy', 'pandas', 'statsmodels', 'altair', 'cyclopts') if name in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": "workflow"})
     assert done.stdout == "[]\n", done.stdout + done.stderr
@@ -226,7 +226,7 @@ def test_modules_that_the_serving_environment_runs_load_there() -> None:
         "rewards.checkpoints",
         "rewards.progress_callback",
     ]
-    code = "\n".join(f"import maieutic.{module}" for module in modules)
+    code = "\n".join([*(f"import maieutic.{module}" for module in modules), "maieutic.cli.application()"])
     done = subprocess.run([serve, "-c", code], capture_output=True, text=True, env={"PYTHONPATH": "workflow"})
     assert done.returncode == 0, done.stderr
 

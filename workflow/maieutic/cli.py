@@ -1,23 +1,24 @@
 """`maieutic COMMAND ...`: every command, its arguments taken from its function's signature."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import App, CycloptsError, Group, Parameter
 from pydantic import ValidationError
 
-from maieutic.commands import commands, name_of
+from maieutic.commands import commands, function_of, name_of
 from maieutic.core.errors import UserError
-from maieutic.core.jobs import Job
+from maieutic.core.jobs import LOG, Job, arguments
 from maieutic.core.logs import log_to
+
+if TYPE_CHECKING:  # what a person types is read by cyclopts; loading it costs a cheap job a fifth of its time
+    from cyclopts import App
 
 GC_THRESHOLDS = (100_000, 50, 1000)
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
@@ -33,8 +34,10 @@ def job_of(kind: type[Job], tokens: Sequence[Any]) -> Job:
         raise ValueError("; ".join(faults)) from None
 
 
-def application() -> App:
+def application() -> "App":
     """All commands."""
+    from cyclopts import App, Group, Parameter
+
     Parameter(n_tokens=1, accepts_keys=False, converter=job_of)(Job)
     app = App(
         name="maieutic",
@@ -74,29 +77,42 @@ def end_of(error: BaseException, command: str) -> int:
     return 1
 
 
+def run(command: str, call: Callable[[], None], kept: Path | None) -> int:
+    """Run a command; its exit code, as in `main`. kept: the file for all that it prints."""
+    # Records are hundreds of thousands of small objects that live to a command's end. Looking for cycles among them
+    # again and again took more than half of a report's time.
+    gc.set_threshold(*GC_THRESHOLDS)
+    gc.enable()
+    log_to(kept)
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        call()
+    except (Exception, KeyboardInterrupt) as error:
+        return end_of(error, command)
+    return 0
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command; 0: done, 1: a fault of the program, 2: one that the user can mend, 130: interrupted."""
+    words = sys.argv[1:] if words is None else words
+    if words and (function := function_of(words[0])) and (given := arguments(function, words[1:])):
+        kept = given.pop(LOG)
+        return run(words[0], partial(function, **given), kept)
+
+    from cyclopts import CycloptsError, Parameter
+
     app = application()
     ended = 0
 
-    def run(
+    def typed(
         *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
         log: Annotated[Path | None, Parameter(help="file for all that the command prints")] = None,
     ) -> None:
         nonlocal ended
         function, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
-        # Records are hundreds of thousands of small objects that live to a command's end. Looking for cycles among them
-        # again and again took more than half of a report's time.
-        gc.set_threshold(*GC_THRESHOLDS)
-        gc.enable()
-        log_to(log)
-        signal.signal(signal.SIGTERM, interrupt)
-        try:
-            function(*bound.args, **bound.kwargs)
-        except (Exception, KeyboardInterrupt) as error:
-            ended = end_of(error, words[0] if words else "maieutic")
+        ended = run(words[0] if words else "maieutic", partial(function, *bound.args, **bound.kwargs), log)
 
-    app.meta.default(run)
+    app.meta.default(typed)
     try:
         app.meta(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:

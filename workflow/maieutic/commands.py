@@ -1,5 +1,10 @@
 """Every command, stage by stage: the functions that rules run, loaded when they are called."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
 from maieutic.core.plugins import merged
 
 COMMANDS = {
@@ -99,3 +104,14 @@ def commands() -> dict[str, tuple[str, ...]]:
 def name_of(function: str) -> str:
     """A command's name on the command line: its function's, as that of the rule that runs it. function: as above."""
     return function.partition(":")[2].replace("_", "-")
+
+
+def function_of(name: str) -> Callable[..., None] | None:
+    """The function of a command; None if there is no such command."""
+    for functions in commands().values():
+        for function in functions:
+            if name_of(function) == name:
+                module, _, attribute = function.partition(":")
+                found: Callable[..., None] = getattr(import_module(f"maieutic.{module}"), attribute)
+                return found
+    return None

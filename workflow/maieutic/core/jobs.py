@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+import inspect
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+JOB, LOG = "job", "log"  # the flag of a job, and the one of the file for all that a command prints
 
 
 class Job(BaseModel):
@@ -24,3 +31,48 @@ class Sampled(Job):
 
     resamples: int
     seed: int
+
+
+def words_by_flag(words: Sequence[str]) -> dict[str, list[str]] | None:
+    """The words behind each `--flag`; None for a flag that comes twice, and for words of any other form."""
+    found: dict[str, list[str]] = {}
+    for word in words:
+        if word.startswith("--") and "=" not in word and (flag := word[2:].replace("-", "_")) not in found:
+            values = found.setdefault(flag, [])
+        elif found and not word.startswith("-"):
+            values.append(word)
+        else:
+            return None
+    return found
+
+
+def value_of(kind: Any, words: list[str]) -> Any:
+    """The value of a flag. Raises ValueError for words that are none of the kind, TypeError for any other kind."""
+    if kind == list[Path]:
+        return [Path(word) for word in words]
+    if len(words) != 1:
+        raise ValueError("one word")
+    if isinstance(kind, type) and issubclass(kind, Job):
+        return kind.model_validate_json(words[0])
+    if kind in (Path, int):
+        return kind(words[0])
+    raise TypeError(kind)
+
+
+def arguments(function: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:
+    """A command's arguments, its log's path among them, from the words that a rule writes: a job, files, numbers.
+
+    None for whatever else there may be, faults too: the line is then read, or refused, as one that a person typed.
+    """
+    found = words_by_flag(words)
+    if not found or JOB not in found:
+        return None
+    kinds = {**get_type_hints(function), LOG: Path}
+    taken = inspect.signature(function).parameters
+    needed = {name for name, one in taken.items() if one.default is one.empty}
+    if not needed <= found.keys() <= {*taken, LOG}:
+        return None
+    try:
+        return {LOG: None, **{flag: value_of(kinds[flag], given) for flag, given in found.items()}}
+    except (ValidationError, ValueError, TypeError):
+        return None
