@@ -66,14 +66,13 @@ class RulePlan(Plan):
         make = part_of(JOBS, rule)
         return lambda wildcards: make(self, **dict(wildcards.items())).to_json()
 
-    def code_of(self, rule: str) -> Callable[[Wildcards], str]:
-        """The function of the digest of the code that decides a rule's results, from its wildcards."""
+    def code_of(self, rule: str) -> str | Callable[[Wildcards], str]:
+        """The digest of the code that decides a rule's results; its function where the wildcards decide that too."""
         command = rule.replace("_", "-")
         files = [file for pattern in TEMPLATES.get(command, ()) for file in digest.HERE.glob(pattern)]
         instead = INSTEAD.get(rule)
         if instead is None:
-            fixed = digest.code_of(command, None, files)
-            return lambda wildcards: fixed
+            return digest.code_of(command, None, files)
         return lambda wildcards: code_without(command, tuple(instead(self, **dict(wildcards.items())).items()))
 
     # machines ---------------------------------------------------------------------------------------------------------
