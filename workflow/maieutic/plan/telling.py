@@ -20,6 +20,7 @@ MOST_FAILURES = 10
 LONGEST = 300  # characters of a failure's cause
 ERROR = " ERROR "
 BUDGET = "run.budget"
+MANY = 8  # who is asked equally often; more of them are not all named
 
 
 def usd(plan: Plan, model: str, prompt_tokens: float, answer_tokens: float) -> float | None:
@@ -78,6 +79,13 @@ def uncounted(plan: Plan, job: Job) -> list[str]:
     return models
 
 
+def parts_of(names: list[str], number: str) -> list[str]:
+    """Who is asked equally often: each by name, or the first few and how many more where they are many."""
+    if len(names) <= MANY:
+        return [f"{name} {number}" for name in names]
+    return [f"{', '.join(names[:2])} and {len(names) - 2} more {number} each"]
+
+
 def requests_line(plan: Plan, asked: Sequence[NewRequests]) -> str:
     """One line of what will be asked: `new requests: far-away 100, my-judge 50; about 0.02 USD`."""
     counts: Counter[str] = Counter()
@@ -90,11 +98,13 @@ def requests_line(plan: Plan, asked: Sequence[NewRequests]) -> str:
             supposed.add(part.asker)
     if not counts:
         return "new requests: none"
-    parts = [
-        f"{name} {'about ' if name in supposed else ''}{number}{' or more' if name in unknown else ''}"
-        for name, number in counts.items()
-        if number or name in unknown
-    ]
+    named: dict[str, list[str]] = defaultdict(list)
+    places = {name: place for place, name in enumerate(plan.run.tutors)}
+    for name, number in sorted(counts.items(), key=lambda count: places.get(count[0], len(places))):
+        if number or name in unknown:
+            text = f"{'about ' if name in supposed else ''}{number}{' or more' if name in unknown else ''}"
+            named[text].append(name)
+    parts = [part for text, names in named.items() for part in parts_of(names, text)]
     cost = money(plan, [(part.model, part.prompt_tokens, part.answer_tokens) for part in asked if part.requests])
     return "; ".join(filter(None, [f"new requests: {', '.join(parts) or 'none, all answers are on file'}", cost]))
 
