@@ -13,6 +13,7 @@ import json
 import random
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,12 @@ def replies_of(chance: np.random.Generator, count: int, rate: float, error: floa
     return [(float(gold), float(said), bool(apart)) for gold, said, apart in zip(people, judge, torn, strict=True)]
 
 
+@cache
+def items(count: int) -> list[Item]:
+    """The items that are replied to, the same in every world."""
+    return [Item(id=str(place), task="t", cluster=str(place), vars={}, reference={}) for place in range(count)]
+
+
 def labelled(replies: Sequence[Reply], n: int, seed: int, scheme: str) -> list[Drawn]:
     """Which replies people label, each with the probability that it had."""
     if scheme == "one by one":
@@ -52,9 +59,9 @@ def labelled(replies: Sequence[Reply], n: int, seed: int, scheme: str) -> list[D
             if chance.random() < share
         ]
     candidates = [
-        Candidate("t", Item(id=str(place), task="t", cluster=str(place), vars={}, reference={}), "m", ("",), {}, str(said), torn)
-        for place, (_, said, torn) in enumerate(replies)
-    ]  # fmt: skip
+        Candidate("t", item, "m", ("",), {}, str(said), torn)
+        for item, (_, said, torn) in zip(items(len(replies)), replies, strict=True)
+    ]
     units = drawn(candidates, n, seed, "disagreement" if scheme == BLIND else scheme)  # type: ignore[arg-type]
     return [Drawn(*replies[int(unit.candidate.item.id)][:2], unit.probability, unit.stratum) for unit in units]
 
