@@ -44,13 +44,13 @@ def visible(text: str) -> str:
     Source of the last: a judge that quotes the reply must not be read as giving the verdict that it quotes.
     """
     lines = re.sub(r"\r\n?|[\u2028\u2029\u0085\x0b\x0c]", "\n", text)
-    seen = "".join(sign for sign in lines if sign in KEPT_JOINERS or not unseen(sign))
-    return CONTROL.sub(lambda match: f"{match[0]} ", FILLERS.sub("", seen))
+    gone = {ord(sign): None for sign in set(lines) if unseen(sign) and sign not in KEPT_JOINERS}
+    return CONTROL.sub(lambda match: f"{match[0]} ", FILLERS.sub("", lines.translate(gone)))
 
 
 def unseen(sign: str) -> bool:
     """Whether a sign is a format or control character, as zero-width, direction and tag characters are."""
-    return sign not in "\n\t" and unicodedata.category(sign) in {"Cc", "Cf", "Cs", "Co", "Cn"}
+    return not sign.isprintable() and sign not in "\n\t" and unicodedata.category(sign) in {"Cc", "Cf", "Cs", "Co", "Cn"}
 
 
 def fenced(texts: Mapping[str, str]) -> tuple[dict[str, str], str]:
