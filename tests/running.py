@@ -24,6 +24,8 @@ def environment() -> dict[str, str]:
     return {**own, "OPENBLAS_NUM_THREADS": "1"}
 
 
+# For a run whose page no test looks at: building it costs more than all that is before it.
+NO_PAGE = ("--omit-from", "build_report")
 # Training and judging cost minutes: only the tests that are about reward models or judges have some.
 NO_GRADERS: dict[str, list[str]] = {
     "reward_models": [],

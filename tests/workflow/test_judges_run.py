@@ -23,7 +23,7 @@ from gullible import answering
 from httpserver import serving
 from maieutic.datasets.mrbench import LABELS
 from maieutic.report import build_report
-from running import environment, overlay, planned, run
+from running import NO_PAGE, environment, overlay, planned, run
 
 UNREADABLE = "I would rather not say."
 CSV = "people.csv"
@@ -91,7 +91,7 @@ def test_a_run_says_what_it_will_ask_and_what_it_has_paid(
     prompt.write_text(prompt.read_text(encoding="utf-8").replace("tutor", "teacher", 1), encoding="utf-8")
     told = run(folder, config, "-n").stdout.strip().splitlines()[-1]
     before = len(handler.requests)
-    done = run(folder, config)
+    done = run(folder, config, *NO_PAGE)
     assert done.returncode == 0, done.stdout
     new = len(handler.requests) - before
     assert new > 20 and re.fullmatch(rf"new requests: strict {new}; (under|about) 0\.\d+ USD", told), told
@@ -103,7 +103,7 @@ def test_a_larger_limit_is_told_before_it_is_asked(
     """Items and replies on file are those of the smaller run: what the larger one asks is supposed, and its key needed."""
     folder = checkouts()
     config = configure(folder, judge_server[0], limit=2)
-    assert run(folder, config).returncode == 0
+    assert run(folder, config, *NO_PAGE).returncode == 0
     larger = configure(folder, judge_server[0], "larger.yaml", limit=6)
     raw = json.loads(larger.read_text(encoding="utf-8"))
     raw["models"]["scripted"]["key_env"] = "A_KEY_THAT_NOBODY_HAS"
@@ -128,7 +128,7 @@ def test_answers_on_file_need_no_key(
     before = len(judge_server[1].requests)
     told = run(folder, config, "-n").stdout.strip().splitlines()[-1]
     assert told == "new requests: none, all answers are on file"
-    done = run(folder, config)
+    done = run(folder, config, *NO_PAGE)
     assert done.returncode == 0 and "judge_replies" in done.stdout, done.stdout
     assert len(judge_server[1].requests) == before and "asked: nobody" in done.stdout
     more = configure(folder, judge_server[0], "more.yaml", judges=["strict", "second"])
@@ -193,7 +193,12 @@ def test_a_second_run_asks_nothing_and_a_second_judge_runs_its_own_jobs(
         ),
     }  # fmt: skip
     forced = run(
-        finished, configure(finished, address), "--forcerun", "judge_labelled_locally", "judge_replies_locally"
+        finished,
+        configure(finished, address),
+        *NO_PAGE,
+        "--forcerun",
+        "judge_labelled_locally",
+        "judge_replies_locally",
     )
     assert forced.returncode == 0 and len(handler.requests) == before, "every answer is in the journal"
 
