@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "workflow"))
 
 from maieutic.config.cards import read_card
 from maieutic.config.models import HostedModel
+from maieutic.core.collector import collect_seldom
 from maieutic.core.records import Item, write_records
 from maieutic.replies.generate import CardItems, Limits, ask_tutor
 from maieutic.serving.backends import JobFiles
@@ -72,6 +73,7 @@ def main() -> None:
     parser.add_argument("--at", help=argparse.SUPPRESS)  # a server that runs: one measurement in this process
     given = parser.parse_args()
     if given.at:
+        collect_seldom()  # as every command does
         print(json.dumps(driven(given.at, given.requests)))
         return
     server = subprocess.Popen(

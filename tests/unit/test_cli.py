@@ -214,6 +214,20 @@ def test_a_job_crosses_as_it_was(tmp_path: Path) -> None:
     assert yaml.safe_load(out.read_text(encoding="utf-8")) == given["config"]
 
 
+def test_cycles_are_looked_for_seldom_and_at_the_end_not_at_all(tmp_path: Path) -> None:
+    """In a command and in Snakemake, from the workflow's first line on."""
+    assert "collect_seldom()" in Path("workflow/rules/common.smk").read_text(encoding="utf-8")
+    code = (
+        "import atexit, gc\n"
+        "atexit.register(lambda: print(gc.get_threshold(), gc.isenabled(), gc.get_freeze_count() > 0))\n"
+        "from maieutic.cli import run\n"
+        "run('label', lambda: None, None)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": "workflow"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.stdout == "(100000, 50, 1000) True True\n", done.stderr
+
+
 def test_help_is_grouped_by_stage_and_loads_nothing_heavy() -> None:
     code = (
         "import sys; from maieutic.cli import main; main([])\n"

@@ -1,7 +1,6 @@
 """`maieutic COMMAND ...`: every command, its arguments taken from its function's signature."""
 
 import errno
-import gc
 import logging
 import signal
 import sys
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import ValidationError
 
 from maieutic.commands import commands, function_of, name_of
+from maieutic.core.collector import collect_seldom
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import LOG, Job, arguments
 from maieutic.core.logs import log_to
@@ -20,7 +20,6 @@ from maieutic.core.logs import log_to
 if TYPE_CHECKING:  # what a person types is read by cyclopts; loading it costs a cheap job a fifth of its time
     from cyclopts import App
 
-GC_THRESHOLDS = (100_000, 50, 1000)
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
 log = logging.getLogger("maieutic")
 
@@ -79,10 +78,7 @@ def end_of(error: BaseException, command: str) -> int:
 
 def run(command: str, call: Callable[[], None], kept: Path | None) -> int:
     """Run a command; its exit code, as in `main`. kept: the file for all that it prints."""
-    # Records are hundreds of thousands of small objects that live to a command's end. Looking for cycles among them
-    # again and again took more than half of a report's time.
-    gc.set_threshold(*GC_THRESHOLDS)
-    gc.enable()
+    collect_seldom()
     log_to(kept)
     signal.signal(signal.SIGTERM, interrupt)
     try:

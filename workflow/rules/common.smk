@@ -1,11 +1,13 @@
 """The plan of the checked configuration, and how a rule says what it needs."""
 
 from maieutic.core import paths
+from maieutic.core.collector import collect_seldom
 from maieutic.plan import lines, start
 from maieutic.plan.inputs import downloads, last_checks
 from maieutic.plan.patterns import one_of, patterns
 from maieutic.plan.rules import plan_of
 
+collect_seldom()
 try:
     plan = plan_of(config)
 except UserError as error:

@@ -50,7 +50,9 @@ def visible(text: str) -> str:
 
 def unseen(sign: str) -> bool:
     """Whether a sign is a format or control character, as zero-width, direction and tag characters are."""
-    return not sign.isprintable() and sign not in "\n\t" and unicodedata.category(sign) in {"Cc", "Cf", "Cs", "Co", "Cn"}
+    return (
+        not sign.isprintable() and sign not in "\n\t" and unicodedata.category(sign) in {"Cc", "Cf", "Cs", "Co", "Cn"}
+    )
 
 
 def fenced(texts: Mapping[str, str]) -> tuple[dict[str, str], str]:
