@@ -20,6 +20,7 @@ from conftest import ROOT
 from maieutic.plan import inputs, jobs
 from maieutic.plan.patterns import patterns
 from maieutic.plan.plan import BASELINE_BATCH, Plan
+from maieutic.plan.requests import COUNTS, new_requests
 from maieutic.plan.rules import RulePlan, plan_of
 from pydantic import ValidationError
 from shipped import read, registries, shipped
@@ -89,6 +90,14 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
     "packed": packed,
     **{name: partial(of_a_paper, name) for name in ("paper", "kmpbench", "mrbench", "tutorbench", "curation")},
 }
+class Anything:
+    """Files that are all written anew, so that nothing of this folder's own results counts as on file."""
+
+    def __contains__(self, file: object) -> bool:
+        return True
+
+
+ANYTHING = Anything()
 LONGEST = 300  # characters of a value; of a longer one its beginning and a checksum
 UNTOLD = {"save_config"}  # its job holds the whole configuration, and the checkout's commit
 
@@ -181,6 +190,9 @@ def lines_of(plan: RulePlan) -> Iterator[str]:
                 yield "  is no job of this run"  # by the rule's wildcards, which are not read here
                 continue
             yield from (f"  < {name}: {told(files)}" for name, files in read_by.items())
+            if rule in COUNTS:
+                yield f"  asks {told(new_requests(plan, rule, place, ANYTHING))}"
+                yield f"  needs {told(plan.needs(place))} of {told(plan.models_of(place))}"
             yield from (f"  {name}: {told(value)}" for name, value in job.items() if before.get(name, "") != value)
             before = job
 
