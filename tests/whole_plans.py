@@ -90,6 +90,8 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
     "packed": packed,
     **{name: partial(of_a_paper, name) for name in ("paper", "kmpbench", "mrbench", "tutorbench", "curation")},
 }
+
+
 class Anything:
     """Files that are all written anew, so that nothing of this folder's own results counts as on file."""
 
