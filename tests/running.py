@@ -24,7 +24,7 @@ def environment() -> dict[str, str]:
     return {**own, "OPENBLAS_NUM_THREADS": "1"}
 
 
-# For a run whose page no test looks at: building it costs more than all that is before it.
+# For a run that only prepares a test: without the page, which costs more than all that is before it, and what checks it.
 NO_PAGE = ("--omit-from", "build_report")
 # Training and judging cost minutes: only the tests that are about reward models or judges have some.
 NO_GRADERS: dict[str, list[str]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import inspect
 import json
 import logging
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from maieutic import cli
+from maieutic import commands as commands_module
 from maieutic.commands import commands, name_of
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job, arguments
@@ -28,9 +28,9 @@ RULE = re.compile(r"^rule (\w+):\n((?:    .*\n|\n)+)", re.MULTILINE)
 
 
 def function_of(place: str) -> Callable[..., None]:
-    module, _, name = place.partition(":")
-    found: Callable[..., None] = getattr(importlib.import_module(f"maieutic.{module}"), name)
-    return found
+    function = commands_module.function_of(name_of(place))
+    assert function is not None
+    return function
 
 
 def rules() -> dict[str, str]:
@@ -53,17 +53,21 @@ def test_each_command_has_one_name() -> None:
     assert len(set(names)) == len(names) > 40
 
 
+def written_by(rule: str) -> set[str]:
+    """The arguments that a rule's line has flags for."""
+    shell = rules()[rule].partition("    shell:\n")[2]
+    call = ast.parse(textwrap.dedent(shell)).body[0].value  # type: ignore[attr-defined]
+    assert ast.unparse(call.func) == "lines.command" and call.args[0].value == rule.replace("_", "-")
+    words = {"job": "True"} | {str(one.arg): ast.unparse(one.value) for one in call.keywords if one.arg != "python"}
+    return {word for word, value in words.items() if value != "False"}
+
+
 @pytest.mark.parametrize("rule", rules())
 def test_a_rule_gives_its_command_what_it_takes(rule: str) -> None:
     """Every flag is an argument, and no argument without a default is left out."""
     [place] = [place for place in FUNCTIONS if place.endswith(f":{rule}")]
-    shell = rules()[rule].partition("    shell:\n")[2]
-    call = ast.parse(textwrap.dedent(shell)).body[0].value  # type: ignore[attr-defined]
-    assert ast.unparse(call.func) == "lines.command" and call.args[0].value == rule.replace("_", "-")
-    words = {"job": "True"} | {one.arg: ast.unparse(one.value) for one in call.keywords if one.arg != "python"}
-    given = {word.replace("_", "-") for word, value in words.items() if value != "False"}
-    parameters = inspect.signature(function_of(place)).parameters.values()
-    taken = {one.name.replace("_", "-"): one for one in parameters}
+    given = written_by(rule)
+    taken = inspect.signature(function_of(place)).parameters
     assert given <= set(taken)
     assert {name for name, one in taken.items() if one.default is inspect.Parameter.empty} <= given
     assert len(given) <= 9, "what the configuration says crosses in the job"
@@ -142,8 +146,8 @@ def test_several_files_or_none_and_odd_names(tmp_path: Path) -> None:
 
 def of_a_kind(name: str, kind: str) -> list[str]:
     """Words that a rule might write behind a flag of this kind."""
-    words = {"Path": ["a b/ü 数.jsonl"], "list[Path]": ["one", "$(two) 'x'", "th=ree"], "int": ["7"], "float": ["0.5"]}
-    return [f"--{name.replace('_', '-')}", *words[kind]]
+    words = {"Path": ["a b/ü 数.jsonl"], "list[Path]": ["one", "$(two) 'x'", "th=ree", "[4].jsonl"], "int": ["7"]}
+    return [f"--{name.replace('_', '-')}", *words[kind.removesuffix(" | None")]]
 
 
 @pytest.mark.parametrize("rule", sorted(rules()))
@@ -151,7 +155,7 @@ def test_a_rule_s_line_is_read_without_the_library_as_with_it(rule: str, monkeyp
     """The library costs a cheap job a fifth of its CPU; what rules write is read without it, to the same arguments."""
     [place] = [place for place in FUNCTIONS if place.endswith(f":{rule}")]
     function = function_of(place)
-    given = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
+    given = [one for one in inspect.signature(function).parameters.values() if one.name in written_by(rule)]
     if "job" not in {one.name for one in given}:
         assert arguments(function, ["--out", "o"]) is None
         return
@@ -214,8 +218,8 @@ def test_a_job_crosses_as_it_was(tmp_path: Path) -> None:
     assert yaml.safe_load(out.read_text(encoding="utf-8")) == given["config"]
 
 
-def test_cycles_are_looked_for_seldom_and_at_the_end_not_at_all(tmp_path: Path) -> None:
-    """In a command and in Snakemake, from the workflow's first line on."""
+def test_cycles_are_looked_for_seldom_and_at_the_end_not_at_all() -> None:
+    """In a command, and in Snakemake from the plan on."""
     assert "collect_seldom()" in Path("workflow/rules/common.smk").read_text(encoding="utf-8")
     code = (
         "import atexit, gc\n"

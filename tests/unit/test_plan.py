@@ -49,8 +49,16 @@ def test_new_requests_of_many_tutors_are_one_short_line() -> None:
     many = [NewRequests("tutors", name, name, 5, exact=True) for name in names]
     lone = NewRequests("judges", "strict", "model-0", 70)
     assert requests_line(plan, [lone, *many[::-1]]) == (
-        "new requests: model-0, model-1 and 10 more 5 each, strict about 70"
+        "new requests: model-0, model-1 and 10 more: 5 each, strict about 70"
     )
+    alike = [
+        few[0],
+        few[1],
+        few[0]._replace(asker="model-2"),
+        lone._replace(asker="demo-judge", requests=5, exact=True),
+    ]
+    assert requests_line(plan, alike) == "new requests: model-0 5, model-1 6, model-2 5, demo-judge 5"
+    assert requests_line(plan, [*many, alike[-1]]).endswith(" and 10 more: 5 each, demo-judge 5"), "each judge is named"
     assert requests_line(plan, many[:8]).count(" 5") == 8
 
 

@@ -11,7 +11,7 @@ import pytest
 from gullible import answering
 from httpserver import serving
 from maieutic.core.files import sha256_of
-from running import NO_PAGE, overlay, planned, run
+from running import overlay, planned, run
 
 CARD = """\
 task: first_question
@@ -61,7 +61,7 @@ def add_grader(folder: Path) -> None:
 
 def test_a_task_is_a_card_and_a_grader_is_a_module(checkout: Path) -> None:
     before = overlay(checkout, {"run": {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"]}})
-    assert run(checkout, before, *NO_PAGE).returncode == 0
+    assert run(checkout, before).returncode == 0
     add_grader(checkout)
     benchmark = checkout / "resources/benchmarks/mathtutorbench"
     (benchmark / "first_question.yaml").write_text(CARD, encoding="utf-8")

@@ -128,7 +128,7 @@ def test_answers_on_file_need_no_key(
     before = len(judge_server[1].requests)
     told = run(folder, config, "-n").stdout.strip().splitlines()[-1]
     assert told == "new requests: none, all answers are on file"
-    done = run(folder, config, *NO_PAGE)
+    done = run(folder, config)
     assert done.returncode == 0 and "judge_replies" in done.stdout, done.stdout
     assert len(judge_server[1].requests) == before and "asked: nobody" in done.stdout
     more = configure(folder, judge_server[0], "more.yaml", judges=["strict", "second"])
@@ -193,12 +193,7 @@ def test_a_second_run_asks_nothing_and_a_second_judge_runs_its_own_jobs(
         ),
     }  # fmt: skip
     forced = run(
-        finished,
-        configure(finished, address),
-        *NO_PAGE,
-        "--forcerun",
-        "judge_labelled_locally",
-        "judge_replies_locally",
+        finished, configure(finished, address), "--forcerun", "judge_labelled_locally", "judge_replies_locally"
     )
     assert forced.returncode == 0 and len(handler.requests) == before, "every answer is in the journal"
 

@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 import yaml
 from grimp import build_graph
-from maieutic.core import paths, plugins
+from maieutic.core import paths
 from maieutic.curation import inputs as curation_inputs
 from maieutic.curation import paths as curation_paths
 from maieutic.plan import inputs
+from maieutic.plan.digest import package_code
 from running import SNAKEMAKE, environment, overlay, planned, run
 from small import stub_of
 
@@ -163,23 +164,22 @@ for name in sys.argv[1:]:
     if (child := os.fork()) == 0:
         try:
             importlib.import_module(name)
-        except ImportError as error:
-            print(name, error, flush=True)
+        except BaseException as error:
+            print(name, repr(error), flush=True)
         os._exit(0)
-    os.waitpid(child, 0)
+    assert os.waitpid(child, 0)[1] == 0, name
 """
-PLUGGED = re.compile(r'\b(?:parts|merged)\(\s*"(\w+)", ')
 
 
 def imports() -> dict[str, set[str]]:
     """By module what it imports, at its top or later: by name, its package, and what folders plug into it."""
     graph = build_graph("maieutic", exclude_type_checking_imports=True, cache_dir=None)
+    code = package_code()
     found = {}
     for name in graph.modules:
-        path = Path("workflow", *name.split("."))
-        text = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text(encoding="utf-8")
-        plugged = {f"{folder}.{part}" for folder in plugins.folders().values() for part in PLUGGED.findall(text)}
-        found[name] = graph.find_modules_directly_imported_by(name) | (plugged & graph.modules)
+        definitions = code.module(name.removeprefix("maieutic.")) or {}
+        used = {f"maieutic.{use.module}" for definition in definitions.values() for use in definition.uses}
+        found[name] = (graph.find_modules_directly_imported_by(name) | used) & graph.modules - {name}
         if "." in name:
             found[name].add(name.rpartition(".")[0])
     return found
@@ -203,6 +203,7 @@ def test_each_module_can_be_imported_first() -> None:
     """
     imported = imports()
     assert "maieutic.benchmarks.kmpbench.metrics" in imported["maieutic.scores.metrics.registry"]
+    assert "maieutic.benchmarks.mrbench.section" in imported["maieutic.report.page"]
     in_circles = sorted(name for name in imported if name in loaded_by(name, imported))
     assert {"maieutic.report", "maieutic.report.page"} <= set(in_circles), "the package's commands load its modules"
     line = [sys.executable, "-c", ALONE, *in_circles]

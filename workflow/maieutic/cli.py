@@ -1,5 +1,7 @@
 """`maieutic COMMAND ...`: every command, its arguments taken from its function's signature."""
 
+# Annotations are not put off here: cyclopts reads those of a function in `main`, which name what is imported there.
+
 import errno
 import logging
 import signal
@@ -17,7 +19,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.jobs import LOG, Job, arguments
 from maieutic.core.logs import log_to
 
-if TYPE_CHECKING:  # what a person types is read by cyclopts; loading it costs a cheap job a fifth of its time
+if TYPE_CHECKING:  # it reads all but a rule's job; loading it costs a cheap job a fifth of its time
     from cyclopts import App
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
@@ -42,7 +44,7 @@ def application() -> "App":
         name="maieutic",
         help="How good is a language model as a tutor? The steps of the workflow, one command each.",
         version_flags=[],
-        default_parameter=Parameter(consume_multiple=True, negative=()),
+        default_parameter=Parameter(consume_multiple=True, negative=(), json_list=False),
         help_format="plaintext",
         result_action="return_value",
     )
@@ -76,10 +78,10 @@ def end_of(error: BaseException, command: str) -> int:
     return 1
 
 
-def run(command: str, call: Callable[[], None], kept: Path | None) -> int:
-    """Run a command; its exit code, as in `main`. kept: the file for all that it prints."""
+def run(command: str, call: Callable[[], None], log_file: Path | None) -> int:
+    """Run a command; its exit code, as in `main`. log_file: for all that it prints."""
     collect_seldom()
-    log_to(kept)
+    log_to(log_file)
     signal.signal(signal.SIGTERM, interrupt)
     try:
         call()
@@ -92,8 +94,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one command; 0: done, 1: a fault of the program, 2: one that the user can mend, 130: interrupted."""
     words = sys.argv[1:] if words is None else words
     if words and (function := function_of(words[0])) and (given := arguments(function, words[1:])):
-        kept = given.pop(LOG)
-        return run(words[0], partial(function, **given), kept)
+        log_file = given.pop(LOG)
+        return run(words[0], partial(function, **given), log_file)
 
     from cyclopts import CycloptsError, Parameter
 

@@ -1,4 +1,4 @@
-"""What a rule hands to a command: one value, made by the configuration, checked when the command starts."""
+"""What a rule hands to a command: one value, made by the configuration, checked when the command starts; its line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 JOB, LOG = "job", "log"  # the flag of a job, and the one of the file for all that a command prints
 
@@ -48,7 +48,7 @@ def words_by_flag(words: Sequence[str]) -> dict[str, list[str]] | None:
 
 def value_of(kind: Any, words: list[str]) -> Any:
     """The value of a flag. Raises ValueError for words that are none of the kind, TypeError for any other kind."""
-    if kind == list[Path]:
+    if kind in (list[Path], list[Path] | None):
         return [Path(word) for word in words]
     if len(words) != 1:
         raise ValueError("one word")
@@ -60,7 +60,7 @@ def value_of(kind: Any, words: list[str]) -> Any:
 
 
 def arguments(function: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:
-    """A command's arguments, its log's path among them, from the words that a rule writes: a job, files, numbers.
+    """A command's arguments, its log's path among them, from the words that a rule writes: a job, files, whole numbers.
 
     None for whatever else there may be, faults too: the line is then read, or refused, as one that a person typed.
     """
@@ -74,5 +74,5 @@ def arguments(function: Callable[..., None], words: Sequence[str]) -> dict[str, 
         return None
     try:
         return {LOG: None, **{flag: value_of(kinds[flag], given) for flag, given in found.items()}}
-    except (ValidationError, ValueError, TypeError):
+    except (ValueError, TypeError):  # pydantic's too
         return None

@@ -33,7 +33,8 @@ def places() -> list[str]:
 def parts(module: str, name: str) -> dict[str, Any]:
     """What each folder plugs in: the object `name` of its module, for those that have such a module.
 
-    These are the only imports by a computed name; `maieutic.plan.digest` follows them by the constants of the call.
+    These are the only imports by a computed name but for that of a command's function; `maieutic.plan.digest` follows
+    them by the constants of the call.
     """
     return {
         owner: getattr(import_module(f"{package}.{module}"), name)

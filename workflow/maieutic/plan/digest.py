@@ -48,7 +48,7 @@ NEUTRAL = {
     "serving.keeper": "lends a server to one job after the other",
     "serving.lent": "takes a server that is up, or starts one with the same arguments",
     "serving.room": "idle servers give way",
-    "core.jobs": "checks what a rule hands over, which is a parameter of the rule itself",
+    "core.jobs": "reads and checks what a rule hands over, which is a parameter of the rule itself",
     "core.journal": "keeps finished answers under the keys that it is given",
     "core.ledger": "puts down what was asked",
     "core.logs": "where log lines go",

@@ -1,7 +1,7 @@
 """What a module of the package defines, and what each definition names of the package, read from the syntax.
 
-Only names that can be read from the syntax are followed. The one import by a computed name is that of what benchmarks
-plug in (`core.plugins`), whose names are constants of the call.
+Only names that can be read from the syntax are followed. Of imports by a computed name, that of what benchmarks
+plug in is followed (`core.plugins`), whose names are constants of the call; that of a command's own function is not.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ MOST_FAILURES = 10
 LONGEST = 300  # characters of a failure's cause
 ERROR = " ERROR "
 BUDGET = "run.budget"
-MANY = 8  # who is asked equally often; more of them are not all named
+MANY = 8  # tutors that are asked equally often; more of them are not all named
 
 
 def usd(plan: Plan, model: str, prompt_tokens: float, answer_tokens: float) -> float | None:
@@ -79,11 +79,22 @@ def uncounted(plan: Plan, job: Job) -> list[str]:
     return models
 
 
-def parts_of(names: list[str], number: str) -> list[str]:
-    """Who is asked equally often: each by name, or the first few and how many more where they are many."""
-    if len(names) <= MANY:
-        return [f"{name} {number}" for name in names]
-    return [f"{', '.join(names[:2])} and {len(names) - 2} more {number} each"]
+def parts_of(numbers: Mapping[str, tuple[str, bool]]) -> list[str]:
+    """Who is asked how often, one by one; of many tutors that are asked equally often the first two and how many more.
+
+    numbers: by name how often, and whether it is a tutor's.
+    """
+    alike: dict[tuple[str, bool], list[str]] = defaultdict(list)
+    for name, kind in numbers.items():
+        alike[kind].append(name)
+    parts = []
+    for name, (number, is_tutor) in numbers.items():
+        names = alike[number, is_tutor]
+        if len(names) <= MANY or not is_tutor:
+            parts.append(f"{name} {number}")
+        elif name == names[0]:
+            parts.append(f"{', '.join(names[:2])} and {len(names) - 2} more: {number} each")
+    return parts
 
 
 def requests_line(plan: Plan, asked: Sequence[NewRequests]) -> str:
@@ -98,13 +109,13 @@ def requests_line(plan: Plan, asked: Sequence[NewRequests]) -> str:
             supposed.add(part.asker)
     if not counts:
         return "new requests: none"
-    named: dict[str, list[str]] = defaultdict(list)
-    places = {name: place for place, name in enumerate(plan.run.tutors)}
-    for name, number in sorted(counts.items(), key=lambda count: places.get(count[0], len(places))):
-        if number or name in unknown:
-            text = f"{'about ' if name in supposed else ''}{number}{' or more' if name in unknown else ''}"
-            named[text].append(name)
-    parts = [part for text, names in named.items() for part in parts_of(names, text)]
+    places = {name: place for place, name in enumerate([*plan.run.tutors, *plan.run.judges])}
+    numbers = {
+        name: f"{'about ' if name in supposed else ''}{number}{' or more' if name in unknown else ''}"
+        for name, number in sorted(counts.items(), key=lambda count: places.get(count[0], len(places)))
+        if number or name in unknown
+    }
+    parts = parts_of({name: (number, name in plan.run.tutors) for name, number in numbers.items()})
     cost = money(plan, [(part.model, part.prompt_tokens, part.answer_tokens) for part in asked if part.requests])
     return "; ".join(filter(None, [f"new requests: {', '.join(parts) or 'none, all answers are on file'}", cost]))
 
