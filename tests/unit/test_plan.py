@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from maieutic.config import cards
 from maieutic.config.models import HostedModel, RewardModel
-from maieutic.config.settings import read_config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.judges.rubrics import read_rubric
@@ -20,9 +19,7 @@ from maieutic.plan.checks import check_config
 from maieutic.plan.entries import for_asking, for_scoring, for_training
 from maieutic.plan.patterns import one_of, patterns
 from maieutic.plan.plan import Plan
-from maieutic.plan.requests import NewRequests
 from maieutic.plan.rules import RulePlan, plan_of
-from maieutic.plan.telling import requests_line
 from shipped import shipped
 from whole_plans import demo, functions, places
 
@@ -36,30 +33,6 @@ def raw(**run: object) -> dict[str, Any]:
 def plan() -> RulePlan:
     """The demo's, with a tutor whose replies are in a file besides."""
     return plan_of(demo())
-
-
-def test_new_requests_of_many_tutors_are_one_short_line() -> None:
-    """In the order of the run file: jobs come in any order. Those that are asked equally often are not all named."""
-    entry = {"engine": "vllm", "weights": {"repo": "org/model", "revision": "0" * 40}}
-    names = [f"model-{n}" for n in range(12)]
-    merged = raw(tutors=[*names, "echo"], judges=[])
-    plan = Plan(read_config({**merged, "models": {**merged["models"], **dict.fromkeys(names, entry)}}))
-    few = [NewRequests("tutors", name, name, 5 + place, exact=True) for place, name in enumerate(names[:2])]
-    assert requests_line(plan, few[::-1]) == "new requests: model-0 5, model-1 6"
-    many = [NewRequests("tutors", name, name, 5, exact=True) for name in names]
-    lone = NewRequests("judges", "strict", "model-0", 70)
-    assert requests_line(plan, [lone, *many[::-1]]) == (
-        "new requests: model-0, model-1 and 10 more: 5 each, strict about 70"
-    )
-    alike = [
-        few[0],
-        few[1],
-        few[0]._replace(asker="model-2"),
-        lone._replace(asker="demo-judge", requests=5, exact=True),
-    ]
-    assert requests_line(plan, alike) == "new requests: model-0 5, model-1 6, model-2 5, demo-judge 5"
-    assert requests_line(plan, [*many, alike[-1]]).endswith(" and 10 more: 5 each, demo-judge 5"), "each judge is named"
-    assert requests_line(plan, many[:8]).count(" 5") == 8
 
 
 @pytest.mark.parametrize("rule", functions(jobs))

@@ -1,0 +1,222 @@
+"""What a run says of itself in a few lines: before it what would be asked, after it what was, and what failed why."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from maieutic.core import paths
+from maieutic.core.errors import UserError
+from maieutic.core.ledger import Spent, ledger_of
+from maieutic.plan import images
+from maieutic.plan.plan import Plan
+from maieutic.plan.requests import NewRequests
+from maieutic.plan.rules import RulePlan, plan_of
+from maieutic.plan.telling import (
+    LONGEST,
+    MOST_FAILURES,
+    cause_of,
+    failures,
+    last_lines,
+    money,
+    planned_requests,
+    requests_line,
+    spent_line,
+    to_be_asked,
+    uncounted,
+)
+from whole_plans import HOSTED, many_judges
+
+
+@pytest.fixture(scope="module")
+def plan() -> RulePlan:
+    """Hosted tutors `far` (1 and 2 USD a million tokens) and `near` (without a price), twelve served ones, judges."""
+    config = many_judges()
+    entry = {"engine": "vllm", "weights": {"repo": "org/model", "revision": "0" * 40}}
+    names = [f"model-{n}" for n in range(12)]
+    config["models"] |= dict.fromkeys(names, entry) | {"third": {**HOSTED, "price": {"input": 0.001, "output": 0.001}}}
+    config["run"]["tutors"] = [*names, *config["run"]["tutors"]]
+    return plan_of(config)
+
+
+def asked(asker: str, requests: int | None, exact: bool = True, model: str = "", tokens: float = 0.0) -> NewRequests:
+    return NewRequests("tutors", asker, model or asker, requests, tokens, tokens / 2, exact)
+
+
+FEW = [asked("model-1", 6), asked("model-0", 5)]
+MANY = [asked(f"model-{n}", 5) for n in reversed(range(12))]
+JUDGES = {"one": asked("one", 70, exact=False, model="near"), "two": asked("two", 5, model="far")}
+LINES: dict[str, tuple[list[NewRequests], str]] = {
+    "nothing that asks": ([], "none"),
+    "all on file": ([asked("model-0", 0)], "none, all answers are on file"),
+    "in the run file's order": (FEW, "model-0 5, model-1 6"),
+    "the jobs of one together": ([*FEW, asked("model-0", 7)], "model-0 12, model-1 6"),
+    "one that is supposed": ([*FEW, asked("model-0", 7, exact=False)], "model-0 about 12, model-1 6"),
+    "nothing supposed is nothing": ([asked("model-0", 0, exact=False)], "none, all answers are on file"),
+    "one that nobody knows": ([*FEW, asked("model-0", None)], "model-0 5 or more, model-1 6"),
+    "nobody knows how many": ([asked("model-0", None)], "model-0 0 or more"),
+    "alike, but few": ([*FEW, asked("model-2", 5)], "model-0 5, model-1 6, model-2 5"),
+    "eight alike": (MANY[-8:], ", ".join(f"model-{n} 5" for n in range(8))),
+    "nine alike": (MANY[-9:], "model-0, model-1 and 7 more: 5 each"),
+    "many alike, and one that differs": ([*MANY, FEW[0]], "model-0, model-2 and 9 more: 5 each, model-1 11"),
+    "a judge by name": ([JUDGES["two"], *MANY], "model-0, model-1 and 10 more: 5 each, two 5; under 0.01 USD"),
+    "judges in their order": ([*reversed(JUDGES.values())], "one about 70, two 5; under 0.01 USD; no price of near"),
+    "somebody else's last": ([asked("others", 3, model="far"), *FEW], "model-0 5, model-1 6, others 3; under 0.01 USD"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("parts", "line"), LINES.values(), ids=LINES)
+def test_what_will_be_asked_is_one_line(parts: list[NewRequests], line: str, plan: Plan) -> None:
+    assert requests_line(plan, parts) == f"new requests: {line}"
+
+
+MONEY: dict[str, tuple[list[tuple[str, float, float]], str]] = {
+    "nobody": ([], ""),
+    "served by the run": ([("model-0", 1e6, 1e6)], ""),
+    "each kind of token has its price": ([("far", 1e6, 2e6)], "about 5.00 USD"),
+    "together": ([("far", 1e6, 0), ("far", 0, 1e6)], "about 3.00 USD"),
+    "half a cent": ([("far", 5000, 0)], "about 0.01 USD"),
+    "less than half a cent": ([("far", 4999, 0)], "under 0.01 USD"),
+    "no price, said once": ([("near", 1, 1), ("near", 1, 1)], "no price of near"),
+    "some with, some without": ([("near", 1, 1), ("far", 1e6, 0)], "about 1.00 USD; no price of near"),
+}
+
+
+@pytest.mark.parametrize(("amounts", "words"), MONEY.values(), ids=MONEY)
+def test_money_is_said_of_those_that_have_a_price(amounts: Any, words: str, plan: Plan) -> None:
+    assert money(plan, amounts) == words
+
+
+def spent(asker: str, requests: int, prompt: int = 1000, answer: int = 10, **retries: int) -> Spent:
+    return Spent(
+        time="2026-01-01T00:00:00+00:00", asker=asker, requests=requests, prompt_tokens=prompt,
+        completion_tokens=answer, seconds=1.0, retries=retries,
+    )  # fmt: skip
+
+
+def test_what_was_asked_is_one_line(plan: Plan) -> None:
+    assert spent_line(plan, []) == "asked: nobody"
+    lines = [spent("far", 3, 1_000_000, 5, status_429=2, timeout=1), spent("two", 4, 10**6), spent("far", 1)]
+    assert spent_line(plan, lines) == (
+        "asked: far 4 (1,001,000 + 15 tokens, 3 retries), two 4 (1,000,000 + 10 tokens); about 2.00 USD"
+    ), "a judge's tokens are paid at the price of the model that answers"
+    gone = spent("who-is-no-more", 1)
+    assert spent_line(plan, [gone]) == "asked: who-is-no-more 1 (1,000 + 10 tokens)"
+
+
+LOGS = {
+    "the last error": ("a\n12:00:00 ERROR first\n12:00:01 ERROR x: y. Fix: z  \nafter\n", "x: y. Fix: z"),
+    "else its last line": ("a\n b \n\n  \n", "b"),
+    "nothing": ("\n \n", "it wrote nothing"),
+    "no more than fits": ("12:00:00 ERROR " + "x" * 1000, "x" * LONGEST),
+    "a word that only holds it": ("TERRORS\nsaid ERRORS\n", "said ERRORS"),
+}
+
+
+@pytest.mark.parametrize(("text", "cause"), LOGS.values(), ids=LOGS)
+def test_why_a_job_failed_is_in_its_log(text: str, cause: str, tmp_path: Path) -> None:
+    log = tmp_path / "rule.log"
+    assert cause_of(log, 0.0) is None
+    log.write_text(text, encoding="utf-8")
+    os.utime(log, (100, 100))
+    assert cause_of(log, 100.0) == cause and cause_of(log, 100.5) is None, "a log of before says nothing"
+    log.write_bytes(b"\xff ERROR torn \xff\n")
+    assert cause_of(log, 0.0) == "torn \ufffd"
+
+
+def job(rule: str, *logs: Path, output: tuple[str, ...] = (), files: tuple[str, ...] = (), **names: str) -> Any:
+    """What Snakemake says of a job; one with `tutor` or `judge` is to ask a model."""
+    resources = {"server_gpus": 0} if {"tutor", "judge"} & set(names) else {}
+    return SimpleNamespace(
+        rule=SimpleNamespace(name=rule), wildcards=names, log=logs, output=output, input=files, resources=resources
+    )
+
+
+def test_each_failed_job_is_a_line_and_those_out_of_money_are_one(plan: Plan, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    logs = [tmp_path / f"{n}.log" for n in range(3)]
+    texts = ["1 ERROR no key", "1 ERROR run.budget: 1.00 USD are spent", "1 ERROR run.budget: 1.01 USD are spent"]
+    for log, text in zip(logs, texts, strict=True):
+        log.write_text(text, encoding="utf-8")
+    jobs = [job("judge_replies", logs[n], judge="one", benchmark=f"b{n}") for n in range(3)]
+    assert failures([*jobs, job("all")], 0.0) == [
+        f"failed: judge_replies one b0: no key (log: {logs[0]})",
+        "failed: all: it left no log",
+        "stopped: judge_replies one b1, judge_replies one b2: run.budget: 1.01 USD are spent",
+    ]
+    assert failures([job("x", tmp_path / "none.log")], 0.0) == [
+        f"failed: x: it left no log (log: {tmp_path / 'none.log'})"
+    ]
+    assert last_lines(plan, [], "", 0.0, None) == ["asked: nobody"]
+    told = last_lines(plan, [job("x")] * (MOST_FAILURES + 2), "", 0.0, "page.html")
+    assert told == [
+        *["failed: x: it left no log"] * MOST_FAILURES, "failed: 2 further jobs", "asked: nobody", "report: page.html",
+    ]  # fmt: skip
+    assert len(last_lines(plan, [job("x")] * MOST_FAILURES, "", 0.0, None)) == MOST_FAILURES + 1
+    ledger = ledger_of(Path(paths.JOURNALS.of()) / "replies/mrbench/far.jsonl")
+    ledger.parent.mkdir(parents=True)
+    lines = [spent("far", 2), spent("far", 5).model_copy(update={"time": "2027-01-01T00:00:00+00:00"})]
+    ledger.write_text("".join(json.dumps(line.model_dump()) + "\n" for line in lines), encoding="utf-8")
+    assert last_lines(plan, [], "2026-06-01", 0.0, None) == ["asked: far 5 (1,000 + 10 tokens); under 0.01 USD"]
+
+
+def test_jobs_that_ask_are_counted_in_their_order_and_others_are_not(plan: Plan) -> None:
+    """Their items are to be made anew: what is asked is supposed. What another kind of job asks is not known."""
+    items = job("make_items", output=(paths.ITEMS.of(benchmark="mrbench", task="mistake_remediation"),))
+    judging = job("judge_replies_locally", judge="two", benchmark="mrbench", batch="far")
+    tagging = job("tag_items", judge="two")
+    asking = job("generate_replies_locally", tutor="near", benchmark="mrbench")
+    still = job("parse_replies", benchmark="mrbench")
+    parts = planned_requests(plan, [tagging, judging, still, items, asking])
+    assert [(part.stage, part.asker, part.exact) for part in parts] == [
+        ("tutors", "near", False), ("judges", "two", False), ("others", "far", False),
+    ]  # fmt: skip
+    assert parts[0].requests == parts[1].requests == 8 and parts[2].requests is None
+    assert to_be_asked(plan, [tagging, asking, still, items]) == {"near", "far"} and to_be_asked(plan, [still]) == set()
+    assert uncounted(plan, asking) == [] and uncounted(plan, tagging) == ["far"]
+
+
+ENGINE = """#!/bin/sh
+[ "$*" = "inspect --labels --json $IMAGE" ] || exit 3
+{answer}
+"""
+
+
+def test_an_image_is_there_and_of_this_lock(tmp_path: Path, monkeypatch: Any) -> None:
+    """By a stand-in for apptainer: what it is asked, and what is made of each answer."""
+    image, engine = tmp_path / "driver.sif", tmp_path / "bin/apptainer"
+    [lock] = images.locks_of("driver")
+    assert len(images.locks_of("serve")) == 2, "of the CPU and of CUDA"
+    engine.parent.mkdir()
+
+    def answers(text: str) -> None:
+        engine.write_text(ENGINE.format(answer=text), encoding="utf-8")
+        engine.chmod(0o755)
+
+    def refused(named: str) -> str:
+        with pytest.raises(UserError) as told:
+            images.check_images({"driver": (named, str(image))})
+        return str(told.value)
+
+    assert refused("x.sif") == f"containers.driver: {image} is not there. Fix: containers/build driver"
+    assert refused("docker://a/b:c").endswith(f"Fix: build and push a/b:c again, and delete {image}")
+    image.touch()
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert refused("x.sif") == "--sdm apptainer: there is no apptainer on the PATH. Fix: load or install it"
+    monkeypatch.setenv("PATH", f"{engine.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("IMAGE", str(image))
+    for answer, told in (
+        ("echo first >&2; echo torn image >&2; exit 1", "apptainer cannot read it: torn image. Fix: build it again"),
+        ("exit 1", "apptainer cannot read it: it said nothing. Fix: build it again"),
+        ('echo \'{"data": {"attributes": {"labels": {}}}}\'', f"was built from no lock of ours, this checkout has {lock}. Fix: containers/build driver"),
+        ('echo \'{"data": {"attributes": {"labels": {"maieutic.lock": "abc"}}}}\'', f"was built from lock abc, this checkout has {lock}. Fix: "),
+    ):  # fmt: skip
+        answers(answer)
+        assert told in refused("x.sif")
+    for right in (lock, images.OWN):
+        answers(f'echo \'{{"data": {{"attributes": {{"labels": {{"maieutic.lock": "{right}"}}}}}}}}\'')
+        images.check_images({"driver": ("x.sif", str(image))})
