@@ -1,18 +1,21 @@
-"""What a run says of itself in a few lines: before it what would be asked, after it what was, and what failed why."""
+"""What a run says of itself in a few lines, before it and after it; what it checks of images and endpoints."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from httpserver import Quiet, serving
+from maieutic.config.settings import read_config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.ledger import Spent, ledger_of
-from maieutic.plan import images
+from maieutic.plan import images, preflight
 from maieutic.plan.plan import Plan
 from maieutic.plan.requests import NewRequests
 from maieutic.plan.rules import RulePlan, plan_of
@@ -29,6 +32,7 @@ from maieutic.plan.telling import (
     to_be_asked,
     uncounted,
 )
+from shipped import shipped
 from whole_plans import HOSTED, many_judges
 
 
@@ -220,3 +224,68 @@ def test_an_image_is_there_and_of_this_lock(tmp_path: Path, monkeypatch: Any) ->
     for right in (lock, images.OWN):
         answers(f'echo \'{{"data": {{"attributes": {{"labels": {{"maieutic.lock": "{right}"}}}}}}}}\'')
         images.check_images({"driver": ("x.sif", str(image))})
+
+
+# before any work ------------------------------------------------------------------------------------------------------
+
+
+class Models(Quiet):
+    """An endpoint's list of models, answered with one status; keeps each request."""
+
+    status = 200
+    seen: list[tuple[str, str | None]] = []
+
+    def do_GET(self) -> None:
+        type(self).seen.append((self.path, self.headers.get("Authorization")))
+        self.send(self.status, b"{}", Location="/elsewhere")
+
+
+ENDPOINTS: dict[str, tuple[int, str | None]] = {
+    "it answers": (200, None),
+    "it has no such list": (404, None),
+    "it is busy": (503, None),
+    "it sends elsewhere": (302, None),
+    "no such key": (401, "models.far.key_env: {address} refuses the key (401). Fix: check FAR_KEY"),
+    "a key without the right": (403, "models.far.key_env: {address} refuses the key (403). Fix: check FAR_KEY"),
+}
+
+
+@pytest.mark.parametrize(("status", "told"), ENDPOINTS.values(), ids=ENDPOINTS)
+def test_an_endpoint_is_asked_for_its_models_once(status: int, told: str | None, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Models, "status", status)
+    monkeypatch.setattr(Models, "seen", [])
+    monkeypatch.setenv("FAR_KEY", " sk-1 ")
+    with serving(Models) as server:
+        address = f"{server}/v1/"
+        config = hosted_at(address)
+        if told is None:
+            preflight.check_run(config, "python", ["far"], {"far"})
+        else:
+            with pytest.raises(UserError, match=re.escape(told.format(address=address))):
+                preflight.check_run(config, "python", ["far"], {"far"})
+        assert Models.seen == [("/v1/models", "Bearer sk-1")], "and nowhere else, with the key"
+        preflight.check_run(config, "python", ["far"], set())
+        assert len(Models.seen) == 1, "nobody is asked of whom all is on file"
+
+
+def hosted_at(address: str) -> Any:
+    model = {"engine": "hosted", "model": "m", "base_url": address, "key_env": "FAR_KEY"}
+    config = shipped()
+    return read_config({**config, "models": {**config["models"], "far": model}})
+
+
+def test_what_is_not_there_is_told_before_any_work(monkeypatch: Any) -> None:
+    config = hosted_at("http://127.0.0.1:9/v1")
+    with pytest.raises(UserError, match=r"FAR_KEY is not set"):
+        preflight.check_run(config, "python", ["far"], {"far"})
+    monkeypatch.setenv("FAR_KEY", "sk-1")
+    told = (
+        r"models\.far\.base_url: http://127\.0\.0\.1:9/v1 does not answer \(ConnectionError\)\. Fix: start the server"
+    )
+    with pytest.raises(UserError, match=told):
+        preflight.check_run(config, "python", ["far"], {"far"})
+    preflight.check_run(config, "nowhere/python", ["echo"], {"echo"})
+    preflight.check_run(config, "python", ["smollm2-135m"], set())
+    told = r"interpreters\.serve: nowhere/python is not there, and smollm2-135m needs it\. Fix: make env"
+    with pytest.raises(UserError, match=told):
+        preflight.check_run(config, "nowhere/python", ["echo", "smollm2-135m"], set())
