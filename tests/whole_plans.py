@@ -18,6 +18,7 @@ from typing import Any
 
 from conftest import ROOT
 from maieutic.plan import inputs, jobs
+from maieutic.plan.estimate import cells_of, row_of
 from maieutic.plan.patterns import patterns
 from maieutic.plan.plan import BASELINE_BATCH, Plan
 from maieutic.plan.requests import COUNTS, new_requests
@@ -193,7 +194,9 @@ def lines_of(plan: RulePlan) -> Iterator[str]:
                 continue
             yield from (f"  < {name}: {told(files)}" for name, files in read_by.items())
             if rule in COUNTS:
-                yield f"  asks {told(new_requests(plan, rule, place, ANYTHING))}"
+                if (asked := new_requests(plan, rule, place, ANYTHING)) is not None:
+                    yield f"  asks {told(asked)}"
+                    yield f"  costs {told(cells_of(row_of(plan, asked.stage, asked.model, [asked], 'h100')))}"
                 yield f"  needs {told(plan.needs(place))} of {told(plan.models_of(place))}"
             yield from (f"  {name}: {told(value)}" for name, value in job.items() if before.get(name, "") != value)
             before = job
