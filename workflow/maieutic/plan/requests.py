@@ -51,6 +51,14 @@ class NewRequests(NamedTuple):
     exact: bool = False
 
 
+class Supposed(NamedTuple):
+    """What a part of a job will take, where nothing of it is there to be counted: as in NewRequests."""
+
+    requests: int | None
+    prompt_tokens: float = 0.0
+    answer_tokens: float = 0.0
+
+
 class NotOnFile(Exception):
     """A journal has no answer to a request."""
 
@@ -186,17 +194,17 @@ async def turns_behind(work: Iterable[tuple[LoadedCard, Item]], on_file: OnFile,
     return later
 
 
-def supposed_replies(plan: Plan, loaded: LoadedCard) -> NewRequests:
+def supposed_replies(plan: Plan, loaded: LoadedCard) -> Supposed:
     """What a task that nobody was asked yet takes of a tutor."""
     card = loaded.card
     size = sizes().get((card.benchmark, card.task, ""))
     items = items_of(plan, card)
     if items is None:
-        return NewRequests("tutors", "", "", None)
+        return Supposed(None)
     turns = len(loaded.templates)
     prompt, answer = (size.prompt_chars, size.answer_chars) if size else (2000.0, 600.0)
     requests = items * turns
-    return NewRequests("tutors", "", "", requests, requests * tokens(prompt), requests * tokens(answer))
+    return Supposed(requests, requests * tokens(prompt), requests * tokens(answer))
 
 
 def items_of(plan: Plan, card: Card) -> int | None:
@@ -241,17 +249,17 @@ def all_new_verdicts(plan: Plan, judge: str, batch: str, remade: Container[str] 
     return summed("judges", judge, plan.answering(judge), parts)
 
 
-def supposed_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> NewRequests | None:
+def supposed_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> Supposed | None:
     """What a judge is asked of one tutor's replies to a task that are not there yet; None of a tutor without any."""
     if not plan.belongs(card, tutor):
         return None
     [rubric, *_] = chosen_rubrics(plan.judge_entry(judge).rubrics, card.rubrics)
     size, items = sizes().get((card.benchmark, card.task, rubric)), items_of(plan, card)
     if items is None:
-        return NewRequests("judges", "", "", None)
+        return Supposed(None)
     requests = items * (size.requests if size else 1.0)
     prompt = tokens(size.prompt_chars if size else 4000.0)
-    return NewRequests("judges", "", "", round(requests), requests * prompt, requests * VERDICT_TOKENS)
+    return Supposed(round(requests), requests * prompt, requests * VERDICT_TOKENS)
 
 
 def new_labelled(plan: Plan, judge: str, remade: Container[str] = ()) -> NewRequests:
@@ -270,7 +278,7 @@ def new_labelled(plan: Plan, judge: str, remade: Container[str] = ()) -> NewRequ
     return asked_of(plan, panel, identity, work, Path(paths.LABELLED_JOURNAL.of(judge=judge)))
 
 
-def supposed_labelled(plan: Plan, judge: str) -> list[NewRequests]:
+def supposed_labelled(plan: Plan, judge: str) -> list[Supposed]:
     """What a judge is asked about releases, and pairs, that are not there yet."""
     entry, limit = plan.judge_entry(judge), plan.label_limit(judge)
     wanted = [
@@ -283,13 +291,13 @@ def supposed_labelled(plan: Plan, judge: str) -> list[NewRequests]:
     for key in wanted:
         size = sizes().get(key)
         if size is None:
-            parts.append(NewRequests("judges", "", "", None))
+            parts.append(Supposed(None))
             continue
         asked_again = key[0] == "labels" and key[1] in plan.releases_for(judge)
         probed = len(PROBES) * min(plan.run.probes, limit or size.items) if asked_again else 0
         requests = round((min(limit or size.items, size.items) + probed) * size.requests)
         prompt = requests * tokens(size.prompt_chars)
-        parts.append(NewRequests("judges", "", "", requests, prompt, requests * VERDICT_TOKENS))
+        parts.append(Supposed(requests, prompt, requests * VERDICT_TOKENS))
     return parts
 
 
@@ -341,7 +349,7 @@ def counted(stage: str, asker: str, model: str, on_file: OnFile, later: int, ans
     return NewRequests(stage, asker, model, requests, requests * prompt, requests * answer, exact=True)
 
 
-def supposed(stage: str, asker: str, model: str, parts: Sequence[NewRequests]) -> NewRequests:
+def supposed(stage: str, asker: str, model: str, parts: Sequence[Supposed | NewRequests]) -> NewRequests:
     """Several tasks of one job together; unknown where one of them is."""
     known = [part.requests for part in parts if part.requests is not None]
     return NewRequests(
