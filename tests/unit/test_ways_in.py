@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,35 @@ def test_an_estimate_is_of_every_stage_and_model(tmp_path: Path, capsys: pytest.
     estimate.estimate(configfile=[out])
     told = capsys.readouterr().out
     assert "qwen2.5-7b" in told and "retries are free" in told and "docs/scale.md" in told
+
+
+def test_an_estimate_is_a_table_with_what_it_rests_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a whole: tests/cases/estimate.txt. A change of the cards' items or of resources/sizes.csv changes it too."""
+    for name in ("resources", "config"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "150")
+    hosted = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    weights = {"repo": "org/seven-7b", "revision": "0" * 40}
+    models = {
+        "far": {**hosted, "price": {"input": 1, "output": 2}},
+        "seven-7b": {"engine": "vllm", "weights": weights, "needs": {"gpus": 2}},
+        "strict": {"engine": "judge", "model": "far", "rubrics": ["mrbench_taxonomy"]},
+    }
+    tasks = ["mrbench", "mathtutorbench/problem_solving"]
+    run = {"tutors": ["far", "seven-7b", "echo"], "tasks": tasks, "judges": ["strict"]}
+    Path("my.yaml").write_text(yaml.safe_dump({"models": models, "run": run}), encoding="utf-8")
+    estimate.estimate(configfile=[Path("my.yaml")])
+    kept = (ROOT / "tests/cases/estimate.txt").read_text(encoding="utf-8")
+    assert capsys.readouterr().out.split("\n") == kept.split("\n")
+    # Of one model alone there is nothing to add up, and another GPU takes its own time.
+    run |= {"tutors": ["seven-7b"], "judges": []}
+    Path("my.yaml").write_text(yaml.safe_dump({"models": models, "run": run}), encoding="utf-8")
+    estimate.estimate(configfile=[Path("my.yaml")], gpu="a10")
+    lines = capsys.readouterr().out.splitlines()
+    assert "GPU hours (a10)" in lines[2] and "all" not in "".join(lines[4:6]) and lines[5].startswith("\u2514")
 
 
 def test_items_of_another_run_are_no_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,9 +305,23 @@ def test_runs_lists_each_folder(
     found = {run.name: run for run in runs.run_folders(Path("results"))}
     assert found["trial"].page == Path("results/runs/trial/index.html") and found["trial"].limit == 5
     assert found["(no name)"].page is None and found["(no name)"].tutors == ["a", "b", "c", "d", "e"]
+    for path, second in (
+        (tmp_path / "results/report/config.yaml", 60),
+        (tmp_path / "results/runs/trial/index.html", 120),
+    ):
+        os.utime(path, (second, second))
     runs.runs()
-    told = " ".join(capsys.readouterr().out.split())
-    assert "results/runs/trial/index.html" in told and "it did not get so far" in told and "and 2" in told
+    early, late = (datetime.fromtimestamp(second).strftime("%Y-%m-%d %H:%M") for second in (60, 120))
+    assert capsys.readouterr().out.splitlines() == [
+        f"(no name), {early}: no page: it did not get so far", "  a, b, c and 2 more on mrbench, all items",
+        f"trial, {late}: results/runs/trial/index.html", "  a on kmpbench/ec, 5 items a task",
+    ]  # fmt: skip
+    (tmp_path / "results/report/config.yaml").write_text("run: [", encoding="utf-8")
+    with pytest.raises(UserError, match=r"results/report/config\.yaml.*delete it: a run writes it anew"):
+        runs.runs()
+    (tmp_path / "results/report/config.yaml").write_text("", encoding="utf-8")
+    assert runs.saved_run(tmp_path / "results/report/config.yaml") == {}
+    assert [runs.shortened(list("abcd")[:n]) for n in (1, 3, 4)] == ["a", "a, b, c", "a, b, c and 1 more"]
 
 
 def test_the_doctor_asks_nobody_offline_and_says_what_would_be_sent(
