@@ -134,16 +134,17 @@ def run_one_tutor(folder: Path, names: list[str], tasks: list[str]) -> None:
         assert server.stdout is not None
         address = f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"
         models = {name: {"engine": "hosted", "base_url": address, "model": "m"} for name in names}
-        for tutors, targets in ((names, ["results/report/config.yaml"]), ([FIRST], ["--omit-from", "build_report"])):
+        written = "results/report/config.yaml"
+        for tutors, words in ((names, [written]), ([FIRST], ["--omit-from", "build_report"])):
             config: dict[str, Any] = {"edition": "demo", "models": models, "run": {"tutors": tutors, "tasks": tasks}}
             (folder / "bench.yaml").write_text(json.dumps(config), encoding="utf-8")
             line = [str(Path(sys.executable).parent / "snakemake"), "--cores", str(min(2, os.cpu_count() or 1))]
             done = subprocess.run(
-                [*line, *targets, "--configfile", "bench.yaml"], cwd=folder, capture_output=True, text=True
+                [*line, *words, "--configfile", "bench.yaml"], cwd=folder, capture_output=True, text=True
             )
             assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-            if tutors is names:
-                shutil.copy2(folder / targets[0], folder / "large.yaml")
+            if written in words:
+                shutil.copy2(folder / written, folder / "large.yaml")
     finally:
         server.kill()
 

@@ -169,7 +169,7 @@ def test_each_failed_job_is_a_line_and_those_out_of_money_are_one(plan: Plan, tm
 
 
 def test_jobs_that_ask_are_counted_in_their_order_and_others_are_not(plan: Plan) -> None:
-    """Their items are to be made anew: what is asked is supposed. What another kind of job asks is not known."""
+    """What is asked about items that are to be made anew is supposed; what another kind of job asks is not known."""
     items = job("make_items", output=(paths.ITEMS.of(benchmark="mrbench", task="mistake_remediation"),))
     judging = job("judge_replies_locally", judge="two", benchmark="mrbench", batch="far")
     tagging = job("tag_items", judge="two")

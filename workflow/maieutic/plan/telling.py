@@ -5,7 +5,7 @@ failed, after.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from maieutic.core import paths
 from maieutic.core.ledger import Spent, spent_since
 from maieutic.plan.plan import Plan
 from maieutic.plan.requests import NewRequests, new_requests
+from maieutic.plan.runs import shortened
 
 Job = Any  # of Snakemake
 MOST_FAILURES = 10
@@ -79,21 +80,19 @@ def uncounted(plan: Plan, job: Job) -> list[str]:
     return models
 
 
-def parts_of(numbers: Mapping[str, tuple[str, bool]]) -> list[str]:
-    """Who is asked how often, one by one; of many tutors that are asked equally often the first two and how many more.
-
-    numbers: by name how often, and whether it is a tutor's.
-    """
-    alike: dict[tuple[str, bool], list[str]] = defaultdict(list)
-    for name, kind in numbers.items():
-        alike[kind].append(name)
+def parts_of(numbers: Mapping[str, str], tutors: Container[str]) -> list[str]:
+    """Who is asked how often; of many tutors that are asked equally often the first two and how many more."""
+    alike: dict[str, list[str]] = defaultdict(list)
+    for name, number in numbers.items():
+        if name in tutors:
+            alike[number].append(name)
     parts = []
-    for name, (number, is_tutor) in numbers.items():
-        names = alike[number, is_tutor]
-        if len(names) <= MANY or not is_tutor:
+    for name, number in numbers.items():
+        names = alike[number] if name in tutors else [name]
+        if len(names) <= MANY:
             parts.append(f"{name} {number}")
         elif name == names[0]:
-            parts.append(f"{', '.join(names[:2])} and {len(names) - 2} more: {number} each")
+            parts.append(f"{shortened(names, 2)}: {number} each")
     return parts
 
 
@@ -115,7 +114,7 @@ def requests_line(plan: Plan, asked: Sequence[NewRequests]) -> str:
         for name, number in sorted(counts.items(), key=lambda count: places.get(count[0], len(places)))
         if number or name in unknown
     }
-    parts = parts_of({name: (number, name in plan.run.tutors) for name, number in numbers.items()})
+    parts = parts_of(numbers, set(plan.run.tutors))
     cost = money(plan, [(part.model, part.prompt_tokens, part.answer_tokens) for part in asked if part.requests])
     return "; ".join(filter(None, [f"new requests: {', '.join(parts) or 'none, all answers are on file'}", cost]))
 
