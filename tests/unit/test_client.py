@@ -36,7 +36,7 @@ from maieutic.serving import client
 from maieutic.serving.backends import Backend, JobFiles, hosted_backend
 from maieutic.serving.budget import VARIABLE, Allowance, Purse
 from maieutic.serving.client import Client, Server, Unanswered
-from maieutic.serving.server import identity
+from maieutic.serving.server import VllmServer, identity
 
 KEY = "sk-canary-5f0c1d"
 OK = {}
@@ -435,6 +435,20 @@ def test_identities_hold_all_that_can_change_an_answer(tmp_path: Path, key: None
     hosts = [hosted_backend("m", hosted("http://x", **{**change}))[1] for change in others]
     assert len({json.dumps(one, sort_keys=True) for one in hosts}) == len(others)
     assert KEY not in json.dumps(hosts)
+
+
+@pytest.mark.parametrize("computes", [True, False])
+def test_the_dtype_of_a_trial_is_this_machines(computes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line that starts the server has it; the requests' keys do not, or a colleague would ask everything again."""
+    monkeypatch.setattr("maieutic.serving.server.computes_in_bfloat16", lambda: computes)
+    (tmp_path / "manifest.json").write_text('{"files": {"model.safetensors": "aa"}}', encoding="utf-8")
+    base = {"engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": 0}}
+    for dtype in ("bfloat16-or-float32", "float16", "auto"):
+        model = VllmModel.model_validate({**base, "dtype": dtype})
+        line = VllmServer("m", model, tmp_path, tmp_path / "log", tmp_path).command()
+        expected = dtype if dtype != "bfloat16-or-float32" else "bfloat16" if computes else "float32"
+        assert line[line.index("--dtype") + 1] == expected
+        assert identity(model, tmp_path)["dtype"] == dtype
 
 
 @pytest.mark.parametrize("status", [401, 402, 403, 404])

@@ -418,6 +418,19 @@ def test_nothing_is_asked_twice_and_a_schema_is_sent_where_it_is_offered(tmp_pat
     assert grades["3", DESIRED_SHARE].value == share and grades["3", "Revealing_of_the_Answer"].correct is False
 
 
+@pytest.mark.parametrize("name", rubric_names())
+def test_a_prompt_that_places_the_fences_notice_has_it_right_before_the_reply(name: str) -> None:
+    """The notice differs with the reply: all before it is the same for every tutor, and read once by a cache."""
+    prompt = read_rubric(name).prompt
+    if "{{ notice }}" not in prompt:
+        return
+    before, after = prompt.split("{{ notice }}")
+    first = re.search(r"\{[{%]\s*(.*?)\s*[%}]\}", after)
+    replies = re.compile(r"(tutor_)?response(_[12ab])?")
+    assert first and replies.fullmatch(first[1]), "what stands between them is read anew for every reply"
+    assert not any(replies.fullmatch(used) for used in re.findall(r"\{\{\s*(\w+)", before))
+
+
 def test_questions_that_begin_alike_are_asked_after_each_other(tmp_path: Path) -> None:
     """A server that caches what it has read reads each beginning once; the record keeps the order of the work."""
     card = rubric(kind="labels", criteria={"one": LABELLED["one"]})

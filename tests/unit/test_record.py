@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from maieutic.core.errors import UserError
 from maieutic.core.files import safe_name, write_lines
-from maieutic.core.machine import this_machine
+from maieutic.core.machine import computes_in_bfloat16, this_machine
 from maieutic.core.records import Grade, read_records
 from maieutic.report.record.compare import compare
 from maieutic.report.record.costs import Server, Work, with_shares
@@ -226,6 +226,26 @@ def test_a_machine_says_what_it_is(
     found = this_machine(tmp_path)
     assert (found.processor, found.memory_gib) == (processor, memory) and found.cores >= 1, why
     assert found.told.count(",") == 2
+
+
+@pytest.mark.parametrize(
+    ("why", "cpuinfo", "computes"),
+    [
+        ("AVX-512", "processor : 0\nflags : fpu avx512f avx512_bf16 sse\n", True),
+        ("AMX", "flags\t\t: amx_tile amx_bf16\n", True),
+        ("Arm", "Features : fp asimd bf16 i8mm\n", True),
+        ("one that has AVX-512 alone", "flags : fpu avx512f avx512dq\n", False),
+        ("the word elsewhere", "model name : bf16 avx512_bf16\nflags : fpu\nbugs : bf16\n", False),
+        ("the second processor's", "flags : fpu\nflags : avx512_bf16\n", True),
+        ("no such file", None, False),
+    ],
+)
+def test_a_processor_says_whether_it_computes_in_bfloat16(
+    why: str, cpuinfo: str | None, computes: bool, tmp_path: Path
+) -> None:
+    if cpuinfo is not None:
+        (tmp_path / "cpuinfo").write_text(cpuinfo, encoding="utf-8")
+    assert computes_in_bfloat16(tmp_path) is computes, why
 
 
 def test_an_archive_is_checked_as_a_folder_is(run: Path, tmp_path: Path) -> None:

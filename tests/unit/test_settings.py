@@ -74,6 +74,7 @@ BAD = [
     ("variable that says nothing of a key", "models/m", {**HOSTED, "key_env": "MY_SERVICE"}, r"^models\.m\.key_env: .*the variable's name has to say so"),
     ("credentials of a cloud", "models/m", {**HOSTED, "key_env": "AWS_SECRET_ACCESS_KEY"}, r"^models\.m\.key_env: .*credentials of a cloud or a cluster"),
     ("budget of a judge", "run/budget", {"models": {"demo-judge": {"requests": 1}}}, r"^run\.budget\.models\.demo-judge: is a judge: .*Fix: name smollm2-135m"),
+    ("dtype of a CPU on a GPU", "models/m", {**VLLM, "dtype": "bfloat16-or-float32", "needs": {"gpus": 1}}, r"^models\.m: .*bfloat16-or-float32 is for a CPU \(needs\.gpus: 0\)"),
     ("key of a server", "models/m", {**VLLM, "runtime_args": ["--api-key", "x"]}, r"^models\.m: .*--api-key \(no key is needed"),
     ("preloaded library", "models/m", {**VLLM, "environment": {"LD_PRELOAD": "/x.so"}}, r"^models\.m: .*environment may not have LD_PRELOAD: it is for settings"),
     ("Python's path", "models/m", {**VLLM, "environment": {"PYTHONPATH": "/x"}}, r"^models\.m: .*environment may not have PYTHONPATH"),

@@ -14,6 +14,7 @@ rule train_reward_model:
         paths.timing_of("train_reward_model", "reward_model")
     wildcard_constraints:
         reward_model=one_of(plan.trained_reward_models),
+    priority: 5  # the longest step of its branch
     container:
         IMAGES.serve
     threads: plan.threads
@@ -191,6 +192,7 @@ rule train_criteria:
         paths.log_of("train_criteria", "classifier"),
     benchmark:
         paths.timing_of("train_criteria", "classifier")
+    priority: 5  # the longest step of its branch
     container:
         IMAGES.serve
     threads: plan.threads

@@ -274,7 +274,13 @@ class VllmModel(ServedModel):
         )
     )
     structured: bool = Field(True, description="Whether the server decodes by a JSON schema (response_format)")
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field("auto", description="of the served weights")
+    dtype: Literal["auto", "float32", "bfloat16", "float16", "bfloat16-or-float32"] = Field(
+        "auto",
+        description=(
+            "of the served weights; `auto`: their own; `bfloat16-or-float32`, for trials on a CPU: bfloat16 where the "
+            "processor computes in it, else float32, so that answers can differ between machines"
+        ),
+    )
     max_model_len: int | None = Field(None, ge=128, description="Context window in tokens; default: the model's own")
     engine_args: list[str] = Field([], description="further arguments of `vllm serve` that can change an answer")
     runtime_args: list[str] = Field([], description="further arguments of `vllm serve` that cannot")
@@ -304,6 +310,12 @@ class VllmModel(ServedModel):
         ]
         if faults:
             raise ValueError("; ".join(faults))
+        return self
+
+    @model_validator(mode="after")
+    def dtype_is_known(self) -> VllmModel:
+        if self.dtype == "bfloat16-or-float32" and self.needs.gpus:
+            raise ValueError("dtype: bfloat16-or-float32 is for a CPU (needs.gpus: 0); on GPUs name one, or auto")
         return self
 
     @model_validator(mode="after")

@@ -38,6 +38,17 @@ def this_machine(proc: Path = Path("/proc")) -> Machine:
     )
 
 
+def computes_in_bfloat16(proc: Path = Path("/proc")) -> bool:
+    """Whether this machine's processor multiplies bfloat16 itself: by AVX-512 BF16, AMX or Arm's BF16 instructions.
+
+    One that does not emulates them, several times slower than float32. proc: where Linux tells of the processor.
+    """
+    flags = {
+        flag for name, value in lines_of(proc / "cpuinfo") if name in {"flags", "Features"} for flag in value.split()
+    }
+    return bool(flags & {"avx512_bf16", "amx_bf16", "bf16"})
+
+
 def lines_of(path: Path) -> list[tuple[str, str]]:
     """The `name: value` lines of a file; none where it cannot be read."""
     try:

@@ -17,6 +17,7 @@ from typing import Any
 
 from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
+from maieutic.core.machine import computes_in_bfloat16
 from maieutic.core.parent import PARENT
 from maieutic.serving.devices import Grant, gpu_names, take_gpus
 from maieutic.serving.inherited import inherited
@@ -49,6 +50,13 @@ def identity(model: VllmModel, weights: Path) -> dict[str, Any]:
     }
 
 
+def served_dtype(model: VllmModel) -> str:
+    """What the weights are computed in on this machine, as vLLM spells it."""
+    if model.dtype == "bfloat16-or-float32":
+        return "bfloat16" if computes_in_bfloat16() else "float32"
+    return model.dtype
+
+
 def served_name(weights: Path) -> str:
     """The name by which a server's model is asked: that of the weights, since tutor and judge may be one model."""
     return weights.name
@@ -78,7 +86,14 @@ class VllmServer:
     def command(self) -> list[str]:
         """The line that starts the server."""
         model = self.model
-        options = ["--uds", self.socket, "--served-model-name", served_name(self.weights), "--dtype", model.dtype]
+        options = [
+            "--uds",
+            self.socket,
+            "--served-model-name",
+            served_name(self.weights),
+            "--dtype",
+            served_dtype(model),
+        ]
         options += ["--generation-config", GENERATION_CONFIG, "--enable-prompt-tokens-details"]
         if model.max_model_len:
             options += ["--max-model-len", str(model.max_model_len)]
@@ -120,6 +135,8 @@ class VllmServer:
             )
         where = (self.model.needs.gpus and ", ".join(gpu_names())) or "the CPU"
         log.info("vLLM server for %s starting on %s (log: %s)", self.name, where, self.log_path)
+        if self.model.dtype != served_dtype(self.model):
+            log.info("%s: %s is %s here", self.name, self.model.dtype, served_dtype(self.model))
 
     async def ready(self) -> None:
         """Wait until the server answers. Raises UserError with the log's last words when it ends or takes too long."""

@@ -5,6 +5,7 @@ Heavy libraries are imported inside the functions: only the serving environment 
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import json
 import os
@@ -93,9 +94,12 @@ def convert_packaged(name: str, weights: PackagedWeights, out: Path) -> None:
 
 def convert_gguf(source: Path, out: Path) -> None:
     """A GGUF file as bfloat16 safetensors, its tokenizer beside them."""
+    import gguf
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
+    # transformers opens the file for the settings, the tensors and the tokenizer; each reading takes seconds.
+    gguf.GGUFReader = functools.cache(gguf.GGUFReader)
     location = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
     loaded = AutoModelForCausalLM.from_pretrained(**location, dtype=torch.float32)
     config = loaded.config
