@@ -191,6 +191,7 @@ def users() -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.own_text
 @pytest.mark.parametrize("module", module_names())
 def test_each_module_decides_the_commands_that_use_it_and_no_other(module: str, now: dict[str, str]) -> None:
     """Every parser silenced once meant "Nothing to be done": the list of files was kept by hand."""
@@ -212,6 +213,7 @@ RULED = {
 }
 
 
+@pytest.mark.own_text
 def test_the_table_of_what_reruns_is_true() -> None:
     page = Path("docs/architecture.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([a-z0-9_/]+)\.py` \| (.*) \|$", page, re.MULTILINE)
@@ -221,6 +223,7 @@ def test_the_table_of_what_reruns_is_true() -> None:
         assert set(told.split(", ")) == users()[module] & RULED, path
 
 
+@pytest.mark.own_text
 def test_a_silenced_parser_rereads_replies_and_asks_nobody(now: dict[str, str]) -> None:
     text = str(read_source("graders.parsing"))
     silent = text.replace('        return [Reading(None, None, "", refused)]\n', "        return []\n", 1)
@@ -265,6 +268,7 @@ DEAR = {
 }  # fmt: skip
 
 
+@pytest.mark.own_text
 @pytest.mark.parametrize("command", DEAR)
 def test_dear_steps_depend_on_little(command: str) -> None:
     assert {one.module for one in closure_of(command)} == DEAR[command]
@@ -273,6 +277,7 @@ def test_dear_steps_depend_on_little(command: str) -> None:
     assert of_paths == ({"HOME", "RESOURCES"} if "core.paths" in DEAR[command] else set())
 
 
+@pytest.mark.own_text
 def test_a_new_field_of_a_card_or_of_a_judge_trains_nothing_again(now: dict[str, str]) -> None:
     classes = r"(class (?:Card|Metric|JudgeModel|HostedModel|Grade|Score)\(.*\):\n)"
     texts = {name: str(read_source(name)) for name in ("config.cards", "config.models", "core.records")}
@@ -309,6 +314,7 @@ def test_templates_and_style_sheets_join_by_name(tmp_path: Path) -> None:
     assert code_of("build-report", files=[style]) != before != code_of("build-report")
 
 
+@pytest.mark.own_text
 def test_definitions_are_read_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that finds them reads no syntax, and has the digests of one that did; a damaged file is none."""
     monkeypatch.setattr(digest, "user_cache_path", lambda name: tmp_path / name)

@@ -10,10 +10,12 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.plan.syntax import bare
 
 PACKAGE = Path("workflow/maieutic")
+pytestmark = pytest.mark.own_text
 
 
 def test_the_layers_of_the_documents_are_kept() -> None:
