@@ -1,0 +1,426 @@
+"""`maieutic label` on a run that is there: whose replies may be drawn, what judges say of them, what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT
+from maieutic.core import paths
+from maieutic.core.errors import UserError
+from maieutic.core.records import Item, Judgement, Reply, Verdict, read_records, write_records
+from maieutic.datasets.fetch import fetch_dataset
+from maieutic.datasets.items import make_items
+from maieutic.datasets.mrbench import DESIRED, LABELS
+from maieutic.judges.rubrics import read_rubric
+from maieutic.people.pairs import PREFERENCE
+from maieutic.people.sample import Candidate, Key
+from maieutic.people.sizes import FEWEST
+from maieutic.plan import inputs, jobs, labelling
+from maieutic.plan.labelling import Judged, Wanted, candidates_of, label, pairs_of, pilot, rubric_for_people
+from maieutic.plan.pinning import configuration
+from maieutic.plan.rules import RulePlan, plan_before_pins
+from maieutic.replies.generate import generate_replies
+from whole_plans import HOSTED, NOBODY
+
+TASK = "mistake_remediation"
+RUBRIC = "mrbench_taxonomy"
+SECOND = "Providing_Guidance"
+MODELS = {
+    "far": HOSTED,
+    "one": {"engine": "judge", "model": "far", "rubrics": [RUBRIC, "kmp_error_reason"]},
+    "two": {"engine": "judge", "model": "far", "rubrics": [RUBRIC]},
+}
+RUN = {
+    **NOBODY, "tutors": ["far", "echo"], "tasks": ["mrbench", "kmpbench/ec"], "judges": ["one", "two"], "labels": [],
+    "preferences": [],
+}  # fmt: skip
+
+
+def run_file(folder: Path, name: str = "run.yaml", **keys: Any) -> Path:
+    text = yaml.safe_dump({"edition": "demo", "models": MODELS, "run": {**RUN, **keys}})
+    (folder / name).write_text(text, encoding="utf-8")
+    return folder / name
+
+
+def made(folder: Path, **keys: Any) -> RulePlan:
+    plan, lacking = plan_before_pins(configuration([run_file(folder, "more.yaml", **keys)]))
+    assert not lacking
+    return plan
+
+
+def says(criterion: str, item: int, judge: str) -> str | None:
+    """What a judge says of every reply to an item: the second differs about every third, and is silent on the fourth."""
+    if judge == "two" and item == 4:
+        return None
+    desired = (item % 2 == 0) != (judge == "two" and item % 3 == 0)
+    return DESIRED[criterion] if desired else next(word for word in LABELS[criterion] if word != DESIRED[criterion])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three tutors' replies to two benchmarks, and what two judges say of one of them."""
+    folder: Path = tmp_path_factory.mktemp("labelled")
+    for name in ("resources", "config"):
+        (folder / name).symlink_to(ROOT / name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        plan = made(folder)
+        for benchmark, task in (("mrbench", TASK), ("kmpbench", "ec")):
+            dataset = plan.card(benchmark, task).dataset
+            source, items = Path(paths.SOURCE.of(dataset=dataset)), Path(paths.ITEMS.of(benchmark=benchmark, task=task))
+            fetch_dataset(job=jobs.fetch_dataset(plan, dataset), demo_dir=Path("resources/demo"), out=source)
+            make_items(job=jobs.make_items(plan, benchmark, task), source=source, pictures=[], out=items)
+            for tutor in (name for name in plan.tutors_on(benchmark) if name != "far"):
+                names = {"benchmark": benchmark, "tutor": tutor}
+                generate_replies(
+                    job=jobs.generate_replies(plan, **names), items=items.parent, pictures=Path("results/pictures"),
+                    weights=[], journal=Path(paths.REPLY_JOURNAL.of(**names)), server_log=Path("log"),
+                    out=Path(paths.REPLIES.of(**names)), prompts=Path("prompts.jsonl"),
+                )  # fmt: skip
+            # A model's replies, which happen to be what a baseline says: judges are asked about them.
+            said = read_records(Path(paths.REPLIES.of(benchmark=benchmark, tutor="echo")), Reply)
+            far = [one.model_copy(update={"tutor": "far", "key": "k"}) for one in said]
+            write_records(Path(paths.REPLIES.of(benchmark=benchmark, tutor="far")), far)
+        cases = [item.id for item in read_records(Path(paths.ITEMS.of(benchmark="mrbench", task=TASK)), Item)]
+        for judge in ("one", "two"):
+            for file in inputs.batch_verdicts(plan, judge, "mrbench"):
+                tutors = [Path(file).stem] if Path(file).stem != "_baselines" else ["reference", "always-ask", "reveal"]
+                write_records(
+                    Path(file),
+                    [
+                        Judgement(
+                            id=item, task=TASK, tutor=tutor, rubric=RUBRIC, key="k", raw="",
+                            verdicts=[Verdict(criterion=name, value=says(name, number, judge)) for name in LABELS],
+                        )
+                        for tutor in tutors
+                        for number, item in enumerate(cases)
+                    ],
+                )  # fmt: skip
+    return folder
+
+
+@pytest.fixture
+def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def drawn(here: Path, out: Path, names: list[str] | None = None, **options: Any) -> Key:
+    """A sample of three judged tutors; its key."""
+    wanted = Wanted(**{"n": 12, "tasks": [TASK], **options})
+    label(
+        configfile=[run_file(here)],
+        annotators=["ann", "ben", "cat"] if names is None else names,
+        out=out,
+        wanted=wanted,
+    )
+    return Key.read(out)
+
+
+def test_a_sample_is_drawn_of_each_tutor_with_its_probability(
+    here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = drawn(here, tmp_path / "sample")
+    count = len(read_records(Path(paths.ITEMS.of(benchmark="mrbench", task=TASK)), Item))
+    strata = {name: tuple(numbers) for name, numbers in key.strata.items()}
+    assert {name.removeprefix(f"{TASK}, "): size for name, (size, _) in strata.items()}["far"] == count
+    assert sum(number for _, number in strata.values()) == 12 == len(key.units)
+    for unit in key.units.values():
+        size, number = strata[unit["stratum"]]
+        assert unit["probability"] == number / size and unit["stratum"] == f"{TASK}, {unit['tutor']}"
+        assert unit["criteria"] == list(LABELS) and "response_1" not in unit
+    assert (key.scheme, key.seed, key.rubric, key.against, key.compared) == ("random", 1, RUBRIC, None, False)
+    assert (key.annotators, key.overlap) == (["ann", "ben", "cat"], 2)
+    assert Counter(name for own in key.assigned.values() for name in own) == dict.fromkeys(key.units, 2)
+    assert {name: tuple(words) for name, words in key.criteria.items()} == {
+        name: tuple(LABELS[name]) for name in LABELS
+    }
+    assert set(key.levels) == set(LABELS)
+    pages = {path.name for path in (tmp_path / "sample").iterdir()}
+    assert {"key.json", "page-ann.html", "page-ben.html", "page-cat.html"} <= pages
+    assert [path.name for path in tmp_path.iterdir()] == ["sample"], "nothing unfinished stays"
+    told = capsys.readouterr().out.splitlines()
+    out = tmp_path / "sample"
+    assert told == [
+        f"12 replies of {len(strata)} strata, 2 annotator(s) each: {out}/page-NAME.html",
+        f"{out}/key.json says whose they are, and is not for annotators",
+        f"then: maieutic read-labels --sample {out} --files labels-*.json --out people.csv",
+    ]
+
+
+def test_what_annotators_read_names_the_sample(here: Path, tmp_path: Path) -> None:
+    one, again, other = (drawn(here, tmp_path / f"s{seed}{n}", seed=seed) for n, seed in enumerate((5, 5, 6)))
+    assert one.seed == 5 and one.strata == again.strata
+    told = [
+        sorted((unit["item"], unit["tutor"], unit["first"]) for unit in key.units.values())
+        for key in (one, again, other)
+    ]
+    assert told[0] == told[1] != told[2], "a seed draws the same replies"
+    assert not set(one.units) & set(again.units), "their names tell nobody which they are"
+    assert len({key.sample for key in (one, again, other)}) == 3 and len(one.sample) == 10
+    text = tmp_path / "guideline.txt"
+    text.write_text("Label as you like.", encoding="utf-8")
+    page = (tmp_path / "s50" / "page-ann.html").read_text(encoding="utf-8")
+    assert "Read what stands before the response" in page
+    guided = drawn(here, tmp_path / "guided", guideline=text)
+    assert "Label as you like." in (tmp_path / "guided" / "page-ann.html").read_text(encoding="utf-8")
+    assert guided.version != one.version
+
+
+@pytest.mark.parametrize(
+    ("names", "overlap", "each"),
+    [(["ann"], None, 1), (["ann", "ben"], None, 2), (["a", "b", "c"], 1, 1), (["a", "b", "c"], 3, 3)],
+)
+def test_two_annotators_read_each_reply_where_there_are_two(
+    names: list[str], overlap: int | None, each: int, here: Path, tmp_path: Path
+) -> None:
+    key = drawn(here, tmp_path / "s", names, overlap=overlap)
+    assert key.overlap == each and list(key.assigned) == names
+    assert sum(map(len, key.assigned.values())) == 12 * each
+
+
+def test_strata_follow_what_judges_say(here: Path, tmp_path: Path) -> None:
+    """One reply in two is desired to the leading judge; the second differs about every third, and about the fourth."""
+    verdicts = drawn(here, tmp_path / "verdict", scheme="verdict", n=8, tutors=["far"])
+    count = len(read_records(Path(paths.ITEMS.of(benchmark="mrbench", task=TASK)), Item))
+    assert {name: size for name, (size, _) in verdicts.strata.items()} == {
+        f"{TASK}, far, desired": (count + 1) // 2,
+        f"{TASK}, far, not desired": count // 2,
+    }
+    torn = drawn(here, tmp_path / "torn", scheme="disagreement", n=6, tutors=["far"])
+    differ = sum(number % 3 == 0 or number == 4 for number in range(count))
+    assert {name: size for name, (size, _) in torn.strata.items()} == {
+        f"{TASK}, far, torn": differ,
+        f"{TASK}, far": count - differ,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"names": []}, r"^--annotators: nobody is named"),
+        ({"names": ["a b"]}, r"^--annotators: 'a b' is no name for a file"),
+        ({"names": ["ann", "ann"]}, r"^--annotators: a name stands there twice"),
+        ({"overlap": 0}, r"^--overlap: 0 annotators a reply, of 3"),
+        ({"overlap": 4}, r"^--overlap: 4 annotators a reply, of 3"),
+        ({"n": 10**6}, r"^--n: 1000000 replies are wanted, there are \d+"),
+        ({"tasks": ["mistake_remediatio"]}, r"^--tasks: 'mistake_remediatio'.*mistake_remediation"),
+        ({"tutors": ["ecko"]}, r"^--tutors: 'ecko'.*echo"),
+        ({"rubric": "mrbench_taxonomi"}, r"^--rubric: 'mrbench_taxonomi'.*mrbench_taxonomy"),
+        ({"tasks": ["ec"], "scheme": "disagreement"}, r"^--scheme: judges can differ where there are two.*--scheme random"),
+        ({"guideline": Path("nothing.txt")}, r"^nothing\.txt: cannot be read: .*No such file.*a text in UTF-8"),
+        ({"against": "far", "rubric": RUBRIC}, r"^--against: pairs of replies go without --rubric.*leave --rubric out"),
+        ({"against": "far", "rubric": RUBRIC, "scheme": "verdict"}, r"go without --rubric, --scheme"),
+        ({"against": "ecko"}, r"^--against: 'ecko'.*echo"),
+        ({"against": "far", "tutors": ["nobody"]}, r"^--tutors: 'nobody'"),
+        ({"against": "far", "tasks": ["mistake_remediatio"]}, r"^--tasks: 'mistake_remediatio'.*mistake_remediation"),
+        ({"against": "far", "tutors": ["far"]}, r"^--against: no other tutor's reply can be compared"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_labelled_is_one_line(options: dict[str, Any], fault: str, here: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=fault):
+        drawn(here, tmp_path / "s", **options)
+    assert not list(tmp_path.iterdir()), "nothing is written"
+
+
+def test_a_sample_never_overwrites_another(here: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"^--out: no folder is named.*--out labels-1"):
+        label(configfile=[run_file(here)], annotators=["ann"], wanted=Wanted(n=6, tasks=[TASK]))
+    (tmp_path / "s").mkdir()
+    with pytest.raises(
+        UserError, match=r"the folder is there already, and what is in it may be labelled.*name another"
+    ):
+        drawn(here, tmp_path / "s")
+
+
+def test_what_the_run_has_not_made_is_named(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("resources", "config"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        UserError, match=r"^results/items/.*is not there.*run snakemake first: replies are labelled when"
+    ):
+        label(configfile=[run_file(tmp_path)], annotators=["ann"], out=tmp_path / "s", wanted=Wanted())
+    nobody = run_file(tmp_path, judges=[])
+    with pytest.raises(UserError, match=r"^run\.tasks: no task of this run is judged.*add a judge with a rubric"):
+        label(configfile=[nobody], annotators=["ann"], out=tmp_path / "s", wanted=Wanted())
+
+
+def test_a_picture_that_is_not_there_is_named_before_anything_is_written(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = labelling.candidates_of
+
+    def with_picture(*arguments: Any) -> tuple[list[Candidate], Judged]:
+        candidates, judged = plain(*arguments)
+        shown = [one._replace(item=one.item.model_copy(update={"images": ["gone.png"]})) for one in candidates]
+        return shown, judged
+
+    monkeypatch.setattr(labelling, "candidates_of", with_picture)
+    with pytest.raises(UserError, match=r"gone\.png: is not there.*run snakemake first: it fetches the pictures"):
+        drawn(here, tmp_path / "s")
+    assert not list(tmp_path.iterdir())
+
+
+def test_whose_replies_may_be_drawn(here: Path) -> None:
+    """Those that were judged: of baselines those that the card names; of replies those that the tutor gave."""
+    plan = made(here)
+    loaded = read_rubric(RUBRIC)
+    candidates, judged = candidates_of(plan, loaded, [TASK], None)
+    card = plan.card("mrbench", TASK)
+    assert {one.tutor for one in candidates} == set(plan.compared_tutors("mrbench")) & {"far", *card.baselines.named}
+    count = len(read_records(Path(paths.ITEMS.of(benchmark="mrbench", task=TASK)), Item))
+    assert Counter(one.tutor for one in candidates)["far"] == count
+    assert list(judged.by_judge) == ["one", "two"]
+    [first] = [one for one in candidates if one.tutor == "far"][:1]
+    assert (first.task, first.said, first.torn) == (TASK, "desired", True) and list(first.criteria) == list(LABELS)
+    replies = {one.id: one for one in read_records(Path(paths.REPLIES.of(benchmark="mrbench", tutor="far")), Reply)}
+    assert first.texts == tuple(turn.text for turn in replies[first.item.id].turns)
+    own, _ = candidates_of(plan, loaded, None, ["far"])
+    assert {one.tutor for one in own} == {"far"} and {one.task for one in own} == {TASK}
+    reason = read_rubric("kmp_error_reason")
+    others, unjudged = candidates_of(plan, reason, None, ["far"])
+    assert {(one.task, one.said, one.torn) for one in others} == {("ec", "not judged", False)} and not unjudged.by_judge
+
+
+def test_replies_that_failed_are_not_drawn(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Path(paths.REPLIES.of(benchmark="mrbench", tutor="far"))
+    replies = read_records(file, Reply)
+    replies[0] = replies[0].model_copy(update={"error": "refused"})
+    strange = replies[1].model_copy(update={"id": "of another run"})
+    read = labelling.read_made
+
+    def changed(path: Path, kind: type[Any]) -> list[Any]:
+        return [*replies, strange] if path == file else read(path, kind)
+
+    monkeypatch.setattr(labelling, "read_made", changed)
+    candidates, _ = candidates_of(made(here), read_rubric(RUBRIC), [TASK], ["far"])
+    assert [one.item.id for one in candidates] == [one.id for one in replies[1:]]
+
+
+@pytest.mark.parametrize(
+    ("rubric", "tasks", "expected"),
+    [
+        (None, None, RUBRIC), (None, ["ec"], "kmp_error_reason"), ("kmp_error_reason", None, "kmp_error_reason"),
+        (RUBRIC, [TASK], RUBRIC),
+    ],
+)  # fmt: skip
+def test_people_label_by_what_the_leading_judge_reads(
+    rubric: str | None, tasks: list[str] | None, expected: str, here: Path
+) -> None:
+    assert rubric_for_people(made(here), rubric, tasks).name == expected
+
+
+def test_a_rubric_of_a_task_that_is_not_labelled_is_refused(here: Path) -> None:
+    with pytest.raises(UserError, match=r"^--rubric: 'kmp_error_reason'"):
+        rubric_for_people(made(here), "kmp_error_reason", [TASK])
+    turned = made(here, judges=["two", "one"], tasks=["kmpbench/ec", "mrbench"])
+    assert rubric_for_people(turned, None, None).name == RUBRIC, "the leading judge's, whichever task comes first"
+
+
+def test_what_judges_say_of_a_reply_in_one_word() -> None:
+    judged = Judged({})
+    assert judged.said("t/1", "x", "c", "Yes") == "not judged" and not judged.torn("t/1", "x", ["c"])
+    judged.add({"one": {("t/1", "x", "c"): "Yes", ("t/1", "x", "d"): "No", ("t/2", "x", "c"): None}})
+    assert not judged.torn("t/1", "x", ["c", "d"]), "one judge differs from nobody"
+    judged.add({"two": {("t/1", "x", "c"): "Yes", ("t/1", "x", "d"): "Yes"}})
+    judged.add({"one": {("t/3", "x", "c"): "No"}})
+    said = [judged.said(item, "x", "c", "Yes") for item in ("t/1", "t/2", "t/3", "t/4")]
+    assert said == ["desired", "unreadable", "not desired", "unreadable"]
+    assert judged.torn("t/1", "x", ["c", "d"]) and judged.torn("t/1", "x", ["d"]) and not judged.torn("t/1", "x", ["c"])
+    assert not judged.torn("t/2", "x", ["c"]) and judged.torn("t/3", "x", ["c"]), "a verdict differs from none"
+
+
+def test_pairs_are_of_one_item_and_of_replies_that_differ(
+    here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = made(here)
+    pairs = pairs_of(plan, "reference", [TASK], ["far", "reference"])
+    assert {(one.tutor, one.against, one.task) for one in pairs} == {("far", "reference", TASK)}
+    texts = {
+        (tutor, one.id): tuple(turn.text for turn in one.turns)
+        for tutor in ("far", "reference")
+        for one in read_records(Path(paths.REPLIES.of(benchmark="mrbench", tutor=tutor)), Reply)
+    }
+    for one in pairs:
+        assert one.texts == texts["far", one.item.id] != one.others == texts["reference", one.item.id]
+        assert one.criteria == PREFERENCE.rubric.criteria
+    every = pairs_of(plan, "reference", None, ["far", "always-ask"])
+    assert {(one.tutor, one.task) for one in every} > {("far", TASK), ("always-ask", TASK)}
+    key = drawn(here, tmp_path / "pairs", against="reference", tutors=["far"])
+    assert (key.rubric, key.compared, key.against) == ("preference", True, "reference")
+    assert all(unit["tutor"] == "far" and unit["history"] and "question" in unit for unit in key.units.values())
+    page = (tmp_path / "pairs" / "page-ann.html").read_text(encoding="utf-8")
+    assert "say which one is better for this student" in page
+    told = capsys.readouterr().out
+    assert told.startswith("12 pairs of 1 strata, 2 annotator(s) each") and told.endswith("--out preferences.csv\n")
+
+
+def test_the_tutors_of_the_run_are_compared_where_none_are_named(here: Path) -> None:
+    pairs = pairs_of(made(here), "reference", [TASK], None)
+    assert {one.tutor for one in pairs} == {"far", "echo"}, "the run's own, not the baselines that cards add"
+
+
+def test_replies_that_say_nothing_are_in_no_pair(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = Path(paths.REPLIES.of(benchmark="mrbench", tutor="far"))
+    replies = read_records(file, Reply)
+    turn = replies[0].turns[0]
+    silent = replies[0].model_copy(update={"turns": [turn.model_copy(update={"text": " \n"})]})
+    failed = replies[1].model_copy(update={"error": "refused"})
+    read = labelling.read_made
+
+    def changed(path: Path, kind: type[Any]) -> list[Any]:
+        return [silent, failed, *replies[2:]] if path == file else read(path, kind)
+
+    before = {one.item.id for one in pairs_of(made(here), "reference", [TASK], ["far"])}
+    monkeypatch.setattr(labelling, "read_made", changed)
+    after = {one.item.id for one in pairs_of(made(here), "reference", [TASK], ["far"])}
+    assert before - after == {replies[0].id, replies[1].id} & before != set() and after < before
+
+
+# how many labels are enough -------------------------------------------------------------------------------------------
+
+
+def people(folder: Path, count: int, wrong: Callable[[int], bool]) -> Path:
+    """A file of labels of one criterion of the tutor's replies: the leading judge's word, or the other one."""
+    items = [item.id for item in read_records(Path(paths.ITEMS.of(benchmark="mrbench", task=TASK)), Item)]
+    lines = ["task,item,tutor,criterion,annotator,label"]
+    for number, item in list(enumerate(items))[:count]:
+        word = says(SECOND, number + wrong(number), "one")
+        lines.append(f"{TASK},{item},far,{SECOND},ann,{word}")
+    path = folder / "people.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_plan_prints_widths_and_writes_nothing(
+    here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    label(configfile=[run_file(here)], out=tmp_path / "s", wanted=Wanted(tasks=[TASK], n=60), plan=True)
+    told = capsys.readouterr().out
+    assert "nothing is known of the judge: rho = 0" in told and all(name[:32] in told for name in LABELS)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_pilot_knows_the_judge_by_peoples_labels(here: Path, tmp_path: Path) -> None:
+    count = len(read_records(Path(paths.ITEMS.of(benchmark="mrbench", task=TASK)), Item))
+    assert count > FEWEST
+    file = people(tmp_path, count, lambda number: number % 8 == 7)
+    plan = made(here, human_labels=str(file))
+    loaded = read_rubric(RUBRIC)
+    candidates, judged = candidates_of(plan, loaded, [TASK], None)
+    pilots = pilot(plan, loaded, candidates, judged)
+    assert set(pilots) == set(LABELS)
+    own = pilots[SECOND]
+    assert own.n == count and own.source == str(file) and 0.5 < own.rho < 1
+    desired = [says(SECOND, number, "one") == DESIRED[SECOND] for number in range(count)]
+    assert own.rate == pytest.approx(sum(desired) / count)
+    other = pilots["Coherence"]
+    assert (other.n, other.rho, other.source) == (0, 0.0, "") and other.rate == own.rate
+    unjudged = pilot(plan, loaded, candidates, Judged({}))
+    assert {(one.n, one.rate, one.rho) for one in unjudged.values()} == {(0, 0.5, 0.0)}
