@@ -1,0 +1,332 @@
+"""What a run asks of its machine before the first job, and what it says at its end: rules' settings by a plan."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from conftest import ROOT
+from maieutic.core import paths
+from maieutic.core.errors import UserError
+from maieutic.plan import cluster, images, preflight, start, telling
+from maieutic.plan.rules import RulePlan, plan_of
+from maieutic.serving.budget import VARIABLE, Allowance
+from maieutic.serving.handover import RUN, Run
+from rich.console import Console
+from rich.progress import Progress
+from whole_plans import many_judges
+
+SERVED = {
+    "engine": "vllm", "weights": {"repo": "org/model", "revision": "0" * 40},
+    "needs": {"gpus": 2, "cpus": 6, "mem_mb": 900, "runtime": 50},
+}  # fmt: skip
+
+
+def made(**changed: Any) -> RulePlan:
+    config = many_judges()
+    config["models"]["served"] = SERVED
+    config["run"]["tutors"] = ["served", *config["run"]["tutors"]]
+    config["interpreters"] = {"serve": "/opt/serve/python"}
+    for key, value in changed.items():
+        config[key] = {**config.get(key, {}), **value}
+    return plan_of(config)
+
+
+@pytest.fixture(scope="module")
+def plan() -> RulePlan:
+    return made()
+
+
+def workflow(methods: tuple[str, ...] = (), defaults: dict[str, str] | None = None, **more: Any) -> Any:
+    """As much of Snakemake's workflow as is asked."""
+    deployed = [SimpleNamespace(name=name) for name in methods]
+    raw = None if defaults is None else {name: SimpleNamespace(raw=value) for name, value in defaults.items()}
+    return SimpleNamespace(
+        deployment_settings=SimpleNamespace(deployment_method=deployed),
+        resource_settings=SimpleNamespace(default_resources=raw), global_resources={}, **more,
+    )  # fmt: skip
+
+
+def job(rule: str = "generate_replies", wildcards: dict[str, str] | None = None, **resources: Any) -> Any:
+    """As much of a planned job."""
+    return SimpleNamespace(
+        rule=SimpleNamespace(name=rule), wildcards=wildcards or {}, resources=resources, output=[], input=[],
+        is_local=False, log=[], container_img=None, container_img_url=None, container_img_path=None,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("methods", "inside"),
+    [((), False), (("CONDA",), False), (("APPTAINER",), True), (("CONDA", "APPTAINER"), True), (("apptainer",), False)],
+)
+def test_an_image_has_a_python_of_its_own_and_shares_no_server(
+    methods: tuple[str, ...], inside: bool, plan: RulePlan
+) -> None:
+    flow = workflow(methods)
+    assert start.in_containers(flow) is inside
+    assert start.interpreter(plan, flow, "serve") == ("python3" if inside else "/opt/serve/python")
+    assert start.interpreter(plan, flow, "driver") == ("python3" if inside else sys.executable), "none is named"
+    [(name, value)] = start.shared_servers(plan, flow).items()
+    shared = Run.of({name: value})
+    assert name == RUN and (shared is None) is inside
+    if shared is not None:
+        assert (shared.pid, shared.linger) == (os.getpid(), plan.config.servers.linger)
+
+
+def test_jobs_are_told_the_budget_by_judge_and_price(plan: RulePlan) -> None:
+    assert start.budget(plan) == {VARIABLE: ""}, "a run without one"
+    limited = made(run={**many_judges()["run"], "budget": {"requests": 50}})
+    allowance = Allowance.model_validate_json(start.budget(limited)[VARIABLE])
+    assert allowance.budget.requests == 50 and allowance.purse == Path(paths.PURSE)
+    assert allowance.models["one"] == "near" and allowance.models["two"] == "far" and "served" not in allowance.models
+    prices = {name: (price.input, price.output) for name, price in allowance.prices.items()}
+    assert prices["far"] == (1, 2) and "near" not in prices and "served" not in prices
+
+
+@pytest.mark.parametrize(
+    ("defaults", "gres"),
+    [(None, None), ({}, None), ({"mem_mb": "1"}, None), ({"gpu_gres": "'gpu:a100'"}, "gpu:a100"), ({"gpu_gres": '"gpu"'}, "gpu")],
+)  # fmt: skip
+def test_gpus_are_asked_for_as_the_profile_says(
+    defaults: dict[str, str] | None, gres: str | None, plan: RulePlan
+) -> None:
+    flow = workflow(defaults=defaults)
+    assert start.gpu_gres(flow) == gres
+    asked = start.model_resources(plan, flow)
+    assert set(asked) == {"mem_mb", "runtime", "gpu", "gres", "server_gpus", "nodes"} and asked["nodes"] == 1
+    served, hosted = {"benchmark": "mrbench", "tutor": "served"}, {"benchmark": "mrbench", "tutor": "far"}
+    assert [asked["mem_mb"](served, attempt) for attempt in (1, 2)] == [900, 1800]
+    assert [asked["runtime"](served, attempt) for attempt in (1, 3)] == [50, 150]
+    assert (asked["gpu"](served), asked["gpu"](hosted)) == (0 if gres else 2, 0)
+    assert (asked["gres"](served), asked["gres"](hosted)) == (f"{gres}:2" if gres else "", "")
+    assert (asked["server_gpus"](served), asked["server_gpus"](hosted)) == (2, 0)
+
+
+def test_who_is_asked_is_told_by_the_jobs_that_ask(plan: RulePlan) -> None:
+    tutor = {"benchmark": "mrbench", "tutor": "served"}
+    planned = [
+        job("generate_replies", tutor, server_gpus=2), job("generate_replies", tutor, server_gpus=2),
+        job("judge_replies", {"judge": "one", "benchmark": "mrbench", "batch": "far"}, server_gpus=0),
+        job("parse_replies", {"benchmark": "mrbench", "tutor": "far"}), job("all"),
+    ]  # fmt: skip
+    assert start.asked_models(plan, planned) == ["near", "served"], "a judge by the one that answers for it"
+    assert start.asked_models(plan, []) == []
+
+
+def test_images_are_those_of_planned_jobs(plan: RulePlan) -> None:
+    url = plan.config.containers.serve
+
+    def inside(url: str | None) -> Any:
+        one = job()
+        one.container_img, one.container_img_url, one.container_img_path = url and object(), url, url and f"/sif/{url}"
+        return one
+
+    assert start.used_images(plan, [inside(url), inside(None), inside(url)]) == {"serve": (url, f"/sif/{url}")}
+    assert start.used_images(plan, [inside(None), inside("docker://another")]) == {}
+
+
+@pytest.mark.parametrize(
+    ("resources", "partition"),
+    [
+        ({}, None), ({"slurm_partition": "gpu"}, "gpu"), ({"slurm_partition": "gpu", "cluster": "b"}, None),
+        ({"slurm_partition": "gpu", "clusters": "b"}, None), ({"slurm_partition": "gpu", "slurm_cluster": "b"}, None),
+        ({"slurm_partition": ""}, None), ({"slurm_partition": 7}, "7"),
+    ],
+)  # fmt: skip
+def test_what_slurm_is_asked_for_a_job(resources: dict[str, Any], partition: str | None, plan: RulePlan) -> None:
+    one = job("generate_replies", {"benchmark": "mrbench", "tutor": "served"}, runtime=50, **resources)
+    assert start.asked_of_slurm(plan, one) == ("served", 2, 50, partition, "generate_replies")
+    del one.resources["runtime"]
+    assert start.asked_of_slurm(plan, one).minutes == 0
+
+
+@pytest.mark.parametrize(
+    ("totals", "expected"), [({}, None), ({"mem_mb": 5}, None), ({"gpu": 4}, 4), ({"server_gpus": 3}, 3), ({"gpu": 2, "server_gpus": 3}, 2)]
+)  # fmt: skip
+def test_the_gpus_of_all_jobs_together(totals: dict[str, int], expected: int | None) -> None:
+    flow = workflow()
+    flow.global_resources = {name: SimpleNamespace(value=value) for name, value in totals.items()}
+    assert start.gpu_total(flow) == expected
+
+
+def into_a_checkout(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Go where nothing was run yet."""
+    for name in ("resources", "config"):
+        (folder / name).symlink_to(ROOT / name)
+    patch.chdir(folder)
+
+
+class Checked:
+    """Notes what each check is told, instead of the check: each one is tested where it is."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.told: list[tuple[str, tuple[Any, ...]]] = []
+        places = ((images, "check_images"), (cluster, "check_gpus"), (cluster, "check_slurm"), (preflight, "check_run"))
+        for module, name in places:
+            patch.setattr(module, name, self.noting(name))
+
+    def noting(self, name: str) -> Callable[..., None]:
+        return lambda *arguments: self.told.append((name, arguments))
+
+
+def starting(jobs: list[Any], executor: str = "local", methods: tuple[str, ...] = (), **totals: int) -> Any:
+    flow = workflow(
+        methods, dag=SimpleNamespace(needrun_jobs=lambda: iter(jobs)), executor_plugin=SimpleNamespace(name=executor),
+        executor_settings=SimpleNamespace(status_command="sacct"),
+        logger_manager=SimpleNamespace(get_log_handlers=lambda: []),
+    )  # fmt: skip
+    flow.global_resources = {name: SimpleNamespace(value=value) for name, value in totals.items()}
+    return flow
+
+
+def test_a_run_is_checked_and_saved_before_its_first_job(
+    plan: RulePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    into_a_checkout(tmp_path, monkeypatch)
+    checked = Checked(monkeypatch)
+    to_be_asked = lambda plan, jobs: {"served"} if len(jobs) == 2 else set()  # noqa: E731
+    monkeypatch.setattr(telling, "to_be_asked", to_be_asked)
+    (tmp_path / paths.PURSE).parent.mkdir(parents=True)
+    (tmp_path / paths.PURSE).write_text("spent by an earlier run")
+    one = job("generate_replies", {"benchmark": "mrbench", "tutor": "served"}, server_gpus=2, runtime=9)
+    start.start_run(plan, starting([one, job("all")], gpu=4))
+    assert checked.told == [
+        ("check_gpus", (plan.config, ["served"], 4)),
+        ("check_run", (plan.config, "/opt/serve/python", ["served"], {"served"})),
+    ]
+    assert not Path(paths.PURSE).exists() and capsys.readouterr().err == ""
+    saved = yaml.safe_load(Path(paths.RUN_CONFIG).read_text(encoding="utf-8"))
+    assert saved["run"]["tutors"] == plan.run.tutors
+    assert {"machine", "code"} <= set(json.loads(Path(paths.RUN_PROVENANCE).read_text(encoding="utf-8")))
+    # On a cluster, in images: each is checked too, but for what runs on the login node.
+    checked.told.clear()
+    local = job("judge_replies", {"judge": "one", "benchmark": "mrbench", "batch": "far"}, server_gpus=0)
+    local.is_local = True
+    start.start_run(plan, starting([one, local], "slurm", ("APPTAINER",)))
+    assert [name for name, _ in checked.told] == ["check_images", "check_gpus", "check_slurm", "check_run"]
+    told = dict(checked.told)
+    assert told["check_images"] == ({},)
+    assert told["check_gpus"] == (plan.config, ["near", "served"], None)
+    assert told["check_slurm"] == ([("served", 2, 9, None, "generate_replies")], "sacct")
+    assert told["check_run"][1] == "python3"
+
+
+def test_a_page_of_other_settings_is_named_before_it_is_written_anew(
+    plan: RulePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    into_a_checkout(tmp_path, monkeypatch)
+    Checked(monkeypatch)
+    saved = tmp_path / "results/runs/x/config.yaml"
+    assert start.other_run(saved, {"limit": 8}) is None, "there is no other page"
+    saved.parent.mkdir(parents=True)
+    for before, line in (
+        ({"limit": 8, "tutors": ["a"]}, None),
+        ({"limit": 5, "tutors": ["a"]}, "run.limit"),
+        ({"tutors": ["b"], "seed": 3}, "run.limit, run.seed, run.tutors"),
+    ):
+        saved.write_text(yaml.safe_dump({"run": before}), encoding="utf-8")
+        told = start.other_run(saved, {"limit": 8, "tutors": ["a"]})
+        assert told == (
+            line and f"{saved.parent} holds a page of other settings ({line}), written anew now: run.name keeps several"
+        )
+    own = tmp_path / plan.own(paths.CONFIG)
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.write_text("run: {tutors: [b]}", encoding="utf-8")
+    monkeypatch.setattr(telling, "to_be_asked", lambda plan, jobs: set())
+    start.start_run(plan, starting([]))
+    assert "run.tutors" in capsys.readouterr().err
+    own.write_text("run: [", encoding="utf-8")
+    with pytest.raises(UserError, match="delete it: a run writes it anew"):
+        start.start_run(plan, starting([]))
+
+
+def test_bars_say_how_long_a_stage_goes_on() -> None:
+    clock = [0.0]
+    progress = Progress(console=Console(file=io.StringIO(), width=100), get_time=lambda: clock[0])
+    handlers = [SimpleNamespace(), SimpleNamespace(progress=progress)]
+    start.show_time_left(SimpleNamespace(logger_manager=SimpleNamespace(get_log_handlers=lambda: handlers)))
+    column = progress.columns[-1]
+    columns = len(progress.columns)
+
+    def left(total: int | None, completed: int, began: bool = True) -> str:
+        """What stands there half a minute after a stage began."""
+        stage = progress.add_task("stage", total=total, start=began)
+        progress.update(stage, completed=completed)
+        clock[0] += 30
+        return str(column.render(progress.tasks[-1]))
+
+    assert (left(4, 1), left(4, 2)) == ("1:30 left", "0:30 left"), "one of four jobs took half a minute"
+    assert left(None, 1) == left(4, 0) == left(4, 4) == left(4, 1, began=False) == ""
+    start.show_time_left(SimpleNamespace(logger_manager=SimpleNamespace(get_log_handlers=lambda: [SimpleNamespace()])))
+    assert len(progress.columns) == columns
+
+
+SAYING = """
+import sys
+from types import SimpleNamespace
+from maieutic.plan import start, telling
+kind = sys.argv[1]
+telling.planned_requests = lambda plan, jobs: [plan, *jobs] if kind != "fails" else 1 / 0
+telling.requests_line = lambda plan, asked: f"new requests: {asked}"
+dag = SimpleNamespace(needrun_jobs=lambda exclude_finished: ["b", exclude_finished])
+flow = {"none": SimpleNamespace(dryrun=True), "early": SimpleNamespace(dryrun=True, _dag=None)}
+start.say_after_dry_run("a", flow.get(kind, SimpleNamespace(dryrun=kind != "runs", _dag=dag)))
+print("before")
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("dry", "new requests: ['a', 'b', False]"), ("runs", None), ("none", None), ("early", None),
+        ("fails", "new requests: not counted (ZeroDivisionError: division by zero)"),
+    ],
+)  # fmt: skip
+def test_a_dry_run_says_at_its_end_what_it_would_ask(kind: str, line: str | None) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SAYING, kind],
+        env={**os.environ, "PYTHONPATH": "workflow"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and done.stdout.splitlines() == ["before", *([line] if line else [])], done.stderr
+
+
+def test_a_runs_last_lines_name_failed_jobs_in_order(
+    plan: RulePlan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(telling, "last_lines", lambda *arguments: told.append(arguments) or ["one", "two"])
+    failed = [job("b", {"x": "1"}), job("a", {"x": "2"}), job("a", {"x": "1"})]
+    start.end_run(plan, SimpleNamespace(scheduler=SimpleNamespace(failed=failed)), "page")
+    [(of, jobs, since, seconds, page)] = told
+    assert [(one.rule.name, one.wildcards["x"]) for one in jobs] == [("a", "1"), ("a", "2"), ("b", "1")]
+    assert (of, since, seconds, page) == (plan, start.BEGAN, start.BEGAN_SECONDS, "page")
+    assert capsys.readouterr().err == "one\ntwo\n"
+    start.end_run(plan, SimpleNamespace(scheduler=None), None)
+    assert list(told[1][1]) == [], "a run that never began"
+
+
+def test_a_failed_run_writes_a_partial_page_beside_the_final_one(plan: RulePlan) -> None:
+    flow = SimpleNamespace(dag=SimpleNamespace(needrun_jobs=lambda: [job("all"), job("build_report")]))
+    line = start.partial_report(plan, flow)
+    assert line is not None
+    words = line.split()
+    options = dict(zip(words[3:13:2], words[4:14:2], strict=True))
+    assert words[:3] == ["-m", "maieutic", "build-report"]
+    assert options == {
+        "--config": paths.RUN_CONFIG, "--provenance": paths.RUN_PROVENANCE, "--results": paths.ROOT,
+        "--out": plan.own(paths.PARTIAL_REPORT), "--missing-ok": "--log",
+    }  # fmt: skip
+    assert words[13].endswith("build_report.partial.log") and line.endswith("/index.html' >&2 || true")
+    flow.dag.needrun_jobs = lambda: [job("all")]
+    assert start.partial_report(plan, flow) is None, "the report is there"
