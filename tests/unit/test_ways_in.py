@@ -17,11 +17,15 @@ import pytest
 import yaml
 from conftest import ROOT
 from httpserver import scripted, serving
+from maieutic.benchmarks import BENCHMARKS
 from maieutic.core.errors import UserError
 from maieutic.plan import doctor, estimate, new_run, runs
+from maieutic.plan.new_run import Wanted, ask_for_several, asked
 from maieutic.plan.pinning import configuration
 from maieutic.plan.rules import plan_before_pins, plan_of
 from maieutic.plan.scale import GPUS, Weights, fits, seconds_of, weights_of
+from rich.console import Console
+from rich.text import Text
 
 
 def init(out: Path, **flags: Any) -> None:
@@ -122,6 +126,93 @@ def test_init_asks_on_a_terminal(tmp_path: Path) -> None:
 
 
 # estimate -------------------------------------------------------------------------------------------------------------
+
+
+NOTHING = Wanted([], [], None, None, None, None)
+OPENAI = {"engine": "hosted", "base_url": "https://api.openai.com/v1", "model": "m-1", "endpoint": "chat"}
+IS_HOSTED = "Is the model at an OpenAI-compatible address, and not in config/models.yaml? [y/n] (y): "
+ADDRESS, ITS_NAME = "Address (https://api.openai.com/v1): ", "Its name there: "
+ITS_KEY = "Environment variable of its key (empty: none): "
+MODELS, WHICH = "Models (a, b): ", f"Benchmarks ({', '.join(BENCHMARKS)}) ({BENCHMARKS[0]}): "
+ITEMS, NAME = "Items a task (0: all) (50): ", "Name of the run (empty: none): "
+JUDGE = "Judge, of config/models.yaml (empty: none): "
+ASKED: dict[str, tuple[Wanted, dict[str, list[str]], Wanted]] = {
+    "all defaults": (
+        NOTHING,
+        {IS_HOSTED: [""], ADDRESS: [""], ITS_NAME: [" m-1 "], ITS_KEY: [""], WHICH: [""], ITEMS: [""], NAME: [""]},
+        Wanted([], [BENCHMARKS[0]], None, 50, None, OPENAI),
+    ),
+    "all said": (
+        NOTHING,
+        {IS_HOSTED: ["y"], ADDRESS: ["http://x/v1"], ITS_NAME: ["m-1"], ITS_KEY: ["X_KEY"], WHICH: ["mrbench,tutorbench"],
+         ITEMS: ["7"], NAME: ["trial"], JUDGE: ["j"]},
+        Wanted([], ["mrbench", "tutorbench"], "j", 7, "trial", {**OPENAI, "base_url": "http://x/v1", "key_env": "X_KEY"}),
+    ),
+    "of the registry": (
+        NOTHING,
+        {IS_HOSTED: ["n"], MODELS: ["a, c", "", "b a"], WHICH: ["mrbensh", "mrbench"], ITEMS: ["0"], NAME: [""], JUDGE: [""]},
+        Wanted(["b", "a"], ["mrbench"], None, None, None, None),
+    ),
+    "flags are not asked for": (
+        Wanted(["a"], [], "j", 3, "n", None), {WHICH: ["mrbench"]}, Wanted(["a"], ["mrbench"], "j", 3, "n", None)
+    ),
+    "a model by flags": (
+        NOTHING._replace(hosted=OPENAI), {WHICH: ["mrbench"], ITEMS: [""], NAME: ["n"], JUDGE: [""]},
+        Wanted([], ["mrbench"], None, 50, "n", OPENAI),
+    ),
+    "benchmarks by flags": (
+        NOTHING._replace(benchmarks=["mrbench"]), {IS_HOSTED: ["n"], MODELS: ["a"]}, Wanted(["a"], ["mrbench"], None, None, None, None)
+    ),
+    "nothing": (Wanted(["a"], ["mrbench"], None, None, None, None), {}, Wanted(["a"], ["mrbench"], None, None, None, None)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("wanted", "answers", "expected"), ASKED.values(), ids=ASKED.keys())
+def test_init_asks_what_no_flag_says_and_nothing_twice(
+    wanted: Wanted, answers: dict[str, list[str]], expected: Wanted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = []
+
+    def typed(console: Console, prompt: Text, **more: object) -> str:
+        shown.append(str(prompt))
+        return answers[str(prompt)].pop(0)
+
+    answers = {question: list(words) for question, words in answers.items()}
+    monkeypatch.setattr(Console, "input", typed)
+    assert asked(wanted, ["a", "b"]) == expected
+    assert list(dict.fromkeys(shown)) == list(answers) and not any(answers.values())
+
+
+def test_init_names_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    words = iter(["b, z y", "a"])
+    monkeypatch.setattr(Console, "input", lambda console, prompt, **more: next(words))
+    assert ask_for_several("Models", ["a", "b"], []) == ["a"]
+    assert "not known: y, z\n" in capsys.readouterr().out
+
+
+def test_a_benchmark_without_judged_tasks_has_no_question_of_a_judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(new_run, "judged_cards", lambda benchmarks: [])
+    words = iter(["mrbench", "", ""])
+    monkeypatch.setattr(Console, "input", lambda console, prompt, **more: next(words))
+    assert asked(Wanted(["a"], [], None, None, None, None), []).judge is None and not list(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("gpt-4o", "gpt-4o"), ("org/Model 1.5", "Model-1.5"), ("a/b/c", "c"), ("-x", "my-model"), ("", "my-model"),
+        ("m" * 70, "m" * 64), ("m*?", "m--"),
+    ],
+)  # fmt: skip
+def test_a_models_own_name_becomes_one_of_ours(words: str, name: str) -> None:
+    assert new_run.safe(words) == name
+
+
+@pytest.mark.parametrize("flags", [{"address": "http://x/v1"}, {"model": "m"}, {"address": "x", "key_env": "K_KEY"}])
+def test_a_model_by_flags_has_address_and_name(flags: dict[str, str]) -> None:
+    with pytest.raises(UserError, match=r"^--address, --model: one of the two is missing.*give both"):
+        _ = new_run.Hosted(**flags).entry
+    assert new_run.Hosted(key_env="X_KEY").entry is None
 
 
 def test_an_estimate_is_of_every_stage_and_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
