@@ -12,7 +12,7 @@ import pytest
 from maieutic.datasets.registry import LOADERS
 from maieutic.plan import digest
 from maieutic.plan.digest import NEUTRAL, Code, closure_of, code_of, commands, module_names, read_source, roots_of
-from maieutic.plan.syntax import ANY, Name
+from maieutic.plan.syntax import ANY, Name, bare, definitions_of
 from maieutic.rewards.pairs import PAIR_SOURCES
 
 PACKAGE = {
@@ -129,6 +129,230 @@ def test_an_import_that_cannot_be_followed_is_refused(text: str, why: str) -> No
 def test_a_definition_that_is_not_there_is_refused() -> None:
     with pytest.raises(LookupError, match=r"maieutic\.work has no gone"):
         Code(PACKAGE.get).closure([Name("work", "gone")], {})
+
+
+MODULES = {
+    "",
+    "tools",
+    "deep",
+    "deep.below",
+    "benchmarks.mrbench.planning",
+    "benchmarks.kmpbench.planning",
+    "core.plugins",
+}
+IMPORTS = """
+import os
+from json import dumps
+from maieutic import tools, HOME
+from maieutic.deep import below as under
+from maieutic.deep.below import bottom, top as summit
+from maieutic.core.plugins import parts, merged
+"""
+USES: dict[str, tuple[str, str, set[tuple[str, str]]]] = {
+    "a constant of the package itself": ("x = HOME", "x", {("", "HOME")}),
+    "a definition under another name": ("x = summit()", "x", {("deep.below", "top")}),
+    "an attribute of a module": ("x = tools.LIMIT", "x", {("tools", "LIMIT")}),
+    "of a module under another name": ("x = under.bottom()", "x", {("deep.below", "bottom")}),
+    "a module in a module": ("from maieutic import deep\nx = deep.below", "x", {("deep.below", ANY)}),
+    "a name in a module that has submodules": ("from maieutic import deep\nx = deep.other", "x", {("deep", "other")}),
+    "a module that is passed on": ("x = f(tools)", "x", {("tools", ANY)}),
+    "a module that is passed on and asked": ("x = tools.A + f(under)", "x", {("tools", "A"), ("deep.below", ANY)}),
+    "other libraries": ("x = os.path, dumps(1)", "x", set()),
+    "a name of its own": ("y = 1\nx = y", "x", {("here", "y")}),
+    "a local name of that spelling": ("def x(y):\n    return y", "x", set()),
+    "several statements": ("x = HOME\nx += bottom", "x", {("", "HOME"), ("deep.below", "bottom"), ("here", "x")}),
+    "an annotated one": ("x: int = HOME", "x", {("", "HOME")}),
+    "an annotation of a value": ("x: bottom = 1", "x", {("deep.below", "bottom")}),
+    "two at once": ("x, y = HOME, 1", "y", {("", "HOME"), ("here", "x"), ("here", "y")}),
+    "an entry of a table": ("x = {}\nx['a'] = bottom", "x", {("deep.below", "bottom"), ("here", "x")}),
+    "a function's annotations": ("def x(a: bottom, *b: bottom, c: bottom) -> bottom:\n    return 1", "x", set()),
+    "its defaults and decorators": ("@bottom\ndef x(a=HOME): ...", "x", {("deep.below", "bottom"), ("", "HOME")}),
+    "an async function": ("async def x():\n    return HOME", "x", {("", "HOME")}),
+    "a class": ("class x(summit):\n    a: bottom", "x", {("deep.below", "top"), ("deep.below", "bottom")}),
+    "a late import": ("def x():\n    from maieutic.deep.below import late\n    return late", "x", {("deep.below", "late")}),
+    "a late import of a module": ("def x():\n    from maieutic import deep\n    return deep.a", "x", {("deep", "a")}),
+    "a late import elsewhere": ("def y():\n    from maieutic.deep import late\ndef x():\n    return late", "x", set()),
+    "what benchmarks plug in": ("x = parts('planning', 'PLAN')", "x", {
+        ("core.plugins", "parts"), ("benchmarks.mrbench.planning", "PLAN"), ("benchmarks.kmpbench.planning", "PLAN"),
+    }),
+    "what they plug in together": ("x = merged('planning', 'PLAN')", "x", {
+        ("core.plugins", "merged"), ("benchmarks.mrbench.planning", "PLAN"), ("benchmarks.kmpbench.planning", "PLAN"),
+    }),
+    "a function of that name": ("def parts(a, b): ...\nx = tools.parts('planning', 'PLAN')", "x", {("tools", "parts")}),
+    "what the module does besides": ("print(HOME)", "", {("", "HOME")}),
+    "a condition at import": ("if HOME:\n    y = bottom", "", {("", "HOME"), ("deep.below", "bottom")}),
+    "what it passes on": ("", "summit", {("deep.below", "top")}),
+    "a module that it passes on": ("", "under", {("deep.below", ANY)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "name", "uses"), USES.values(), ids=USES.keys())
+def test_what_a_definition_names_of_the_package(text: str, name: str, uses: set[tuple[str, str]]) -> None:
+    defined = definitions_of("here", IMPORTS + text, MODULES.__contains__)
+    own = {("here", name)}  # what is assigned is named too
+    assert {tuple(use) for use in defined[name].uses} - own == uses - own
+
+
+def test_what_is_for_type_checkers_and_for_a_main_module_defines_nothing() -> None:
+    text = "if TYPE_CHECKING:\n    from maieutic.gone import x\nif __name__ == '__main__':\n    y = 1\npass\n"
+    assert definitions_of("here", text, MODULES.__contains__) == {}
+    assert set(definitions_of("here", "if True:\n    y = 1\nx = 1\nclass A: ...\n", MODULES.__contains__)) == {
+        "",
+        "x",
+        "A",
+    }
+
+
+def test_the_classes_that_arguments_are_read_as_are_named() -> None:
+    """Of every kind of argument; a class and a value have none."""
+    text = "def x(a: tools.A, /, b: summit, *, c: 'list[str]', d: bottom = 1, e=2) -> HOME: ...\nz: bottom = 1\n"
+    defined = definitions_of("here", IMPORTS + text, MODULES.__contains__)
+    assert {tuple(one) for one in defined["x"].arguments} == {
+        ("tools", "A"),
+        ("deep.below", "top"),
+        ("deep.below", "bottom"),
+    }
+    assert defined["z"].arguments == defined["summit"].arguments == frozenset()
+    one = Code({"here": IMPORTS + text, **dict.fromkeys(MODULES, "")}.get)
+    assert one.arguments(Name("here", "x")) == [("deep.below", "bottom"), ("deep.below", "top"), ("tools", "A")]
+    for gone in (Name("here", "y"), Name("nowhere", "x")):
+        with pytest.raises(LookupError, match=rf"maieutic\.{gone.module} has no {gone.name}"):
+            one.arguments(gone)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("\nimport maieutic", "line 2: write `from maieutic... import ...`"), ("import os, maieutic.tools", "line 1: write"),
+        ("from .. import tools", "line 1: a relative import"), ("from maieutic import *", "line 1: name what is imported instead of *"),
+        ("from maieutic.core.plugins import parts\nx = parts(name, 'A')", "line 2: name the module and the object of a benchmark's part by constants"),
+        ("def x():\n    from maieutic.tools import *", "line 2: name what"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_followed_is_named_by_its_line(text: str, line: str) -> None:
+    with pytest.raises(ValueError, match="^" + re.escape(line)):
+        definitions_of("here", text, MODULES.__contains__)
+
+
+@pytest.mark.parametrize("text", ["import maieuticum", "from maieuticum import x", "from json import *", "import os"])
+def test_other_libraries_are_not_followed(text: str) -> None:
+    assert definitions_of("here", text, MODULES.__contains__) == {}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        ("def f():\n    'doc'\n    return 1", "def f():\n    return 1", True),
+        ("def f():\n    'doc'", "def f(): pass", True),
+        ("async def f():\n    'doc'\n    return 1", "async def f():\n    return 1", True),
+        ("class A:\n    'doc'\n    x = 1", "class A:\n    x = 1", True),
+        ("'doc'\nx = 1", "x = 1", True),
+        ("def f():\n    1\n    return 1", "def f():\n    return 1", False),
+        ("def f():\n    return 1\n    'doc'", "def f():\n    return 1", False),
+        ("x = Field(1, description='a')", "x = Field(1, description='b')", True),
+        ("x = Field(1, ge=1)", "x = Field(1, ge=2)", False),
+        ("x = Other(1, description='a')", "x = Other(1, description='b')", False),
+        ("x = y.Field(1, description='a')", "x = y.Field(1, description='b')", False),
+    ],
+)  # fmt: skip
+def test_words_for_people_are_no_syntax(before: str, after: str, same: bool) -> None:
+    assert (ast.dump(bare(ast.parse(before))) == ast.dump(bare(ast.parse(after)))) is same
+
+
+def package_at(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """The small package as files, where the digests look for theirs; commands are functions of it."""
+    texts = {**PACKAGE, "deep": "", "core": "", "core.files": PACKAGE["files"]}
+    del texts["files"]
+    for name, text in texts.items():
+        above = any((other != name and other.startswith(f"{name}.")) or not name for other in texts)
+        path = (
+            folder.joinpath(*name.split("."), "__init__.py")
+            if above
+            else folder.joinpath(*name.split(".")).with_suffix(".py")
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    patch.setattr(digest, "HERE", folder)
+
+
+def test_a_module_is_found_by_its_dotted_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package_at(tmp_path, monkeypatch)
+    (tmp_path / "words.py").write_text("# \u00e9\n", encoding="utf-8")
+    assert read_source("tools") == PACKAGE["tools"] and read_source("deep.below") == PACKAGE["deep.below"]
+    assert read_source("deep") == "" and read_source("") == "" and read_source("words") == "# \u00e9\n"
+    assert read_source("gone") is None and read_source("deep.gone") is None and read_source("tools.helped") is None
+    assert module_names() == sorted(
+        ["", "base", "core", "core.files", "deep", "deep.below", "late", "tools", "types", "words", "work"]
+    )
+    assert set(digest.package_sources()) == {
+        "__init__.py", "base.py", "core/__init__.py", "core/files.py", "deep/__init__.py", "deep/below.py", "late.py",
+        "tools.py", "types.py", "words.py", "work.py",
+    }  # fmt: skip
+    assert digest.package_sources()["base.py"] == PACKAGE["base"].encode()
+
+
+def test_definitions_of_a_small_package_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Written once by the package's checksum, read as they were written, and made anew where the file is damaged."""
+    package_at(tmp_path / "package", monkeypatch)
+    monkeypatch.setattr(digest, "user_cache_path", lambda name: tmp_path / "cache" / name)
+    read = digest.package_code.__wrapped__
+    fresh = read()
+    [kept] = (tmp_path / "cache" / "maieutic" / "definitions").iterdir()
+    assert kept == digest.kept_at(kept.parent) and kept.name == f"{digest.checksum_of(digest.package_sources())}.json"
+    names = {name: fresh.module(name) for name in module_names()}
+    assert (
+        digest.read_definitions(kept) == names
+        and names["work"]["run"].uses
+        and names["work"]["run"].arguments == frozenset()
+    )
+    again = read()
+    assert again.modules == names, "nothing is left to be read"
+    closure = fresh.closure(ROOT, {})
+    assert again.closure(ROOT, {}) == closure and again.digest(closure) == fresh.digest(closure)
+    kept.write_text("{", encoding="utf-8")
+    assert read().digest(closure) == fresh.digest(closure) and digest.read_definitions(kept) == names
+    (tmp_path / "package/tools.py").write_text(
+        "def helped(given: object) -> str:\n    return ''\nLIMIT = 1\n", encoding="utf-8"
+    )
+    changed = read()
+    assert len(list(kept.parent.iterdir())) == 2 and changed.digest(changed.closure(ROOT, {})) != fresh.digest(closure)
+    (tmp_path / "package/tools.py").write_text("from maieutic.base import *\n", encoding="utf-8")
+    assert read().modules and len(list(kept.parent.iterdir())) == 2, "one that cannot be followed is not kept"
+
+
+def test_a_definition_stands_for_those_that_a_job_uses(tmp_path: Path) -> None:
+    code = Code(PACKAGE.get)
+    inner, table = Name("tools", "inner"), Name("tools", "TABLE")
+    closure = code.closure(ROOT, {Name("tools", "helped"): (inner,)})
+    assert inner in closure and Name("base", "Base") in closure and table not in closure
+    assert Name("tools", "helped") not in closure
+    whole = code.closure([Name("tools", ANY)], {})
+    assert {one.name for one in whole if one.module == "tools"} == {
+        "LIMIT",
+        "TABLE",
+        "helped",
+        "inner",
+        "Kind",
+        "unused",
+        "Base",
+    }
+    assert not any(one.name == ANY for one in whole)
+    with pytest.raises(LookupError, match=r"^maieutic\.gone has no \*"):
+        code.closure([Name("gone", ANY)], {})
+    assert code.closure([Name(next(iter(NEUTRAL)), "anything")], {}) == set(), "what decides nothing is not even read"
+
+
+def test_a_digest_is_of_each_definition_with_its_place() -> None:
+    code = Code({"a": "x = 1\ny = 2\n", "b": "x = 1\n"}.get)
+    names = [Name("a", "x"), Name("a", "y"), Name("b", "x")]
+    told = [code.digest([one]) for one in names]
+    assert len(set(told)) == 3 and all(re.fullmatch("[0-9a-f]{16}", one) for one in told)
+    assert code.digest(names) == code.digest(reversed(names)) != code.digest(names[:2])
+
+
+def test_a_function_is_a_definition_of_its_module() -> None:
+    assert digest.name_of(code_of) == ("plan.digest", "code_of")
+    assert digest.name_of(Code.closure) == ("plan.digest", "Code.closure")
 
 
 # the package itself ---------------------------------------------------------------------------------------------------
