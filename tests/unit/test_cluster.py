@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from maieutic.config.settings import read_config
 from maieutic.core.errors import UserError
-from maieutic.plan import images
-from maieutic.plan.cluster import Asked, Partition, check_job, check_status_command, minutes_of, partitions
+from maieutic.plan import cluster, images
+from maieutic.plan.cluster import (
+    LONGEST_LOOK,
+    Asked,
+    Partition,
+    check_gpus,
+    check_job,
+    check_slurm,
+    check_status_command,
+    minutes_of,
+    partitions,
+    setting,
+)
+from shipped import shipped
 
 LISTED = """\
 cpu*|1-00:00:00|(null)
@@ -14,6 +29,8 @@ gpu|8:00:00|gpu:a100:4(S:0-1)
 mixed|infinite|gpu:a100:2(S:0),gpu:v100:2(S:1),lustre:1
 shards|30:00|shard:8,mps:100
 2024|1:00:00|(null)
+long*|2-00:00:00|gpu:2
+long|1:00|(null)|more
 """
 
 
@@ -24,6 +41,7 @@ def test_partitions() -> None:
         "mixed": Partition(4, None),
         "shards": Partition(0, 30),
         "2024": Partition(0, 60),
+        "long": Partition(2, 1),
     }
     assert partitions("") == {}
 
@@ -55,17 +73,34 @@ REFUSED = [
     (Asked("m", 0, 1, "gpus"), "slurm_partition: 'gpus' is not a partition of this cluster. Fix: did you mean 'gpu'?"),
     (
         Asked("m", 0, 1, "$(id)"),
-        r"slurm_partition: '\$\(id\)' is not a partition.*known: 2024, cpu, gpu, mixed, shards",
+        r"slurm_partition: '\$\(id\)' is not a partition.*known: 2024, cpu, gpu, long, mixed, shards",
     ),
     (
         Asked("m", 8, 1, "gpu"),
-        "models.m.needs.gpus: 8 needed on one node, the nodes of partition gpu have at most 4. Fix",
+        r"models.m.needs.gpus: 8 needed on one node, the nodes of partition gpu have at most 4. Fix: --set-resources "
+        r"generate_replies:slurm_partition=NAME \(sinfo -o '%P %G' lists them\), or lower needs.gpus$",
     ),
     (
-        Asked("m", 1, 720, "gpu"),
-        "models.m.needs.runtime: 720 minutes, partition gpu ends jobs after 480. Fix: lower it",
+        Asked("m", 1, 720, "gpu", "judge"),
+        "models.m.needs.runtime: 720 minutes, partition gpu ends jobs after 480. Fix: lower it, name another "
+        "partition, or --set-resources judge:runtime=480$",
     ),
+    (Asked("m", 0, 61, "shards,2024"), "61 minutes, partition shards,2024 ends jobs after 60"),
+    (Asked("m", 0, 1, "gpu:"), "'gpu:' is not a partition of this cluster. Fix: did you mean 'gpu'"),
 ]
+
+
+def test_the_nearest_name_is_meant_and_no_other() -> None:
+    known = {"gpua": Partition(1, 5), "gpub": Partition(1, 5)}
+    with pytest.raises(UserError, match=r"did you mean 'gpub'\?$"):
+        check_job(Asked("m", 1, 5, "gpubb,other"), known)
+
+
+def test_a_partition_without_minutes_takes_jobs_without_any() -> None:
+    none = {"p": Partition(0, 0)}
+    check_job(Asked("m", 0, 0, "p"), none)
+    with pytest.raises(UserError, match="1 minutes, partition p ends jobs after 0"):
+        check_job(Asked("m", 0, 1, "p"), none)
 
 
 @pytest.mark.parametrize(("job", "expected"), REFUSED)
@@ -85,15 +120,105 @@ CONFIG = "AccountingStorageType   = {}\nMinJobAge               = {} sec\nAccoun
         ("squeue", "accounting_storage/slurmdbd", 60, "forgets a job 60 s after its end"),
         ("sacct", "accounting_storage/slurmdbd", 2, None),
         ("squeue", "(null)", 300, None),
+        ("squeue", "(null)", LONGEST_LOOK, None),
+        ("squeue", "(null)", LONGEST_LOOK - 1, "forgets a job 199 s"),
+        (None, "(null)", 2, None),
+        ("mine", "(null)", 2, None),
     ],
 )
-def test_a_way_of_looking_that_would_wait_for_ever(command: str, storage: str, age: int, expected: str | None) -> None:
+def test_a_way_of_looking_that_would_wait_for_ever(
+    command: str | None, storage: str, age: int, expected: str | None
+) -> None:
     config = CONFIG.format(storage, age)
     if expected is None:
         check_status_command(command, config)
     else:
         with pytest.raises(UserError, match=expected):
             check_status_command(command, config)
+
+
+def test_what_the_executor_should_be_told_instead() -> None:
+    for command, other, why in (
+        ("sacct", "squeue", "sacct, but this cluster keeps no accounting database"),
+        (
+            "squeue",
+            "sacct",
+            "squeue, but this cluster forgets a job 60 s after its end (MinJobAge), before it is looked for",
+        ),
+    ):
+        with pytest.raises(UserError) as fault:
+            check_status_command(command, CONFIG.format("x", 60))
+        told = f"slurm-status-command: {why}. Fix: give --slurm-status-command {other}, or set it in profiles/slurm/config.yaml"
+        assert fault.value.line == told
+
+
+@pytest.mark.parametrize(
+    ("config", "value"),
+    [("A = b", "b"), ("A=b = c\n", "b = c"), ("AB = x\n  A   = y  \n", "y"), ("", ""), ("B = A\nA", ""), ("A", "")],
+)
+def test_a_setting_of_slurm(config: str, value: str) -> None:
+    assert setting(config, "A") == value
+
+
+TOOLS = {
+    "scontrol": 'case "$*" in "show config") printf "AccountingStorageType = accounting_storage/slurmdbd\\nMinJobAge = 300 sec\\n";; *) exit 4;; esac',
+    "sinfo": 'case "$*" in "--all --noheader --format=%P|%l|%G") echo "gpu|8:00:00|gpu:1";; *) exit 4;; esac',
+    "sbatch": "",
+}
+
+
+def tools(folder: Path, patch: pytest.MonkeyPatch, **changed: str | None) -> None:
+    """SLURM's commands as scripts; None: it is not there."""
+    for name, text in {**TOOLS, **changed}.items():
+        if text is not None:
+            (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+            (folder / name).chmod(0o755)
+    patch.setenv("PATH", f"{folder}:/usr/bin:/bin" if changed.get("sbatch", "") is not None else str(folder))
+
+
+def test_slurm_is_asked_what_jobs_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools(tmp_path, monkeypatch)
+    check_slurm([Asked("m", 1, 60, "gpu"), Asked("m", 1, 60, None), Asked("m", 1, 60, "gpu")], "sacct")
+    with pytest.raises(UserError, match=r"^models\.a\.needs\.gpus: 2 needed"):
+        check_slurm([Asked("b", 3, 60, "gpu"), Asked("a", 2, 60, "gpu")], None)
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({"sbatch": None}, "executor: slurm: there is no sbatch on the PATH. Fix: run it on the cluster's login node (module load slurm?), or without --profile slurm"),
+        ({"sinfo": "echo ' no  controller' >&2; echo more >&2; exit 1"}, "sinfo: no controller more. Fix: is the controller up? (scontrol ping)"),
+        ({"scontrol": "exit 1"}, "scontrol: Command '('scontrol', 'show', 'config')' returned non-zero exit status 1. Fix: is the controller up? (scontrol ping)"),
+        ({"scontrol": f"echo {'x' * 400} >&2; exit 1"}, f"scontrol: {'x' * 300}… Fix: is the controller up? (scontrol ping)"),
+        ({"sinfo": "sleep 5"}, "sinfo: no answer within 1 s. Fix: is the controller up? (scontrol ping)"),
+    ],
+)  # fmt: skip
+def test_a_slurm_that_does_not_answer_is_one_line(
+    changed: dict[str, str | None], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools(tmp_path, monkeypatch, **changed)
+    monkeypatch.setattr(cluster, "SECONDS", 1.0)
+    with pytest.raises(UserError) as fault:
+        check_slurm([], "sacct")
+    assert fault.value.line == line
+
+
+@pytest.mark.parametrize(("needed", "total", "fits"), [(2, None, True), (2, 2, True), (2, 1, False), (0, 0, True)])
+def test_no_model_needs_more_gpus_than_there_are(needed: int, total: int | None, fits: bool) -> None:
+    config = shipped()
+    config["models"]["m"] = {
+        "engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": needed},
+    }  # fmt: skip
+    read = read_config(config)
+    if fits:
+        check_gpus(read, ["always-ask", "m"], total)
+        return
+    with pytest.raises(UserError) as fault:
+        check_gpus(read, ["always-ask", "m"], total)
+    assert fault.value.line == (
+        f"models.m.needs.gpus: {needed} needed, the profile's total is {total}. Fix: raise server_gpus in the profile's "
+        "resources (--resources server_gpus=N), or lower needs.gpus"
+    )
 
 
 def test_the_locks_of_this_checkout_are_found() -> None:
