@@ -12,7 +12,7 @@ export PYTHONPATH := $(CURDIR)/workflow
 # Some containers set it: each of a run's hundreds of jobs would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver check format vendor lock recover bench schemas plans clean
+.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver check format vendor lock recover bench schemas plans faults clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
@@ -79,6 +79,9 @@ schemas: driver  ## write workflow/schemas and resources/shipped.json anew
 
 plans: driver  ## write the plans of tests/cases/plans anew: after a change of the plan, of cards or of registries
 	PYTHONPATH=workflow:tests $(PYTHON) tests/whole_plans.py
+
+faults: driver  ## keep the lines of faults in tests/cases/faults anew: after a change of their words
+	MAIEUTIC_FAULTS_ANEW=1 .venv/driver/bin/python -m pytest tests/unit -q
 
 recover: driver  ## after a SIGKILL of Snakemake: end its drivers, unlock
 	$(PYTHON) -m maieutic recover --results results

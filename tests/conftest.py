@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from kept_faults import pytest_pyfunc_call, pytest_sessionfinish  # noqa: F401  (hooks)
 
 ROOT = Path(__file__).parents[1]
 SERVE = ROOT / ".venv/serve/bin/python"
