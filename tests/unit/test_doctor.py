@@ -1,0 +1,264 @@
+"""`maieutic doctor`, finding by finding, on machines as they may be."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+from maieutic.core.errors import UserError
+from maieutic.plan import cluster, doctor, images, preflight
+from maieutic.plan.doctor import ROOM_MB, Finding
+from maieutic.plan.plan import Plan
+from maieutic.plan.rules import plan_of
+from shipped import shipped
+from whole_plans import HOSTED, NOBODY
+
+MODELS = {
+    "small": {"engine": "vllm", "weights": {"path": "x"}, "size": {"total": 2}, "needs": {"gpus": 1, "mem_mb": 8000}},
+    "large": {"engine": "vllm", "weights": {"path": "x"}, "size": {"total": 5}, "needs": {"gpus": 4, "mem_mb": 64000}},
+    "odd": {"engine": "vllm", "weights": {"path": "x"}, "needs": {"mem_mb": 1000}},
+    "far": {**HOSTED, "base_url": "http://far/v1", "key_env": "FAR_KEY"},
+    "near": {**HOSTED, "base_url": "http://near/v1"},
+}
+GB = 1 << 30
+
+
+def made(*tutors: str, **keys: Any) -> Plan:
+    config = shipped()
+    config["models"] |= MODELS
+    config["run"] |= {**NOBODY, "tutors": list(tutors), "tasks": ["kmpbench/ec"]}
+    return plan_of(config | keys)
+
+
+@pytest.fixture(scope="module")
+def served() -> Plan:
+    return made("small", "large", "odd", "far", "near")
+
+
+@pytest.fixture(scope="module")
+def hosted() -> Plan:
+    return made("far")
+
+
+def test_the_models_that_a_run_serves_itself(served: Plan, hosted: Plan) -> None:
+    assert sorted(doctor.served(served)) == ["large", "odd", "small"]
+    assert doctor.served(hosted) == doctor.served(None) == []
+
+
+SERVE_FIX = "make env (with a GPU: make env VARIANT=cuda)"
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        ({}, {None: ("note", "note"), "hosted": ("fault", "note"), "served": ("fault", "fault")}),
+        ({"driver": "driver-LOCK", "serve": "serve-LOCK"}, dict.fromkeys((None, "hosted", "served"), ("ok", "ok"))),
+        ({"driver": "driver-old", "serve": "old"}, dict.fromkeys((None, "hosted", "served"), ("fault", "fault"))),
+    ],
+)
+def test_environments_are_there_and_of_their_locks(
+    there: dict[str, str], expected: dict[str | None, tuple[str, str]], served: Plan, hosted: Plan, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(images, "locks_of", lambda stack: ["other", "LOCK"])
+    (tmp_path / ".venv").mkdir()
+    for stack, name in there.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / ".venv" / stack).symlink_to(tmp_path / name)
+    for of, states in expected.items():
+        found = list(doctor.environments({None: None, "hosted": hosted, "served": served}[of]))
+        assert [one.what for one in found] == ["environment driver", "environment serve"]
+        assert tuple(one.state for one in found) == states
+        for one, fix in zip(found, ("make driver", SERVE_FIX), strict=True):
+            assert one.fix == ("" if one.state == "ok" else fix)
+            finding = "as its lock says" if one.state == "ok" else "built from lock old, this checkout has another"
+            assert one.finding == (finding if there else "not there")
+
+
+@pytest.mark.parametrize(
+    ("free", "of", "state", "finding"),
+    [
+        (200_000, None, "ok", "200 GB free, about 5 GB needed"), (ROOM_MB, None, "fault", "5 GB free, about 5 GB needed"),
+        (ROOM_MB + 1, None, "ok", "5 GB free, about 5 GB needed"),
+        (20_000, "served", "ok", "20 GB free, about 19 GB needed, 1 of unknown size"),
+        (19_000, "served", "fault", "19 GB free, about 19 GB needed, 1 of unknown size"),
+    ],
+)  # fmt: skip
+def test_the_disk_holds_weights_and_results(
+    free: int, of: str | None, state: str, finding: str, served: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    usage = shutil.disk_usage("/")._replace(free=(free << 20) + 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: asked.append(place) or usage)
+    fix = "make room, or put results on a larger disk (a link)" if state == "fault" else ""
+    assert doctor.disk(served if of else None) == ("disk", state, finding, fix) and asked == ["."]
+
+
+@pytest.mark.parametrize(
+    ("total", "of", "expected"),
+    [
+        (24_900, None, ("ok", "12 of 24 GB free", "")),
+        (24_900, "hosted", ("ok", "12 of 24 GB free", "")),
+        (64_000, "served", ("ok", "64 GB, large needs 64 GB", "")),
+        (63_999, "served", ("note", "63 GB, large needs 64 GB", "run it on a cluster (--profile slurm), or lower models.large.needs.mem_mb")),
+    ],
+)  # fmt: skip
+def test_memory_holds_the_largest_job(
+    total: int,
+    of: str | None,
+    expected: tuple[str, str, str],
+    served: Plan,
+    hosted: Plan,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(doctor, "memory_mb", lambda: (12_999, total))
+    assert doctor.memory({None: None, "hosted": hosted, "served": served}[of]) == ("memory", *expected)
+
+
+@pytest.mark.parametrize(("names", "devices"), [((), 0), (("A100", "A100"), 2), (("H100",), 4)])
+def test_gpus_are_counted_against_what_models_need(
+    names: tuple[str, ...], devices: int, served: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "gpu_names", lambda: list(names))
+    monkeypatch.setattr(doctor, "candidates", lambda environment: (None, list(range(devices))))
+    first, *lacking = doctor.gpus(served)
+    assert first == (
+        ("GPUs", "ok", ", ".join(names), "") if names else ("GPUs", "note", "none, or no driver (nvidia-smi)", "")
+    )
+    fix = "run it on a cluster (--profile slurm), on a machine with more, or lower needs.gpus"
+    short = {"small": 1, "large": 4}
+    assert {(one.what, one.state, one.finding, one.fix) for one in lacking} == {
+        (f"GPUs of {name}", "note", f"{needed} needed, this machine offers {devices}", fix)
+        for name, needed in short.items()
+        if needed > devices
+    }
+    assert list(doctor.gpus(None)) == [first]
+
+
+def test_a_login_node_has_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[str, str | None] = {"sbatch": None}
+    monkeypatch.setattr(shutil, "which", found.get)
+    assert doctor.slurm() == ("SLURM", "note", "no sbatch on the PATH: this machine is no login node", "")
+    found["sbatch"] = "/usr/bin/sbatch"
+    listed = {("sinfo", "--all", "--noheader", "--format=%P|%l|%G"): "gpu|1:00|gpu:2\ncpu*|1:00|(null)\n"}
+    monkeypatch.setattr(cluster, "ask", lambda *words: listed[words])
+    assert doctor.slurm() == ("SLURM", "ok", "partitions: cpu (0 GPUs a node), gpu (2 GPUs a node)", "")
+
+    def silent(*words: str) -> str:
+        raise UserError("sinfo", "no answer", "wake it")
+
+    monkeypatch.setattr(cluster, "ask", silent)
+    assert doctor.slurm() == ("SLURM", "note", "no answer", "wake it")
+
+
+def test_images_are_those_of_this_checkout(served: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: dict[str, str | None] = {"apptainer": None, "singularity": None}
+    monkeypatch.setattr(shutil, "which", found.get)
+    assert doctor.containers(served) == ("containers", "note", "no apptainer: --sdm apptainer cannot be used", "")
+    none_yet = ("containers", "note", "apptainer is here, no images yet", "containers/build")
+    for engine in ("apptainer", "singularity"):
+        found |= {"apptainer": None, "singularity": None, engine: f"/usr/bin/{engine}"}
+        assert doctor.containers(None) == none_yet
+    for name in ("driver.sif", "serve.sif"):
+        (tmp_path / name).touch()
+    named = {"driver": f"{tmp_path}/driver.sif", "serve": f"{tmp_path}/serve.sif"}
+    checked: list[Any] = []
+    monkeypatch.setattr(images, "check_images", checked.append)
+    right = ("containers", "ok", "images of this checkout's locks: driver, serve", "")
+    assert doctor.containers(made("far", containers=named)) == right
+    assert checked == [{stack: (path, path) for stack, path in named.items()}]
+    away = {"driver": "docker://somewhere/image", "serve": f"{tmp_path}/gone.sif"}
+    assert doctor.containers(made("far", containers=away)) == none_yet
+
+    def stale(files: Any) -> None:
+        raise UserError("containers.serve", "it is old", "build it")
+
+    monkeypatch.setattr(images, "check_images", stale)
+    assert doctor.containers(made("far", containers=named)) == ("containers", "fault", "it is old", "build it")
+
+
+def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def check(name: str, model: Any) -> None:
+        asked.append((name, model.base_url))
+        if name == "near":
+            raise UserError("models.near.base_url", "it is silent", "start it")
+
+    monkeypatch.setattr(preflight, "check_endpoint", check)
+    assert sorted(doctor.endpoints(served, offline=False)) == [
+        ("endpoint of far", "ok", "http://far/v1 answers, FAR_KEY is set", ""),
+        ("endpoint of near: models.near.base_url", "fault", "it is silent", "start it"),
+    ]
+    assert sorted(asked) == [("far", "http://far/v1"), ("near", "http://near/v1")]
+    monkeypatch.setattr(preflight, "check_endpoint", lambda name, model: None)
+    assert ("endpoint of near", "ok", "http://near/v1 answers", "") in list(doctor.endpoints(served, offline=False))
+    monkeypatch.delattr(preflight, "check_endpoint")
+    assert sorted(doctor.endpoints(served, offline=True)) == [
+        ("endpoint of far", "note", "http://far/v1 would get the value of FAR_KEY", ""),
+        ("endpoint of near", "note", "http://near/v1 would get no key", ""),
+    ]
+
+
+def test_all_faults_of_a_check_are_findings() -> None:
+    def check() -> None:
+        raise UserError.of([UserError("a", "b", "c"), UserError("d", "e", "f")])
+
+    assert list(doctor.checked("it", check, "right")) == [("it: a", "fault", "b", "c"), ("it: d", "fault", "e", "f")]
+    assert list(doctor.checked("it", lambda: None, "right")) == [("it", "ok", "right", "")]
+
+
+def test_findings_are_printed_a_line_each(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    told = [
+        Finding("disk", "ok", "[5] GB free"),
+        Finding("x", "note", "y", "z [1]"),
+        Finding("a" * 200, "fault", "b", "c"),
+    ]
+    asked: list[Any] = []
+    monkeypatch.setattr(doctor, "findings_of", lambda files, offline: asked.append((files, offline)) or told)
+    with pytest.raises(UserError, match=r"^maieutic doctor: 1 of the lines above are faults"):
+        doctor.doctor(configfile=[Path("run.yaml")], offline=True)
+    assert (
+        capsys.readouterr().out == f"ok    disk: [5] GB free.\nnote  x: y. Fix: z [1]\nfault {'a' * 200}: b. Fix: c\n"
+    )
+    told.pop()
+    doctor.doctor()
+    assert asked == [([Path("run.yaml")], True), ([], False)]
+
+
+def test_the_machine_is_looked_at_with_and_without_a_run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    of: list[Any] = []
+    for name in ("environments", "gpus"):
+        monkeypatch.setattr(doctor, name, lambda plan, name=name: iter([(name, of.append(plan))]))
+    for name in ("disk", "memory", "containers"):
+        monkeypatch.setattr(doctor, name, lambda plan, name=name: (name, of.append(plan)))
+    monkeypatch.setattr(doctor, "slurm", lambda: ("slurm", None))
+    monkeypatch.setattr(doctor, "endpoints", lambda plan, offline: iter([("endpoints", of.append((plan, offline)))]))
+    names = ["environments", "disk", "memory", "gpus", "slurm", "containers"]
+    assert [one[0] for one in doctor.findings_of([])] == names and of == [None] * 5
+    of.clear()
+    path = tmp_path / "run.yaml"
+    path.write_text("edition: demo\nrun: {tutors: [echo], tasks: [mrbench]}\n", encoding="utf-8")
+    first, *others = doctor.findings_of([path], True)
+    assert first == ("run file", "ok", f"{path} is right", "") and [one[0] for one in others] == [*names, "endpoints"]
+    plans = {id(one) for one in of[:-1]}
+    assert len(plans) == 1 and of[-1] == (of[0], True) and of[0].run.tutors == ["echo"]
+    more = tmp_path / "more.yaml"
+    more.write_text("run: {limit: 1}\n", encoding="utf-8")
+    assert next(doctor.findings_of([path, more])).finding == f"{path}, {more} is right"
+    of.clear()
+    list(doctor.findings_of([path]))
+    assert of[-1][1] is False
+
+
+def test_a_run_without_pins_is_looked_at_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text("run: {tutors: [llama-3.2-3b], tasks: [mrbench]}\n", encoding="utf-8")
+    monkeypatch.chdir(ROOT)
+    found = list(doctor.findings_of([path], offline=True))
+    assert found[0].state == "fault" and "maieutic pin" in found[0].fix and found[0].what.startswith("run file: ")
+    assert {"disk", "memory", "SLURM", "containers"} <= {one.what for one in found}
