@@ -85,10 +85,45 @@ def of_a_paper(name: str) -> dict[str, Any]:
     return config
 
 
+def our_own() -> dict[str, Any]:
+    """What a team brings: replies, weights, labels, pairs and predictions of its own, in files and folders."""
+    config = of_a_paper("mrbench")
+    pinned = {"repo": "org/own", "revision": "1" * 40}
+    config["models"] |= {
+        "folder": {"engine": "vllm", "weights": {"path": "resources/demo/kmp"}},
+        "coded": {"engine": "vllm", "weights": pinned, "trust_remote_code": True, "size": {"total": 3}},
+        "said": {"engine": "recorded", "file": "resources/demo/mrbench/MRBench_V1.json", "form": "mrbench", "speaker": "GPT4"},
+        "near": HOSTED,
+        "one": {"engine": "judge", "model": "near", "rubrics": ["mrbench_taxonomy"], "pairs": ["pairs_simple"]},
+        "scalar": {"engine": "reward", "weights": pinned, "adapter": "internlm2", "prompt": "simple", "max_length": 900},
+        "short": {
+            "engine": "reward", "prompt": "none", "token_budget": 5000,
+            "train": {"base": "smollm2-135m", "mix": {"mathdial": 1.0}, "max_length": 300, "overlong": "cut"},
+        },
+        "grown": {"engine": "criteria", "train": {"base": "minilm"}},
+    }  # fmt: skip
+    config["labels"] = {
+        **config.get("labels", {}),
+        "mine": {"title": "Mine", "licence": "ours", "file": "tests/cases/own_labels.csv", "rubric": "mrbench_taxonomy"},
+    }
+    config["preferences"] = {
+        **config.get("preferences", {}),
+        "ours": {"title": "Ours", "licence": "ours", "file": "tests/cases/own_pairs.jsonl"},
+    }
+    config["run"] = {
+        "tutors": ["folder", "coded", "said", "echo"], "tasks": ["mrbench", "mathtutorbench/scaffolding_generation"],
+        "judges": ["one"], "labels": ["mine", "mrbench"], "preferences": ["ours", "bridge"], "encoders": ["minilm"],
+        "predictions": ["mrbench_v3_test"], "reward_models": ["short", "scalar"], "classifiers": ["grown"],
+        "human_labels": "tests/cases/own_people.csv",
+    }  # fmt: skip
+    return config
+
+
 RUNS: dict[str, Callable[[], dict[str, Any]]] = {
     "demo": demo,
     "many judges": many_judges,
     "packed": packed,
+    "our own": our_own,
     **{name: partial(of_a_paper, name) for name in ("paper", "kmpbench", "mrbench", "tutorbench", "curation")},
 }
 
