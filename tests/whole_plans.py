@@ -104,7 +104,12 @@ def our_own() -> dict[str, Any]:
     }  # fmt: skip
     config["labels"] = {
         **config.get("labels", {}),
-        "mine": {"title": "Mine", "licence": "ours", "file": "tests/cases/own_labels.csv", "rubric": "mrbench_taxonomy"},
+        "mine": {
+            "title": "Mine",
+            "licence": "ours",
+            "file": "tests/cases/own_labels.csv",
+            "rubric": "mrbench_taxonomy",
+        },
     }
     config["preferences"] = {
         **config.get("preferences", {}),
@@ -150,17 +155,20 @@ def functions(module: Any) -> dict[str, Any]:
 def rule_names() -> list[str]:
     """The names of all rules."""
     texts = (path.read_text(encoding="utf-8") for path in Path("workflow/rules").glob("*.smk"))
-    return sorted(name for text in texts for name in re.findall(r"^rule (\w+):", text, re.MULTILINE))
+    pattern = re.compile(r"^(?:rule|use rule \w+ as) (\w+)(?:| with):", re.MULTILINE)
+    return sorted(name for text in texts for name in pattern.findall(text))
 
 
 def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, str]]:
     """What the wildcards of a rule can be in a run."""
     trained = rule in {"train_reward_model", "write_model_card"}
     graders = {"validate_judge": plan.run.judges, "validate_reward_model": plan.reward_models}
+    graders |= {"validate_reward_on_pairs": plan.reward_models}
     graders |= {"validate_reward_on_labels": plan.reward_models, "validate_probes": plan.run.judges}
     recorded = plan.with_engine("recorded")
     tutors = {"read_replies": recorded, "generate_replies": [name for name in plan.tutors if name not in recorded]}
     tutors["generate_all_replies"] = [name for name in plan.run.tutors if name not in recorded]
+    tutors["generate_shard"] = [name for name in plan.tutors if plan.shards_of(name)]
     values = {
         "dataset": plan.used_datasets,
         "model": [name for name in plan.used_models if getattr(plan.models[name], "weights", None)],

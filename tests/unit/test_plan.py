@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +15,18 @@ from maieutic.config import cards
 from maieutic.config.models import HostedModel, RewardModel
 from maieutic.core import paths
 from maieutic.core.errors import UserError
+from maieutic.datasets.registry import LOADERS
 from maieutic.judges.rubrics import read_rubric
-from maieutic.plan import inputs, jobs
+from maieutic.plan import digest, inputs, jobs, lines
 from maieutic.plan.checks import check_config
 from maieutic.plan.entries import for_asking, for_scoring, for_training
+from maieutic.plan.items import items
 from maieutic.plan.patterns import one_of, patterns
 from maieutic.plan.plan import Plan
-from maieutic.plan.rules import RulePlan, plan_of
+from maieutic.plan.rules import TEMPLATES, RulePlan, plan_of
+from maieutic.plan.syntax import Name
 from shipped import shipped
-from whole_plans import demo, functions, places
+from whole_plans import HOSTED, NOBODY, demo, functions, our_own, places
 
 
 def raw(**run: object) -> dict[str, Any]:
@@ -215,3 +220,111 @@ def test_a_grader_more_changes_no_scores_that_do_not_rest_on_it() -> None:
     assert changed(rewarded) == {"mathtutorbench"}
     assert jobs.score_replies(without, "mathtutorbench", without.run.tutors[0]).absent == ["reward"]
     assert jobs.score_replies(without, "mrbench", without.run.tutors[0]).absent == ["judge"]
+
+
+def test_a_digest_is_of_the_code_that_a_job_uses(plan: RulePlan) -> None:
+    """Of tables of loaders and sources the one that it uses; of tutors what their kind is asked by."""
+    parse = plan.code_of("parse_replies")
+    assert parse == digest.code_of("parse-replies")
+    report, bare = plan.code_of("build_report"), digest.code_of("build-report")
+    files = [file for pattern in TEMPLATES["build-report"] for file in digest.HERE.glob(pattern)]
+    assert report == digest.code_of("build-report", None, files) != bare
+    assert {file.suffix for file in files} == {".css", ".js", ".jinja"}
+
+    def of(rule: str, **wildcards: str) -> tuple[str, str]:
+        """The digest of a rule's job, and that of its command without anything put in place of another."""
+        code = plan.code_of(rule)
+        assert callable(code)
+        return code(wildcards), digest.code_of(rule.replace("_", "-"))
+
+    items, whole = of("make_items", benchmark="kmpbench", task="ec")
+    loader = LOADERS[plan.card("kmpbench", "ec").loader].load
+    instead = {Name("datasets.registry", "LOADERS"): (digest.name_of(loader), Name("datasets.loaders", "Loader"))}
+    assert items == digest.code_of("make-items", instead) != whole
+    assert items != of("make_items", benchmark="tutorbench", task="text")[0]
+    pairs, whole = of("make_pairs", source="bridge")
+    sources = Name("rewards.pairs", "PAIR_SOURCES")
+    load = digest.name_of(plan.pair_source("bridge").load)
+    assert pairs == digest.code_of("make-pairs", {sources: (load, Name("rewards.sources", "PairSource"))}) != whole
+    asked, whole = of("generate_replies", benchmark="mrbench", tutor="smollm2-135m")
+    said, _ = of("generate_replies", benchmark="mrbench", tutor="always-ask")
+    assert asked == digest.code_of("generate-replies", {Name("replies.baselines", "baseline_reply"): ()})
+    gone = {Name("serving.backends", "backend_of"): (), Name("replies.generate", "run_job"): ()}
+    assert said == digest.code_of("generate-replies", gone) and len({said, asked, whole}) == 3
+
+
+def test_pairs_in_a_file_of_ones_own_rest_on_no_source() -> None:
+    own = plan_of(our_own())
+    code = own.code_of("make_pairs")
+    assert callable(code)
+    sources = {Name("rewards.pairs", "PAIR_SOURCES"): (Name("rewards.sources", "PairSource"),)}
+    assert code({"source": "ours"}) == digest.code_of("make-pairs", sources) != code({"source": "bridge"})
+    mine = own.code_of("make_pairs")
+    assert callable(mine) and mine({"source": "mathdial"}) != mine({"source": "bridge"})
+
+
+def test_a_job_asks_the_machine_for_what_its_model_needs(plan: RulePlan) -> None:
+    served, judged = {"benchmark": "mrbench", "tutor": "smollm2-135m"}, {"judge": "demo-judge", "batch": "x"}
+    assert (plan.threads(served), plan.memory(served)) == (2, 6000) == (plan.threads(judged), plan.memory(judged))
+    assert plan.models_of(judged) == plan.models_of(served) == ["smollm2-135m"]
+    trained = {"reward_model": "demo-reward-model"}
+    assert (plan.threads(trained), plan.memory(trained)) == (1, 4000)
+    assert plan.models_of({"benchmark": "mrbench"}) == []
+
+
+@pytest.mark.parametrize(
+    ("pictures", "shown", "blind"),
+    [(False, {}, False), (True, {}, True), (True, {"near"}, True), (True, {"near", "far"}, False)],
+)
+def test_a_judge_is_blind_where_one_of_its_models_sees_no_picture(pictures: bool, shown: set[str], blind: bool) -> None:
+    config = shipped()
+    for name in ("near", "far"):
+        config["models"][name] = {**HOSTED, "images": name in shown}
+        config["models"][f"by-{name}"] = {"engine": "judge", "model": name, "rubrics": ["tutorbench"]}
+    both = {"engine": "judge", "judges": ["by-near", "by-far"], "rubrics": ["tutorbench"]}
+    config["models"]["both"] = both
+    config["run"] |= {
+        **NOBODY,
+        "tutors": ["near"],
+        "tasks": ["tutorbench/text", "tutorbench/multimodal"],
+        "judges": ["by-near", "by-far", "both"],
+    }
+    plan = plan_of(config)
+    card = plan.card("tutorbench", "multimodal" if pictures else "text")
+    assert plan.is_blind("both", card) is blind
+    assert plan.is_blind("by-far", card) is (pictures and "far" not in shown)
+
+
+def test_items_to_answer_are_made_by_snakemake(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And copied where they are wanted, or left where they were made; a run that fails is one line."""
+    monkeypatch.chdir(tmp_path)
+    called: list[list[str]] = []
+    ends = [0, 0, 7]
+
+    def snakemake(line: list[str]) -> Any:
+        called.append(line)
+        made = Path(paths.QUESTIONS.of(benchmark="mrbench", task="t"))
+        made.parent.mkdir(parents=True, exist_ok=True)
+        made.write_text("{}\n{}\n", encoding="utf-8")
+        return subprocess.CompletedProcess(line, ends.pop(0))
+
+    monkeypatch.setattr(subprocess, "run", snakemake)
+    with caplog.at_level("INFO"):
+        items(configfile=[Path("a.yaml"), Path("b.yaml")], out=tmp_path / "out")
+    common = [sys.executable, "-m", "snakemake", "questions", "--cores", "1", "--configfile"]
+    assert called == [[*common, "a.yaml", "b.yaml"]]
+    copied = tmp_path / "out/mrbench/t.jsonl"
+    assert copied.read_text(encoding="utf-8") == "{}\n{}\n" and caplog.messages == [f"{copied}: 2 items"]
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        items(configfile=[Path("a.yaml")])
+    assert caplog.messages == [f"{paths.QUESTIONS.of(benchmark='mrbench', task='t')}: 2 items"]
+    with pytest.raises(UserError, match=r"^a\.yaml, b\.yaml: snakemake ended with 7. Fix: its cause stands above"):
+        items(configfile=[Path("a.yaml"), Path("b.yaml")])
+
+
+def test_variables_of_a_line_are_literal() -> None:
+    assert lines.variables(A="x y", B="{z}", C="") == "A='x y' B='{{z}}' C=''"
+    assert lines.variables() == ""
