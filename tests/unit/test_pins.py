@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from httpserver import Quiet, serving
 from maieutic.config.models import VllmModel, Weights
 from maieutic.config.pins import DatasetPin, ModelPin, Pins, pinned, read_pins
 from maieutic.core.errors import UserError
-from maieutic.plan.pinning import pin, used
+from maieutic.plan.pinning import HEAD, pin, used, write_lock
 from maieutic.plan.rules import plan_of
 from shipped import shipped
 
@@ -115,6 +116,52 @@ def test_a_pin_stays_until_its_name_is_given(place: Path, caplog: pytest.LogCapt
     assert pins.models["newest"].revision == SECOND and pins.datasets["table"].revision == FIRST
     with pytest.raises(UserError, match=r"--update: not used here: nwest\. Fix: name models or datasets"):
         pin(update=["nwest"])
+
+
+def test_what_is_looked_up_is_said(place: Path, hub: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "maieutic.plan.pinning"):
+        pin()
+    assert caplog.messages == [
+        f"newest: {FIRST}", f"tagged: {'a' * 40}", f"lines: {hashlib.sha256(LINES).hexdigest()}", f"table: {FIRST}",
+        "config/pins.lock.yaml: 4 pins, 4 of them new",
+    ]  # fmt: skip
+    pins = read_pins()
+    today = datetime.now(UTC).date().isoformat()
+    assert {one.date for one in [*pins.models.values(), *pins.datasets.values()]} == {today}
+    assert pins.datasets["lines"].source == f"{hub}/lines.jsonl" and pins.datasets["table"].wanted == "main"
+    assert any(path.startswith("/api/datasets/org/table/revision/main") for path in Hub.asked)
+    assert any(f"/datasets/org/table/resolve/{FIRST}/data/train-0.parquet" in path for path in Hub.asked)
+    caplog.clear()
+    with caplog.at_level("INFO", "maieutic.plan.pinning"):
+        pin(update=["tagged"])
+    assert caplog.messages[0] == f"tagged: {'a' * 40}"
+    assert caplog.messages[-1] == "config/pins.lock.yaml: 4 pins, 0 of them new"
+
+
+def test_a_lock_may_lie_where_nothing_is_yet(place: Path) -> None:
+    lock = place / "a/b/pins.yaml"
+    pin(lock=lock)
+    text = lock.read_text(encoding="utf-8")
+    assert text.startswith(HEAD) and text.index("datasets:") < text.index("models:") and "null" not in text
+    assert read_pins(lock) == read_pins(lock) and set(read_pins(lock).models) == {"newest", "tagged"}
+    own = DatasetPin(
+        address="https://x.org/" + "a" * 110 + "/\u00e9",
+        records=1,
+        sha256="0" * 64,
+        source="https://x.org",
+        date="2026-01-01",
+    )
+    write_lock(lock, Pins(models={}, datasets={"b": own, "a": own}))
+    text = lock.read_text(encoding="utf-8")
+    assert "\u00e9" in text and text.index("  a:") < text.index("  b:") < text.index("models: {}")
+    assert text.index("address") < text.index("records"), "in the order of the fields"
+
+
+@pytest.mark.parametrize(("edition", "datasets"), [("published", True), ("demo", False)])
+def test_the_demos_own_files_need_no_pin(edition: str, datasets: bool) -> None:
+    config = shipped()
+    config["edition"] = edition
+    assert bool(used(config).datasets) is datasets and "smollm2-135m" in used(config).models
 
 
 def test_another_tag_is_pinned_anew(place: Path) -> None:

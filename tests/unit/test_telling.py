@@ -15,7 +15,7 @@ from maieutic.config.settings import read_config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.ledger import Spent, ledger_of
-from maieutic.plan import images, preflight
+from maieutic.plan import images, preflight, telling
 from maieutic.plan.plan import Plan
 from maieutic.plan.requests import NewRequests
 from maieutic.plan.rules import RulePlan, plan_of
@@ -166,6 +166,78 @@ def test_each_failed_job_is_a_line_and_those_out_of_money_are_one(plan: Plan, tm
     lines = [spent("far", 2), spent("far", 5).model_copy(update={"time": "2027-01-01T00:00:00+00:00"})]
     ledger.write_text("".join(json.dumps(line.model_dump()) + "\n" for line in lines), encoding="utf-8")
     assert last_lines(plan, [], "2026-06-01", 0.0, None) == ["asked: far 5 (1,000 + 10 tokens); under 0.01 USD"]
+
+
+def test_what_jobs_write_anew_is_not_known_to_those_behind_them(plan: Plan, monkeypatch: Any) -> None:
+    """Shards that ask nothing leave the gathered replies as they are, and so what a judge is asked is counted."""
+    told: list[tuple[str, set[str]]] = []
+    answers: dict[str, NewRequests | None] = {}
+
+    def counted(plan: Plan, rule: str, names: Any, remade: set[str]) -> NewRequests | None:
+        told.append((rule, set(remade)))
+        return answers.get(rule)
+
+    monkeypatch.setattr(telling, "new_requests", counted)
+    shard = job("generate_shard", output=("s1",), tutor="far")
+    gather = job("gather_shards", output=("replies",), files=("s1",))
+    judge = job("judge_replies", output=("verdicts",), judge="one")
+    other = job("a_rule", output=("x",), files=())
+    jobs = [judge, other, gather, shard]
+    answers["generate_shard"], answers["judge_replies"] = asked("far", 0), asked("one", 3)
+    assert [part.asker for part in planned_requests(plan, jobs)] == ["far", "one"]
+    assert told == [("generate_shard", {"s1", "replies", "verdicts", "x"}), ("judge_replies", {"verdicts", "x"})]
+    for part in (asked("far", 2), asked("far", 0, exact=False), asked("far", None, exact=False)):
+        told.clear()
+        answers["generate_shard"] = part
+        planned_requests(plan, jobs)
+        assert told[1] == ("judge_replies", {"s1", "replies", "verdicts", "x"})
+    answers.clear()
+    assert planned_requests(plan, jobs) == []
+    curating = job("write_dialogues", output=("d",), judge="one")
+    [part] = planned_requests(plan, [curating])
+    assert part[:4] == ("others", "near", "near", None)
+
+
+@pytest.mark.parametrize(
+    ("part", "known"),
+    [
+        (asked("far", 0), False),
+        (asked("far", 1), True),
+        (asked("far", None), True),
+        (asked("far", 0, exact=False), True),
+    ],
+)
+def test_a_model_is_asked_unless_it_surely_is_not(part: NewRequests, known: bool, plan: Plan, monkeypatch: Any) -> None:
+    monkeypatch.setattr(telling, "planned_requests", lambda plan, jobs: [part])
+    assert to_be_asked(plan, []) == ({"far"} if known else set())
+
+
+@pytest.mark.parametrize(
+    ("rule", "counts"),
+    [
+        ("make_components", True), ("write_flows", True), ("write_dialogues", True), ("rate_judge", True), ("rate_x", True),
+        ("tag_items", True), ("make_items", False), ("write_model_card", False), ("judge_replies", False),
+    ],
+)  # fmt: skip
+def test_what_is_not_counted_beforehand(rule: str, counts: bool, plan: Plan) -> None:
+    assert uncounted(plan, job(rule, judge="one")) == (["near"] if counts else [])
+
+
+def test_an_old_log_says_nothing_of_this_run(tmp_path: Path, plan: Plan) -> None:
+    log = tmp_path / "x.log"
+    log.write_bytes(b"1 ERROR a: ERROR b \xc3\xa9 \xff\n\n")
+    os.utime(log, (100, 100))
+    assert cause_of(log, 100.0) == "a: ERROR b \u00e9 \ufffd" and cause_of(log, 100.5) is None
+    assert last_lines(plan, [job("x", log)], "", 100.5, None)[0] == f"failed: x: it left no log (log: {log})"
+    assert last_lines(plan, [job("x", log)], "", 100.0, None)[0] == f"failed: x: a: ERROR b \u00e9 \ufffd (log: {log})"
+
+
+def test_the_last_fault_of_the_budget_is_told(tmp_path: Path) -> None:
+    logs = [tmp_path / f"{n}.log" for n in range(3)]
+    for number, log in enumerate(logs):
+        log.write_text(f"1 ERROR run.budget: {number} spent", encoding="utf-8")
+    jobs = [job("x", log, n=str(number)) for number, log in enumerate(logs)]
+    assert failures(jobs, 0.0) == ["stopped: x 0, x 1, x 2: run.budget: 2 spent"]
 
 
 def test_jobs_that_ask_are_counted_in_their_order_and_others_are_not(plan: Plan) -> None:

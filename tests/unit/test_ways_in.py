@@ -324,6 +324,41 @@ def test_hours_grow_with_the_work_and_shrink_with_the_machine() -> None:
     assert fits(Weights(7, 7), GPUS["a10"], 1) and not fits(large, h100, 1) and fits(large, h100, 4)
 
 
+def test_seconds_of_small_and_of_sparse_models_by_hand() -> None:
+    """One sequence at a time reads all that it uses at each step; of a mixture a batch touches more, at most all."""
+    a10 = GPUS["a10"]
+    start, disk = 90.0, 2e9
+
+    def expected(size: Weights, batch: float, touched: float) -> float:
+        reading = 2 * size.active * 1e9 * 500 / (125e12 * 0.4)
+        step = max(2 * touched / (0.6e12 * 0.6), 2 * size.active * 1e9 * batch / (125e12 * 0.4))
+        return start + 2 * size.total * 1e9 / disk + reading + 300 / batch * step
+
+    dense, sparse = Weights(1, 1), Weights(8, 1)
+    assert seconds_of(dense, a10, 1, 0.5, 500, 300, 64) == pytest.approx(expected(dense, 1, 1e9), rel=1e-12)
+    assert seconds_of(dense, a10, 1, 1000, 500, 300, 1) == pytest.approx(expected(dense, 1, 1e9), rel=1e-12)
+    assert seconds_of(sparse, a10, 1, 1000, 500, 300, 2) == pytest.approx(expected(sparse, 2, 2e9), rel=1e-12)
+    assert seconds_of(sparse, a10, 1, 1000, 500, 300, 100) == pytest.approx(expected(sparse, 100, 8e9), rel=1e-12)
+    assert fits(Weights(9, 9), GPUS["a10"], 1), "18 of 24 GB: a quarter is left"
+    assert not fits(Weights(9.0000001, 9), GPUS["a10"], 1)
+
+
+def test_a_total_is_of_what_is_known() -> None:
+    row = estimate.Row("tutors", "a", 2, 10.0, 4.0, 1.5, 0.5, True)
+    unknown = row._replace(requests=None, usd=None, gpu_hours=None, exact=False)
+    assert estimate.total_of([row, row]) == ("all", "", 4, 20.0, 8.0, 3.0, 1.0, True)
+    assert estimate.total_of([row, unknown]) == ("all", "", None, 20.0, 8.0, 1.5, 0.5, False)
+    assert estimate.total_of([unknown]) == ("all", "", None, 10.0, 4.0, None, None, False)
+    assert estimate.cells_of(unknown) == ["unknown", "10", "4", "-", "-"]
+    assert estimate.cells_of(row._replace(requests=1200, usd=1234.567)) == ["1,200", "10", "4", "1,234.57", "0.50"]
+    assert estimate.cells_of(row._replace(exact=False))[0] == "about 2"
+
+
+def test_lines_of_a_file_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"\xff\n\n{}")
+    assert estimate.lines_in(str(tmp_path / "x")) == 3
+
+
 # doctor ---------------------------------------------------------------------------------------------------------------
 
 
