@@ -22,6 +22,7 @@ RESULTS, PAGE = ROOT / "bench/results.json", ROOT / "docs/performance.md"
 SERVE = ".venv/serve/bin/python"
 # By script: the interpreter, and what it measures.
 BENCHES = {
+    "demo": (sys.executable, "the demo on two cores, from nothing but the environments"),
     "dry_run": (sys.executable, "planning, by `snakemake -n --forceall`"),
     "cheap_jobs": (sys.executable, "jobs without a model"),
     "driver_overhead": (sys.executable, "the client and its journal"),
@@ -32,6 +33,7 @@ BENCHES = {
 }
 # What a figure may be at most.
 BARS = {
+    "the demo: seconds": 300, "the demo again: CPU seconds": 3,
     "100 models: CPU seconds": 8, "100 models: MB": 400,
     "generate-replies: CPU seconds": 0.3, "parse-replies: CPU seconds": 0.3, "score-replies: CPU seconds": 0.3,
     "check-report: CPU seconds": 0.3, "the same run again: CPU seconds": 3,

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+ALONE = {"tutors": ["echo"], "tasks": ["mathtutorbench/problem_solving"], "judges": [], "classifiers": []}
 SMALL = {
+    "demo": ["--run", json.dumps({**ALONE, "reward_models": [], "reward_comparisons": []})],
     "dry_run": ["--models", "2"],
     "driver_overhead": ["--requests", "60", "--many", "120"],
     "cheap_jobs": ["--tasks", "mathtutorbench/problem_solving"],

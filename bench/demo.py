@@ -1,0 +1,46 @@
+"""Seconds of the demo from nothing but the environments: two trainings, a judge, four benchmarks; then the same again.
+
+It runs in a copy of this checkout, so that no result is there. Prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import yaml
+from cheap_jobs import copied, cpu
+
+DEMO = "config/demo.yaml"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--run", type=json.loads, default={}, help="other keys of `run`, as JSON: for a smaller run")
+    keys = parser.parse_args().run
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "checkout"
+        copied(folder)
+        config = yaml.safe_load((folder / DEMO).read_text(encoding="utf-8"))
+        (folder / DEMO).write_text(yaml.safe_dump({**config, "run": {**config["run"], **keys}}), encoding="utf-8")
+        line = [str(Path(sys.executable).parent / "snakemake"), "--cores", str(min(2, os.cpu_count() or 1))]
+        began = time.perf_counter()
+        cpu([*line, "--configfile", DEMO], folder)
+        seconds = time.perf_counter() - began
+        again = cpu([*line, "--configfile", DEMO], folder)
+        ledgers = [path.read_text(encoding="utf-8") for path in (folder / "results/journal").rglob("*.ledger")]
+        asked = sum(json.loads(one)["requests"] for text in ledgers for one in text.splitlines())
+        size = sum(path.stat().st_size for path in (folder / "results").rglob("*") if path.is_file())
+    figures = {"the demo: seconds": round(seconds, 1), "the demo: MB of results": round(size / 1e6, 1)}
+    figures |= {"the demo: requests": asked} if asked else {}
+    figures["the demo again: CPU seconds"] = round(again, 2)
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
