@@ -291,6 +291,7 @@ def test_files_that_are_not_as_sent_are_named(
         verify(tmp_path / "run")
 
 
+@pytest.mark.own_faults
 def test_a_score_that_does_not_follow_from_its_grades_is_found_whatever_the_manifest_says(
     shared: Path, tmp_path: Path
 ) -> None:
@@ -309,6 +310,7 @@ def test_a_score_that_does_not_follow_from_its_grades_is_found_whatever_the_mani
     )
 
 
+@pytest.mark.own_faults
 def test_a_grade_that_does_not_follow_from_its_reply_is_found(shared: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(shared, folder)
