@@ -22,7 +22,7 @@ RESULTS, PAGE = ROOT / "bench/results.json", ROOT / "docs/performance.md"
 SERVE = ".venv/serve/bin/python"
 # By script: the interpreter, and what it measures.
 BENCHES = {
-    "demo": (sys.executable, "the demo on two cores, from nothing but the environments"),
+    "demo": (sys.executable, "the demo by `snakemake --cores 2`, from nothing but the environments"),
     "dry_run": (sys.executable, "planning, by `snakemake -n --forceall`"),
     "cheap_jobs": (sys.executable, "jobs without a model"),
     "driver_overhead": (sys.executable, "the client and its journal"),

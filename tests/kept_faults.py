@@ -1,4 +1,4 @@
-"""Every line of a fault that a test provokes is compared with the whole line that is kept in tests/cases/faults.
+"""Every line of a fault that a unit test provokes is compared with the whole line that is kept in tests/cases/faults.
 
 People read these lines: a test asks for a part of one, and `make faults` writes what is kept anew, for review.
 """
@@ -49,10 +49,12 @@ def noting(told: list[str], patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def without_places(text: str, item: pytest.Function) -> str:
-    """The text without what differs from run to run: folders, ports, processes, locks."""
+    """The text without what differs from run to run: folders, ports, processes, locks, how many were in flight."""
     temporary = str(item.config._tmp_path_factory.getbasetemp())  # type: ignore[attr-defined]
-    text = text.replace(temporary, "TMP").replace(str(ROOT), "ROOT")
+    # pytest numbers a test's folder by those before it.
+    text = re.sub(re.escape(temporary) + r"/[^/\s,:'\"]+", "TMP", text).replace(str(ROOT), "ROOT")
     text = re.sub(r"(127\.0\.0\.1|localhost):\d+", r"\1:PORT", text)
+    text = re.sub(r"\d+ of the first \d+", "N of the first N", text)
     text = re.sub(r"host \S+ pid \d+", "host HOST pid PID", text)
     return re.sub(r"this checkout has [0-9a-f]{16}", "this checkout has LOCK", text)
 
@@ -63,21 +65,22 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
     told: list[str] = []
     with noting(told, pytest.MonkeyPatch()):
         outcome = yield
-    if told and pyfuncitem.get_closest_marker("own_faults") is None:
+    here = Path(pyfuncitem.path).parent.name == "unit"
+    if told and here and pyfuncitem.get_closest_marker("own_faults") is None:
         module, name = Path(pyfuncitem.path).stem, pyfuncitem.name
         lines = [without_places(one, pyfuncitem) for one in told]
         if ANEW in os.environ:
             SEEN.setdefault(module, {})[name] = lines
         else:
-            assert lines == kept_of(module).get(name), (
-                f"lines that people read are not as they were kept in {KEPT.name}/{module}.json; where they are meant so: make faults"
-            )
+            kept = kept_of(module).get(name)
+            words = f"{KEPT.name}/{module}.json has other lines; where the new ones are meant: make faults"
+            assert lines == kept, f"{words}\nkept: {kept}\nnow:  {lines}"
     return outcome
 
 
 def pytest_sessionfinish() -> None:
     """Write what is kept anew."""
     for module, tests in SEEN.items():
-        # Those of tests that were not called this time stay.
+        # Those of tests that were not called this time stay; `make faults` begins with none.
         text = json.dumps(dict(sorted({**kept_of(module), **tests}.items())), indent=1) + "\n"
         (KEPT / f"{module}.json").write_text(text, encoding="utf-8")

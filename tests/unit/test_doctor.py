@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
 from maieutic.core.errors import UserError
 from maieutic.plan import cluster, doctor, images, preflight
 from maieutic.plan.doctor import ROOM_MB, Finding
@@ -23,7 +22,6 @@ MODELS = {
     "far": {**HOSTED, "base_url": "http://far/v1", "key_env": "FAR_KEY"},
     "near": {**HOSTED, "base_url": "http://near/v1"},
 }
-GB = 1 << 30
 
 
 def made(*tutors: str, **keys: Any) -> Plan:
@@ -255,10 +253,11 @@ def test_the_machine_is_looked_at_with_and_without_a_run_file(tmp_path: Path, mo
     assert of[-1][1] is False
 
 
-def test_a_run_without_pins_is_looked_at_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_run_without_pins_is_looked_at_all_the_same(tmp_path: Path) -> None:
     path = tmp_path / "run.yaml"
-    path.write_text("run: {tutors: [llama-3.2-3b], tasks: [mrbench]}\n", encoding="utf-8")
-    monkeypatch.chdir(ROOT)
+    model = "{engine: vllm, weights: {repo: nobody/nothing, revision: null}}"
+    path.write_text(f"models: {{open: {model}}}\nrun: {{tutors: [open], tasks: [mrbench]}}\n", encoding="utf-8")
     found = list(doctor.findings_of([path], offline=True))
-    assert found[0].state == "fault" and "maieutic pin" in found[0].fix and found[0].what.startswith("run file: ")
+    faults = {one.what: one.fix for one in found if one.state == "fault"}
+    assert "maieutic pin" in faults["run file: models.open.weights.revision"]
     assert {"disk", "memory", "SLURM", "containers"} <= {one.what for one in found}

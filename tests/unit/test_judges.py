@@ -15,6 +15,7 @@ import yaml
 from gullible import HONEST, answering, obeyed, prompt_of
 from httpserver import chat, scripted, serving
 from maieutic.config.models import HostedModel, JudgeModel
+from maieutic.config.prompts import variables_of
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Verdict, read_records, write_records
 from maieutic.datasets.mrbench import DESIRED, LABELS
@@ -418,12 +419,20 @@ def test_nothing_is_asked_twice_and_a_schema_is_sent_where_it_is_offered(tmp_pat
     assert grades["3", DESIRED_SHARE].value == share and grades["3", "Revealing_of_the_Answer"].correct is False
 
 
-@pytest.mark.parametrize("name", rubric_names())
+PLACING = {
+    "kmp_dialogue_short", "kmp_error_reason", "kmp_error_types", "kmp_followup_short", "kmp_similar_short",
+    "mrbench_taxonomy", "mrbench_taxonomy_reworded", "tutorbench", "tutorbench_each", "tutorbench_short",
+}  # fmt: skip
+
+
+def test_prompts_of_our_own_place_the_notice_of_the_fence() -> None:
+    assert {name for name in rubric_names() if "notice" in variables_of(read_rubric(name).prompt)} == PLACING
+
+
+@pytest.mark.parametrize("name", sorted(PLACING))
 def test_a_prompt_that_places_the_fences_notice_has_it_right_before_the_reply(name: str) -> None:
     """The notice differs with the reply: all before it is the same for every tutor, and read once by a cache."""
     prompt = read_rubric(name).prompt
-    if "{{ notice }}" not in prompt:
-        return
     before, after = prompt.split("{{ notice }}")
     first = re.search(r"\{[{%]\s*(.*?)\s*[%}]\}", after)
     replies = re.compile(r"(tutor_)?response(_[12ab])?")

@@ -119,6 +119,7 @@ def test_a_pin_stays_until_its_name_is_given(place: Path, caplog: pytest.LogCapt
 
 
 def test_what_is_looked_up_is_said(place: Path, hub: str, caplog: pytest.LogCaptureFixture) -> None:
+    before = datetime.now(UTC).date().isoformat()
     with caplog.at_level("INFO", "maieutic.plan.pinning"):
         pin()
     assert caplog.messages == [
@@ -126,8 +127,8 @@ def test_what_is_looked_up_is_said(place: Path, hub: str, caplog: pytest.LogCapt
         "config/pins.lock.yaml: 4 pins, 4 of them new",
     ]  # fmt: skip
     pins = read_pins()
-    today = datetime.now(UTC).date().isoformat()
-    assert {one.date for one in [*pins.models.values(), *pins.datasets.values()]} == {today}
+    days = {one.date for one in [*pins.models.values(), *pins.datasets.values()]}
+    assert before <= min(days) <= max(days) <= datetime.now(UTC).date().isoformat()
     assert pins.datasets["lines"].source == f"{hub}/lines.jsonl" and pins.datasets["table"].wanted == "main"
     assert any(path.startswith("/api/datasets/org/table/revision/main") for path in Hub.asked)
     assert any(f"/datasets/org/table/resolve/{FIRST}/data/train-0.parquet" in path for path in Hub.asked)
@@ -143,7 +144,7 @@ def test_a_lock_may_lie_where_nothing_is_yet(place: Path) -> None:
     pin(lock=lock)
     text = lock.read_text(encoding="utf-8")
     assert text.startswith(HEAD) and text.index("datasets:") < text.index("models:") and "null" not in text
-    assert read_pins(lock) == read_pins(lock) and set(read_pins(lock).models) == {"newest", "tagged"}
+    assert set(read_pins(lock).models) == {"newest", "tagged"}
     own = DatasetPin(
         address="https://x.org/" + "a" * 110 + "/\u00e9",
         records=1,

@@ -460,6 +460,7 @@ def test_whatever_was_signed_again_is_told_in_a_line(
         verify(folder)
 
 
+@pytest.mark.own_faults
 def test_a_damaged_archive_and_a_link_are_told_in_a_line(shared: Path, run: Path, tmp_path: Path) -> None:
     share(run=run, out=tmp_path / "run.zip")
     data = bytearray((tmp_path / "run.zip").read_bytes())

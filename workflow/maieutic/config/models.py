@@ -313,7 +313,7 @@ class VllmModel(ServedModel):
         return self
 
     @model_validator(mode="after")
-    def dtype_is_known(self) -> VllmModel:
+    def dtype_fits_the_device(self) -> VllmModel:
         if self.dtype == "bfloat16-or-float32" and self.needs.gpus:
             raise ValueError("dtype: bfloat16-or-float32 is for a CPU (needs.gpus: 0); on GPUs name one, or auto")
         return self

@@ -32,7 +32,7 @@ from maieutic.core.paths import SERVER_RECORD
 from maieutic.serving.devices import joules, wanted_file
 from maieutic.serving.handover import Run
 from maieutic.serving.room import POLL_SECONDS, idle_servers, is_marked, marked, memory_wanted
-from maieutic.serving.server import VllmServer
+from maieutic.serving.server import VllmServer, served_dtype
 
 log = logging.getLogger(__name__)
 SOCKET = "keeper.sock"
@@ -241,6 +241,7 @@ class Keeper:
             "model": self.orders.name,
             "host": socket.gethostname(),
             "machine": this_machine().told,
+            "dtype": served_dtype(self.orders.model),
             "started": self.started.isoformat(timespec="seconds"),
             "gpus": len(self.server.grant.devices) or self.orders.model.needs.gpus,
             "jobs": self.jobs,

@@ -5,11 +5,13 @@ Heavy libraries are imported inside the functions: only the serving environment 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 from maieutic.config.models import AnyWeights, PackagedWeights, Weights
@@ -92,16 +94,28 @@ def convert_packaged(name: str, weights: PackagedWeights, out: Path) -> None:
         )
 
 
+@contextlib.contextmanager
+def read_once() -> Iterator[None]:
+    """Read each GGUF file once: transformers opens it for settings, tensors and tokenizer, each time for seconds."""
+    import gguf
+
+    reader = gguf.GGUFReader
+    gguf.GGUFReader = functools.cache(reader)
+    try:
+        yield
+    finally:
+        gguf.GGUFReader = reader
+
+
 def convert_gguf(source: Path, out: Path) -> None:
     """A GGUF file as bfloat16 safetensors, its tokenizer beside them."""
-    import gguf
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaForCausalLM
 
-    # transformers opens the file for the settings, the tensors and the tokenizer; each reading takes seconds.
-    gguf.GGUFReader = functools.cache(gguf.GGUFReader)
     location = {"pretrained_model_name_or_path": str(source.parent), "gguf_file": source.name}
-    loaded = AutoModelForCausalLM.from_pretrained(**location, dtype=torch.float32)
+    with read_once():
+        loaded = AutoModelForCausalLM.from_pretrained(**location, dtype=torch.float32)
+        tokenizer = AutoTokenizer.from_pretrained(**location)
     config = loaded.config
     # A model loaded from GGUF refuses to be saved while its config still names the quantisation.
     if hasattr(config, "quantization_config"):
@@ -109,7 +123,7 @@ def convert_gguf(source: Path, out: Path) -> None:
     fresh = LlamaForCausalLM(config)
     fresh.load_state_dict(loaded.state_dict(), strict=True)
     fresh.to(torch.bfloat16).save_pretrained(out, safe_serialization=True)
-    AutoTokenizer.from_pretrained(**location).save_pretrained(out)
+    tokenizer.save_pretrained(out)
 
 
 def link_folder(name: str, source: Path, out: Path) -> None:
