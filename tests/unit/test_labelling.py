@@ -16,6 +16,7 @@ from maieutic.core.records import Item, Judgement, Reply, Verdict, read_records,
 from maieutic.datasets.fetch import fetch_dataset
 from maieutic.datasets.items import make_items
 from maieutic.datasets.mrbench import DESIRED, LABELS
+from maieutic.judges.labels import make_labels, read_labels
 from maieutic.judges.rubrics import read_rubric
 from maieutic.people.pairs import PREFERENCE
 from maieutic.people.sample import Candidate, Key
@@ -424,3 +425,54 @@ def test_a_pilot_knows_the_judge_by_peoples_labels(here: Path, tmp_path: Path) -
     assert (other.n, other.rho, other.source) == (0, 0.0, "") and other.rate == own.rate
     unjudged = pilot(plan, loaded, candidates, Judged({}))
     assert {(one.n, one.rate, one.rho) for one in unjudged.values()} == {(0, 0.5, 0.0)}
+
+
+def test_a_pilot_knows_the_judge_by_a_labelled_set_else(here: Path, tmp_path: Path) -> None:
+    """Where nobody has labelled this run's replies: what the leading judge says of a set of the same criteria."""
+    plan = made(here, labels=["mrbench"])
+    loaded = read_rubric(RUBRIC)
+    candidates, judged = candidates_of(plan, loaded, [TASK], ["far"])
+    nothing = pilot(plan, loaded, candidates, judged)
+    assert {(one.n, one.source) for one in nothing.values()} == {(0, "")}, "the judge was asked about no labelled set"
+    items = Path(paths.LABELS.of(release="mrbench"))
+    source = Path(paths.SOURCE.of(dataset="mrbench"))
+    make_labels(job=jobs.make_labels(plan, "mrbench"), sources=[source], out=items)
+    labels = read_labels(items.parent).labels
+    replies = list(dict.fromkeys((one.id, one.tutor) for one in labels))
+    wrong = set(replies[::7])
+    said = {
+        (one.id, one.tutor, one.criterion): one.label
+        if (one.id, one.tutor) not in wrong
+        else other(one.criterion, one.label)
+        for one in labels
+    }
+    verdicts = Path(paths.LABELLED_VERDICTS.of(judge="one"))
+
+    def judgement(task: str, id_: str, tutor: str) -> Judgement:
+        own = [Verdict(criterion=name, value=said.get((id_, tutor, name))) for name in LABELS]
+        return Judgement(id=id_, task=task, tutor=tutor, rubric=RUBRIC, key="k", raw="", verdicts=own)
+
+    write_records(verdicts, [judgement(task, *reply) for task in ("another", "mrbench") for reply in replies[2:]])
+    try:
+        known = pilot(plan, loaded, candidates, judged)
+        first = known[SECOND]
+        count = sum(one.criterion == SECOND and (one.id, one.tutor) in replies[2:] for one in labels)
+        assert first.n == count > FEWEST and first.source == plan.label_sets["mrbench"].title == "MRBench V1"
+        assert 0.3 < first.rho < 1 and first.rate == nothing[SECOND].rate, "the rate is of this run's replies"
+        (items.parent / "about.json").rename(items.parent / "about.gone")
+        assert pilot(plan, loaded, candidates, judged)[SECOND].n == 0
+        (items.parent / "about.gone").rename(items.parent / "about.json")
+        unled = pilot(plan, loaded, candidates, Judged({}))
+        assert unled[SECOND] == nothing[SECOND]._replace(rate=0.5), "no judge leads"
+        reason = read_rubric("kmp_error_reason")
+        others, unjudged = candidates_of(plan, reason, ["ec"], ["far"])
+        unjudged.add({"one": {}})
+        assert {one.n for one in pilot(plan, reason, others, unjudged).values()} == {0}, "the set is of other criteria"
+    finally:
+        verdicts.unlink()
+
+
+def other(criterion: str, label_: str) -> str:
+    """A label that is not this one: desired where it is not, and the other way round."""
+    desired = DESIRED[criterion]
+    return desired if label_ != desired else next(word for word in LABELS[criterion] if word != desired)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,8 +18,8 @@ from maieutic.config.models import HostedModel, RewardModel
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.datasets.registry import LOADERS
-from maieutic.judges.rubrics import read_rubric
-from maieutic.plan import digest, inputs, jobs, lines
+from maieutic.judges.rubrics import Rubric, read_rubric
+from maieutic.plan import checks, digest, inputs, jobs, lines, provenance
 from maieutic.plan.checks import check_config
 from maieutic.plan.entries import for_asking, for_scoring, for_training
 from maieutic.plan.items import items
@@ -328,3 +330,63 @@ def test_items_to_answer_are_made_by_snakemake(
 def test_variables_of_a_line_are_literal() -> None:
     assert lines.variables(A="x y", B="{z}", C="") == "A='x y' B='{{z}}' C=''"
     assert lines.variables() == ""
+
+
+def test_a_run_keeps_the_configuration_that_it_uses_and_no_other(plan: RulePlan) -> None:
+    """As JSON has it: what lies beside the results is read by people and by other languages."""
+    job = jobs.save_config(plan)
+    assert set(job.config["models"]) == set(plan.used_models) < set(plan.models)
+    assert set(job.config["datasets"]) == set(plan.used_datasets) < set(plan.datasets)
+    assert job.config["run"]["tutors"] == plan.run.tutors and job.config["edition"] == "demo"
+    assert json.loads(json.dumps(job.config)) == job.config and json.loads(json.dumps(job.provenance)) == job.provenance
+
+
+@pytest.mark.parametrize(
+    ("prompt", "files"), [("none", []), ("simple", ["simple.txt"]), ("extended", ["extended.txt"])]
+)
+def test_a_reward_models_instruction_is_part_of_what_a_run_was_made_of(prompt: str, files: list[str]) -> None:
+    model = RewardModel.model_validate({"engine": "reward", "weights": {"path": "x"}, "prompt": prompt})
+    found = provenance.instruction_of(model)
+    assert [path.name for path in found] == files and all(path.is_file() for path in found)
+
+
+def labelled(*words: str) -> Any:
+    """A rubric of one criterion with some labels."""
+    criteria = {"c": {"title": "C", "definition": "Is it?", "labels": list(words), "desired": words[0]}}
+    rubric = Rubric(
+        rubric="r", version=1, title="R", source="ours", kind="labels", answer="json", prompt="p", criteria=criteria
+    )
+    return SimpleNamespace(rubric=rubric, name=f"of {len(words)}")
+
+
+def test_two_rubrics_of_a_task_have_one_scale_a_criterion(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    rubrics = {"a": labelled("Yes", "No"), "b": labelled("Yes", "No"), "c": labelled("Yes", "Somewhat", "No")}
+    monkeypatch.setattr(checks, "read_rubric", rubrics.get)
+    of: Any = SimpleNamespace(people_rubrics={"alike": ["a", "b"], "unlike": ["b", "c"], "one": ["c"]})
+    checks.check_one_scale(of, "alike")
+    checks.check_one_scale(of, "one")
+    with pytest.raises(
+        UserError, match=r"^run\.judges: c and b have the criterion c with other labels, both for unlike"
+    ):
+        checks.check_one_scale(of, "unlike")
+
+
+@pytest.mark.parametrize(
+    ("panel", "judge", "found"),
+    [("a", "a", None), ("a", "b", "b"), ("a", None, "none"), (None, "b", None), (None, None, None)],
+)
+def test_a_panels_judges_read_labelled_sets_by_its_rubric(
+    panel: str | None, judge: str | None, found: str | None
+) -> None:
+    by = {"p": panel, "j": judge}
+    of: Any = SimpleNamespace(
+        judge_entry=lambda name: SimpleNamespace(rubrics=[]), cards={}, told_releases=lambda name: ["set"],
+        rubric_on=lambda name, release: by[name] and SimpleNamespace(name=by[name]),
+    )  # fmt: skip
+    if found is None:
+        checks.check_same_rubrics(of, "p", "j")
+        return
+    with pytest.raises(
+        UserError, match=rf"^models\.j\.rubrics: set: {found}, and the panel p a\. Fix: list the rubrics of both"
+    ):
+        checks.check_same_rubrics(of, "p", "j")

@@ -15,7 +15,7 @@ from maieutic.datasets.fetch import fetch_dataset
 from maieutic.datasets.items import make_items
 from maieutic.judges.commands import judge_replies
 from maieutic.plan import inputs, jobs
-from maieutic.plan.requests import new_replies, new_requests, new_verdicts
+from maieutic.plan.requests import new_replies, new_requests, new_verdicts, sizes, tokens
 from maieutic.plan.rules import RulePlan, plan_of
 from maieutic.replies.generate import generate_replies
 from shipped import shipped
@@ -92,6 +92,8 @@ def test_a_tutor_is_asked_what_its_journal_lacks_turn_by_turn(plan: RulePlan) ->
     fresh = new_replies(plan, **NAMES)
     assert fresh is not None and fresh[:4] == ("tutors", TUTOR, TUTOR, 2 * count) and fresh.exact
     assert fresh.prompt_tokens > 100 * count and fresh.answer_tokens > 0, "as such requests were measured"
+    measured = sizes()[BENCHMARK, TASK, ""].answer_chars
+    assert fresh.answer_tokens == pytest.approx(fresh.requests * tokens(measured)), "of the human reference"
     supposed = new_replies(plan, **NAMES, remade={items})
     assert supposed is not None and not supposed.exact and 0 < (supposed.requests or 0) <= 2 * count
     journal = ask_the_tutor(plan)

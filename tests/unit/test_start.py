@@ -94,7 +94,7 @@ def test_jobs_are_told_the_budget_by_judge_and_price(plan: RulePlan) -> None:
 
 @pytest.mark.parametrize(
     ("defaults", "gres"),
-    [(None, None), ({}, None), ({"mem_mb": "1"}, None), ({"gpu_gres": "'gpu:a100'"}, "gpu:a100"), ({"gpu_gres": '"gpu"'}, "gpu")],
+    [(None, None), ({}, None), ({"mem_mb": "1"}, None), ({"gpu_gres": "'gpu:a100'"}, "gpu:a100"), ({"gpu_gres": '"gpu"'}, "gpu"), ({"gpu_gres": "XgpuX"}, "XgpuX")],
 )  # fmt: skip
 def test_gpus_are_asked_for_as_the_profile_says(
     defaults: dict[str, str] | None, gres: str | None, plan: RulePlan
