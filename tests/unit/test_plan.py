@@ -302,6 +302,7 @@ def test_items_to_answer_are_made_by_snakemake(
 ) -> None:
     """And copied where they are wanted, or left where they were made; a run that fails is one line."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()
     called: list[list[str]] = []
     ends = [0, 0, 7]
 

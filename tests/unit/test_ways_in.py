@@ -434,15 +434,15 @@ def test_runs_lists_each_folder(
     assert found["trial"].page == Path("results/runs/trial/index.html") and found["trial"].limit == 5
     assert found["(no name)"].page is None and found["(no name)"].tutors == ["a", "b", "c", "d", "e"]
     for path, second in (
-        (tmp_path / "results/report/config.yaml", 60),
-        (tmp_path / "results/runs/trial/index.html", 120),
+        (tmp_path / "results/report/config.yaml", 120),
+        (tmp_path / "results/runs/trial/index.html", 60),
     ):
         os.utime(path, (second, second))
     runs.runs()
     early, late = (datetime.fromtimestamp(second).strftime("%Y-%m-%d %H:%M") for second in (60, 120))
     assert capsys.readouterr().out.splitlines() == [
-        f"(no name), {early}: no page: it did not get so far", "  a, b, c and 2 more on mrbench, all items",
-        f"trial, {late}: results/runs/trial/index.html", "  a on kmpbench/ec, 5 items a task",
+        f"trial, {early}: results/runs/trial/index.html", "  a on kmpbench/ec, 5 items a task",
+        f"(no name), {late}: no page: it did not get so far", "  a, b, c and 2 more on mrbench, all items",
     ]  # fmt: skip
     (tmp_path / "results/report/config.yaml").write_text("run: [", encoding="utf-8")
     with pytest.raises(UserError, match=r"results/report/config\.yaml.*delete it: a run writes it anew"):
