@@ -26,6 +26,7 @@ from maieutic.core.ledger import ledger_of, lines_of
 from maieutic.core.records import Prompt, read_records
 from maieutic.replies.generate import Limits, ask_tutor
 from maieutic.serving.backends import JobFiles
+from maieutic.serving.server import served_dtype
 
 DEMO_WEIGHTS = Path("results/weights/smollm2-135m")
 TOKENS, LENGTH = 48, 1024  # of an answer, of the context
@@ -61,7 +62,10 @@ def offline(entry: VllmModel, weights: Path, prompts: list[str]) -> dict[str, An
     [(loaded, _)] = work(Path(tempfile.mkdtemp()), 1)
     asked = {
         "model": str(weights),
-        "arguments": {"dtype": entry.dtype, "max_model_len": entry.max_model_len, "enforce_eager": True, "max_num_seqs": 64},
+        "arguments": {
+            "dtype": served_dtype(entry), "max_model_len": entry.max_model_len, "enforce_eager": True, "max_num_seqs": 64,
+            "block_size": int(entry.engine_args[entry.engine_args.index("--block-size") + 1]),
+        },
         "prompts": prompts,
         "tokens": TOKENS,
         "stop": loaded.card.stop,

@@ -68,6 +68,8 @@ def page(results: dict[str, Any]) -> str:
     ]  # fmt: skip
     for bench, figures in results["benches"].items():
         lines += ["", f"## {BENCHES[bench][1][0].upper()}{BENCHES[bench][1][1:]}", "", f"`bench/{bench}.py`", ""]
+        if bench in results.get("again", {}):
+            lines += [f"Measured again, in a call of its own: {results['again'][bench]}.", ""]
         if "failed" in figures:
             lines.append(f"Not measured here: {figures['failed']}")
             continue
@@ -79,6 +81,7 @@ def page(results: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("benches", nargs="*", default=list(BENCHES), help="some of them: the page then has these alone")
+    parser.add_argument("--again", action="store_true", help="keep the others' figures; the page says which are new")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--page", type=Path, default=PAGE)
     parser.add_argument("--small", type=json.loads, default={}, help="arguments by bench, as JSON")
@@ -88,12 +91,19 @@ def main() -> None:
         print(f"bench/{bench}.py ...", flush=True)
         found[bench] = figures_of(bench, given.small.get(bench, []))
         print(json.dumps(found[bench], indent=1), flush=True)
-    results = {
-        "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+    today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
+    results: dict[str, Any] = {
+        "date": today,
         "machine": this_machine().told,
         "python": platform.python_version(),
         "benches": found,
     }
+    if given.again:
+        before = json.loads(given.results.read_text(encoding="utf-8"))
+        if before["machine"] != results["machine"]:
+            parser.error(f"the others are of another machine: {before['machine']}")
+        again = {**before.get("again", {}), **dict.fromkeys(found, today)}
+        results = {**before, "again": again, "benches": {**before["benches"], **found}}
     given.results.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     given.page.write_text(page(results), encoding="utf-8")
     missed = [

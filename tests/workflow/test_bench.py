@@ -48,6 +48,13 @@ def test_the_page_of_figures_is_written_from_what_the_benches_print(tmp_path: Pa
     assert f"| 2 models: jobs | {figures['dry_run']['2 models: jobs']} |" in written
     assert "Not measured here: " in written and "--nonsense" in written
     assert "over their bar: none" in out
+    again = {"driver_overhead": SMALL["driver_overhead"]}
+    options = ["--again", "--results", str(results), "--page", str(page), "--small", json.dumps(again)]
+    ran("write_page", "driver_overhead", *options)
+    later = json.loads(results.read_text(encoding="utf-8"))
+    assert later["benches"]["dry_run"] == figures["dry_run"] and list(later["benches"]) == list(figures)
+    assert page.read_text(encoding="utf-8").count("Measured again, in a call of its own: ") == 1
+    assert "Not measured here" not in page.read_text(encoding="utf-8")
 
 
 def test_the_shipped_page_is_that_of_the_shipped_figures() -> None:
