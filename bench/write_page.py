@@ -64,7 +64,7 @@ def page(results: dict[str, Any]) -> str:
         "# What the software itself costs",
         "",
         f"Written by `make bench` on {results['date']}: {results['machine']}, Python {results['python']}. All figures are of one",
-        "call on one machine; the same as JSON stand in `bench/results.json`.",
+        "machine, and of one call but for those that say otherwise; as JSON they stand in `bench/results.json`.",
     ]  # fmt: skip
     for bench, figures in results["benches"].items():
         lines += ["", f"## {BENCHES[bench][1][0].upper()}{BENCHES[bench][1][1:]}", "", f"`bench/{bench}.py`", ""]
