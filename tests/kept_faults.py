@@ -49,12 +49,11 @@ def noting(told: list[str], patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def without_places(text: str, item: pytest.Function) -> str:
-    """The text without what differs from run to run: folders, ports, processes, locks, how many were in flight."""
+    """The text without what differs from run to run: folders, ports, processes, locks."""
     temporary = str(item.config._tmp_path_factory.getbasetemp())  # type: ignore[attr-defined]
     # pytest numbers a test's folder by those before it.
     text = re.sub(re.escape(temporary) + r"/[^/\s,:'\"]+", "TMP", text).replace(str(ROOT), "ROOT")
     text = re.sub(r"(127\.0\.0\.1|localhost):\d+", r"\1:PORT", text)
-    text = re.sub(r"\d+ of the first \d+", "N of the first N", text)
     text = re.sub(r"host \S+ pid \d+", "host HOST pid PID", text)
     return re.sub(r"this checkout has [0-9a-f]{16}", "this checkout has LOCK", text)
 

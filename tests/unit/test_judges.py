@@ -326,6 +326,7 @@ STOPPED = [  # the share of unreadable answers, how they are cut, whether the se
 ]  # fmt: skip
 
 
+@pytest.mark.own_faults
 @pytest.mark.slow
 @pytest.mark.parametrize(("share", "finish", "structured", "why"), STOPPED)
 def test_a_judge_that_cannot_be_read_is_stopped_after_its_first_hundred_verdicts(
@@ -354,6 +355,7 @@ def test_a_judge_that_cannot_be_read_is_stopped_after_its_first_hundred_verdicts
     assert not (tmp_path / "out.jsonl").exists()
 
 
+@pytest.mark.own_faults
 def test_each_rubric_is_watched_by_itself_and_the_limit_may_be_raised(tmp_path: Path) -> None:
     """150 good answers by one rubric hide nothing of another; a judge may be allowed more."""
     cards = {name: rubric(rubric=name, kind="labels", criteria={"one": LABELLED["one"]}) for name in ("good", "bad")}
