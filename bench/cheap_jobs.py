@@ -19,6 +19,7 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).parents[1]
+SNAKEMAKE = [str(Path(sys.executable).parent / "snakemake"), "--cores", str(min(2, os.cpu_count() or 1))]
 SHOWN = ("generate-replies", "parse-replies", "score-replies", "compare-tutors", "build-report", "check-report")
 WRAPPER = """#!{python}
 import json, os, resource, subprocess, sys
@@ -61,10 +62,9 @@ def main() -> None:
             "run": {"tutors": ["echo"], "tasks": tasks, "classifiers": [], "judges": []},
         }
         (folder / "bench.yaml").write_text(json.dumps(config), encoding="utf-8")
-        line = [str(Path(sys.executable).parent / "snakemake"), "--cores", str(min(2, os.cpu_count() or 1))]
-        whole = cpu([*line, "--configfile", "bench.yaml"], folder)
+        whole = cpu([*SNAKEMAKE, "--configfile", "bench.yaml"], folder)
         found = [json.loads(text) for text in times.read_text(encoding="utf-8").splitlines()]
-        again = cpu([*line, "--configfile", "bench.yaml"], folder)
+        again = cpu([*SNAKEMAKE, "--configfile", "bench.yaml"], folder)
     by: dict[str, list[float]] = defaultdict(list)
     for command, seconds in found:
         by[command].append(seconds)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import yaml
-from cheap_jobs import copied, cpu
+from cheap_jobs import SNAKEMAKE, copied, cpu
+from maieutic.core.ledger import spent_since
 
 DEMO = "config/demo.yaml"
 
@@ -28,13 +27,11 @@ def main() -> None:
         copied(folder)
         config = yaml.safe_load((folder / DEMO).read_text(encoding="utf-8"))
         (folder / DEMO).write_text(yaml.safe_dump({**config, "run": {**config["run"], **keys}}), encoding="utf-8")
-        line = [str(Path(sys.executable).parent / "snakemake"), "--cores", str(min(2, os.cpu_count() or 1))]
         began = time.perf_counter()
-        cpu([*line, "--configfile", DEMO], folder)
+        cpu([*SNAKEMAKE, "--configfile", DEMO], folder)
         seconds = time.perf_counter() - began
-        again = cpu([*line, "--configfile", DEMO], folder)
-        ledgers = [path.read_text(encoding="utf-8") for path in (folder / "results/journal").rglob("*.ledger")]
-        asked = sum(json.loads(one)["requests"] for text in ledgers for one in text.splitlines())
+        again = cpu([*SNAKEMAKE, "--configfile", DEMO], folder)
+        asked = sum(spent.requests for spent in spent_since("", folder / "results/journal"))
         size = sum(path.stat().st_size for path in (folder / "results").rglob("*") if path.is_file())
     figures = {"the demo: seconds": round(seconds, 1), "the demo: MB of results": round(size / 1e6, 1)}
     figures |= {"the demo: requests": asked} if asked else {}

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from cheap_jobs import ROOT, copied
+from cheap_jobs import ROOT, SNAKEMAKE, copied
 
 FIRST = "tutor-001"
 MANY = 20  # tutors; of more of them the disk holds fewer items
@@ -138,9 +138,8 @@ def run_one_tutor(folder: Path, names: list[str], tasks: list[str]) -> None:
         for tutors, words in ((names, [written]), ([FIRST], ["--omit-from", "build_report"])):
             config: dict[str, Any] = {"edition": "demo", "models": models, "run": {"tutors": tutors, "tasks": tasks}}
             (folder / "bench.yaml").write_text(json.dumps(config), encoding="utf-8")
-            line = [str(Path(sys.executable).parent / "snakemake"), "--cores", str(min(2, os.cpu_count() or 1))]
             done = subprocess.run(
-                [*line, *words, "--configfile", "bench.yaml"], cwd=folder, capture_output=True, text=True
+                [*SNAKEMAKE, *words, "--configfile", "bench.yaml"], cwd=folder, capture_output=True, text=True
             )
             assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
             if written in words:

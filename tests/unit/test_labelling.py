@@ -269,7 +269,7 @@ def test_a_picture_that_is_not_there_is_named_before_anything_is_written(
 
 
 def test_whose_replies_may_be_drawn(here: Path) -> None:
-    """Those that were judged: of baselines those that the card names; of replies those that the tutor gave."""
+    """A reply may be drawn where judges are asked about it; a baseline's, where the card names the baseline."""
     plan = made(here)
     loaded = read_rubric(RUBRIC)
     candidates, judged = candidates_of(plan, loaded, [TASK], None)

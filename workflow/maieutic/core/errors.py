@@ -21,7 +21,9 @@ class UserError(Exception):
     def __init__(self, place: str, problem: str, mend: str, others: Sequence[UserError] = ()) -> None:
         self.place, self.problem, self.mend = place, problem, mend
         self.all = [self, *others]
-        self.line = " ".join(map(cut_word, f"{place}: {problem}. Fix: {mend}".split()))
+        # What a library says may end its sentence itself; three dots are no end.
+        said = problem if problem.endswith("..") else problem.removesuffix(".")
+        self.line = " ".join(map(cut_word, f"{place}: {said}. Fix: {mend}".split()))
         super().__init__(" Also, ".join([self.line, *(other.line for other in others)]))
 
     @property

@@ -86,15 +86,14 @@ class VllmServer:
     def command(self) -> list[str]:
         """The line that starts the server."""
         model = self.model
-        options = [
-            "--uds",
-            self.socket,
-            "--served-model-name",
-            served_name(self.weights),
+        options = ["--uds", self.socket, "--served-model-name", served_name(self.weights)]
+        options += [
             "--dtype",
             served_dtype(model),
+            "--generation-config",
+            GENERATION_CONFIG,
+            "--enable-prompt-tokens-details",
         ]
-        options += ["--generation-config", GENERATION_CONFIG, "--enable-prompt-tokens-details"]
         if model.max_model_len:
             options += ["--max-model-len", str(model.max_model_len)]
         if model.needs.gpus > 1:
@@ -135,8 +134,8 @@ class VllmServer:
             )
         where = (self.model.needs.gpus and ", ".join(gpu_names())) or "the CPU"
         log.info("vLLM server for %s starting on %s (log: %s)", self.name, where, self.log_path)
-        if self.model.dtype != served_dtype(self.model):
-            log.info("%s: %s is %s here", self.name, self.model.dtype, served_dtype(self.model))
+        if (dtype := served_dtype(self.model)) != self.model.dtype:
+            log.info("%s: %s is %s here", self.name, self.model.dtype, dtype)
 
     async def ready(self) -> None:
         """Wait until the server answers. Raises UserError with the log's last words when it ends or takes too long."""
