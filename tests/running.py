@@ -59,13 +59,16 @@ def run(folder: Path, config: Path | None = None, *more: str, **env: str) -> sub
     if any(name.startswith(("LD_", "PYTHON")) for name in around):  # what only a program's start reads
         said = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         return subprocess.run(line, cwd=folder, env=around, check=False, **said)
-    return warm().call(line, folder, around)
+    # Drills, clusters and containers start jobs as a user's run does.
+    forks = "tests/workflow/" in os.environ["PYTEST_CURRENT_TEST"] and "--profile" not in more
+    python = warm("python").python() if forks and "-n" not in more else ""
+    return warm("snakemake").call(line, folder, around, python)
 
 
 @cache
-def warm() -> Warm:
-    """Snakemake, loaded once for the tests of this process."""
-    return Warm(sys.executable, environment())
+def warm(program: str) -> Warm:
+    """A program, loaded once for the tests of this process."""
+    return Warm(program, environment())
 
 
 def start(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.Popen[str]:

@@ -1,95 +1,202 @@
-"""Snakemake by a fork: the second of CPU that its imports cost is paid once by each process of tests.
+"""Snakemake and the workflow's jobs by a fork: what their imports cost is paid once by each process of tests.
 
-What runs is Snakemake's own `main` in a process, folder and environment of its own, with nothing of the workflow
-loaded: that lies in each test's copy. A test that kills Snakemake, or is about its start, starts it as a user does.
+What runs is Snakemake's own `main`, or `python -m maieutic` of a job's line, in a process, folder and environment of
+its own. Libraries alone are loaded before, nothing of the workflow: that lies in each test's copy. A test that kills
+Snakemake or a job, or is about their start, starts them as a user does; so do the drills, clusters and containers.
 """
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
-import json
+import marshal
 import os
+import runpy
+import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
+import traceback
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple, NoReturn
 
 # What a call loads besides, of libraries.
-LOADED = (
-    "snakemake.cli", "snakemake.executors.local", "snakemake.report", "snakemake_logger_plugin_rich", "jinja2", "yte",
-    "requests", "docutils.core", "PIL.Image", "rich.progress", "rich.markdown", "smart_open", "dpath", "platformdirs",
-)  # fmt: skip
+LOADED = {
+    "snakemake": (
+        "snakemake.cli", "snakemake.executors.local", "snakemake.report", "snakemake_logger_plugin_rich", "jinja2",
+        "yte", "requests", "statistics", "difflib", "jinja2.sandbox", "jinja2.meta", "graphlib", "packaging.version", "docutils.core", "PIL.Image", "rich.progress", "rich.markdown", "smart_open", "dpath",
+        "platformdirs",
+    ),
+    "python": (
+        "pydantic", "yaml", "yaml.cyaml", "numpy", "pandas", "pyarrow.parquet", "altair", "vl_convert", "jinja2.sandbox",
+        "scipy.stats", "sklearn.metrics", "sklearn.pipeline", "statsmodels.stats.multitest", "cyclopts", "aiohttp",
+        "requests", "PIL.Image",
+    ),
+}  # fmt: skip
 MESSAGE = 1 << 20  # bytes
+# Stands for the interpreter: hands its call over, waits, and ends as the call did. With nothing that takes long to load.
+CLIENT = """#!{python} -IS
+import _socket, marshal, posix, sys
+if sys.argv[1:2] != ["-m"]:
+    posix.execv({python!r}, [{python!r}, *sys.argv[1:]])
+own = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+own.connect({address!r})
+descriptors = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
+order = marshal.dumps((sys.argv, posix.getcwd(), posix.environ, ""))
+own.sendmsg([order], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
+status = int(own.recv(64))
+if posix.WIFSIGNALED(status):
+    posix.kill(posix.getpid(), posix.WTERMSIG(status))
+posix._exit(posix.waitstatus_to_exitcode(status))
+"""
+
+
+class Order(NamedTuple):
+    """A call as a process that follows it gets it."""
+
+    line: list[str]
+    folder: str
+    environment: dict[bytes, bytes]
+    python: str  # what it takes for its interpreter; empty: its own
 
 
 class Warm:
-    """A process that has loaded Snakemake, and forks for each call."""
+    """A process that has loaded the libraries of a program (a key of LOADED), and forks for each call."""
 
-    def __init__(self, python: str, environment: dict[str, str]) -> None:
-        own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with other:
-            line = [python, __file__, str(other.fileno())]
-            self.process = subprocess.Popen(line, env=environment, pass_fds=[other.fileno()], stdout=subprocess.DEVNULL)
-        self.socket, self.lock = own, threading.Lock()
+    def __init__(self, program: str, environment: dict[str, str]) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="warm-"))
+        self.address = str(self.folder / "calls")
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listening.bind(self.address)
+        listening.listen(64)
+        alive, other = os.pipe()  # its end in this process is open for as long as there is somebody who may call
+        line = [sys.executable, __file__, program, str(listening.fileno()), str(alive)]
+        passed = [listening.fileno(), alive]
+        self.process = subprocess.Popen(line, env=environment, pass_fds=passed, stdout=subprocess.DEVNULL)
+        self.other = other
+        os.close(alive)
+        listening.close()
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def call(self, line: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-        """Run a line whose first word is Snakemake's own to its end, and return what it said."""
+    def python(self) -> str:
+        """An interpreter whose calls of modules are forks."""
+        path = self.folder / "python"
+        if not path.exists():
+            path.write_text(CLIENT.format(python=sys.executable, address=self.address), encoding="utf-8")
+            path.chmod(0o755)
+        return str(path)
+
+    def call(
+        self, line: list[str], folder: Path, environment: dict[str, str], python: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a line whose first word is the program's own to its end, and return what it said."""
         said, said_there = os.pipe()
-        ended, ended_there = os.pipe()
-        order = json.dumps({"line": line, "folder": str(folder), "environment": environment}).encode()
-        with self.lock:
-            socket.send_fds(self.socket, [order], [said_there, ended_there])
-        os.close(said_there)
-        os.close(ended_there)
-        with open(said, encoding="utf-8", errors="replace") as output:
-            text = output.read()
-        with open(ended, encoding="ascii") as outcome:
-            status = outcome.read()
-        assert status, "Snakemake's process is gone"
+        held = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as own, open(os.devnull, "rb") as nothing:
+            own.connect(self.address)
+            given = [nothing.fileno(), said_there, said_there]
+            socket.send_fds(own, [marshal.dumps((line, str(folder), held, python))], given)
+            os.close(said_there)
+            with open(said, encoding="utf-8", errors="replace") as output:
+                text = output.read()
+            status = own.recv(64)
+        assert status, f"the process of {line[0]} is gone"
         return subprocess.CompletedProcess(line, os.waitstatus_to_exitcode(int(status)), text)
 
 
-def orders(own: socket.socket) -> Any:
-    """Wait for calls; gives the order in the process that is to follow it, and ends when nobody calls any more."""
+def follow(own: socket.socket) -> Order | None:
+    """Take a call in a process that waits for the one that works; the order in the latter, None in all others."""
+    message, descriptors, _, _ = socket.recv_fds(own, MESSAGE, 3)
+    if not message:
+        return None
+    order = Order(*marshal.loads(message))
+    worker = os.fork()
+    if worker == 0:
+        for stream, number in enumerate(descriptors):
+            os.dup2(number, stream)
+        for number in descriptors:
+            os.close(number)
+        return order
+    for number in (0, 1, 2, *descriptors):
+        os.close(number)
+    _, status = os.waitpid(worker, 0)
+    own.send(str(status).encode())
+    return None
+
+
+def orders(listening: socket.socket, alive: int) -> Order:
+    """Wait for calls; gives the order in the process that is to follow it, and ends when nobody is left who calls."""
     while True:
-        message, descriptors, _, _ = socket.recv_fds(own, MESSAGE, 2)
-        if not message:
+        ready, _, _ = select.select([listening, alive], [], [])
+        if alive in ready:
             os._exit(0)
-        said, ended = descriptors
-        if os.fork() == 0:  # waits for the one that works
-            own.close()
+        own, _ = listening.accept()
+        if os.fork() == 0:
+            listening.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            worker = os.fork()
-            if worker == 0:
-                os.close(ended)
-                return json.loads(message), said
-            os.close(said)
-            _, status = os.waitpid(worker, 0)
-            os.write(ended, str(status).encode())
-            os._exit(0)
-        os.close(said)
-        os.close(ended)
+            order = follow(own)
+            if order is None:
+                os._exit(0)
+            own.close()
+            return order
+        own.close()
 
 
-def serve(own: socket.socket) -> None:
-    """Load Snakemake, then call it in forks."""
-    for name in LOADED:
-        importlib.import_module(name)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
-    order, said = orders(own)
-    for stream in (1, 2):
-        os.dup2(said, stream)
-    os.close(said)
-    os.chdir(order["folder"])
-    os.environ.clear()
-    os.environ.update(order["environment"])
-    sys.argv = order["line"]
+def as_program(order: Order) -> None:
+    """Be Snakemake."""
+    sys.argv = order.line
     sys.path[0] = str(Path(sys.argv[0]).parent)
+    sys.executable = order.python or sys.executable
     sys.exit(importlib.import_module("snakemake.cli").main())
 
 
+def as_module(order: Order) -> None:
+    """Be `python -m MODULE ...`."""
+    _, _, module, *words = order.line
+    sys.path[:1] = [order.folder, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    sys.argv = ["-m", *words]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def end(code: object) -> NoReturn:
+    """End as an interpreter does, without taking apart all that is loaded."""
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(int(code or 0) & 255)
+
+
+def serve(program: str, listening: socket.socket, alive: int) -> None:
+    """Load what a program needs, then be it in forks."""
+    for name in LOADED[program]:
+        importlib.import_module(name)
+    if program == "snakemake":
+        importlib.import_module("snakemake.cli").get_argument_parser()  # looks for plugins among all that is installed
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
+    gc.collect()
+    gc.freeze()
+    order = orders(listening, alive)
+    os.chdir(order.folder)
+    os.environ.clear()
+    os.environb.update(order.environment)
+    try:
+        (as_program if program == "snakemake" else as_module)(order)
+    except SystemExit as ended:
+        end(ended.code)
+    except BaseException:
+        traceback.print_exc()
+        end(1)
+    end(0)
+
+
 if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    serve(sys.argv[1], socket.socket(fileno=int(sys.argv[2])), int(sys.argv[3]))

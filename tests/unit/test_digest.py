@@ -7,13 +7,20 @@ import os
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from maieutic.datasets.registry import LOADERS
 from maieutic.plan import digest
-from maieutic.plan.digest import NEUTRAL, Code, closure_of, code_of, commands, module_names, read_source, roots_of
+from maieutic.plan.digest import NEUTRAL, Code, closure_of, code_of, commands, read_source, roots_of
 from maieutic.plan.syntax import ANY, Name, bare, definitions_of
 from maieutic.rewards.pairs import PAIR_SOURCES
+
+
+def module_names() -> list[str]:
+    """Every module of the package, dotted and relative to it."""
+    return sorted(digest.module_checksums(digest.package_sources()))
+
 
 PACKAGE = {
     "": "",
@@ -567,6 +574,46 @@ def test_definitions_are_read_once_and_kept(tmp_path: Path, monkeypatch: pytest.
     kept.parent.write_text("no folder")
     digest.write_definitions(fresh, kept)
     assert kept.parent.read_text() == "no folder"
+
+
+def test_after_an_edit_only_what_it_concerns_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module is read again whose text is another; all are, where there is a module more or another reader."""
+    package_at(tmp_path / "package", monkeypatch)
+    monkeypatch.setattr(digest, "user_cache_path", lambda name: tmp_path / "cache" / name)
+    read, own, seen = digest.package_code.__wrapped__, digest.definitions_of, []
+
+    def noted(name: str, *more: Any) -> Any:
+        seen.append(name)
+        return own(name, *more)
+
+    def read_now() -> set[str]:
+        seen.clear()
+        code = read()
+        [kept] = [path for path in digest.newest_first(tmp_path / "cache/maieutic/definitions") if path == at()]
+        assert digest.read_definitions(kept) == {name: code.module(name) for name in module_names()}
+        return set(seen)
+
+    def at() -> Path:
+        return digest.kept_at(tmp_path / "cache/maieutic/definitions")
+
+    monkeypatch.setattr(digest, "definitions_of", noted)
+    everything = set(module_names())
+    assert read_now() == everything and read_now() == set()
+    tools = tmp_path / "package/tools.py"
+    tools.write_text(tools.read_text(encoding="utf-8") + "MORE = 1\n", encoding="utf-8")
+    assert read_now() == {"tools"}
+    assert digest.package_code.__wrapped__().module("tools")["MORE"].syntax
+    (tmp_path / "package/more.py").write_text("", encoding="utf-8")
+    assert read_now() == everything | {"more"}, "what a name means can be another module now"
+    at().write_text("[]", encoding="utf-8")
+    assert read_now() == everything | {"more"}
+    (tmp_path / "package/plan").mkdir()
+    (tmp_path / "package/plan/syntax.py").write_text("", encoding="utf-8")
+    assert read_now() == set(module_names())
+    (tmp_path / "package/plan/syntax.py").write_text("# another reader", encoding="utf-8")
+    assert read_now() == set(module_names())
+    monkeypatch.setattr("sys.version", "3.99")
+    assert read_now() == set(module_names())
 
 
 def test_definitions_of_another_text_or_python_are_others(monkeypatch: pytest.MonkeyPatch) -> None:

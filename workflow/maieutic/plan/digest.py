@@ -7,7 +7,7 @@ change a result changes it. An edit of a definition that a command does not use 
 it stands in.
 
 Reading the syntax of the whole package takes a second, so its definitions are kept in the user's cache, by the checksum
-of the sources.
+of the sources; after an edit only the modules whose text is another one are read.
 """
 
 from __future__ import annotations
@@ -143,6 +143,7 @@ def name_of(function: Callable[..., object]) -> Name:
 # commands -------------------------------------------------------------------------------------------------------------
 
 NO_DEFINITIONS = (OSError, ValueError, TypeError, AttributeError)  # of a file that is not there, or damaged
+SYNTAX = "plan/syntax.py"  # how a module's definitions are read
 KEPT = 4  # versions of the package whose definitions stay in the cache
 
 
@@ -159,6 +160,15 @@ def package_sources() -> dict[str, bytes]:
     return {str(path.relative_to(HERE)): path.read_bytes() for path in HERE.rglob("*.py")}
 
 
+def module_checksums(sources: Mapping[str, bytes]) -> dict[str, str]:
+    """What the definitions of each module depend on, by its dotted name.
+
+    That is its text, which other modules there are, how this Python reads syntax and how the package does.
+    """
+    around = hashlib.sha256(f"{sys.version}\n{sorted(sources)}\n".encode() + sources.get(SYNTAX, b"")).digest()
+    return {dotted(Path(path)): hashlib.sha256(around + text).hexdigest()[:16] for path, text in sources.items()}
+
+
 def kept_at(folder: Path) -> Path:
     """The file of a cache folder that holds the definitions of the package as it is."""
     return folder / f"{checksum_of(package_sources())}.json"
@@ -171,35 +181,53 @@ def write_definitions(code: Code, path: Path) -> None:
     """
     with contextlib.suppress(OSError, ValueError):
         modules = {
-            name: {
-                key: [definition.syntax, sorted(definition.uses), sorted(definition.arguments)]
-                for key, definition in (code.module(name) or {}).items()
-            }
-            for name in module_names()
+            name: [
+                checksum,
+                {
+                    key: [definition.syntax, sorted(definition.uses), sorted(definition.arguments)]
+                    for key, definition in (code.module(name) or {}).items()
+                },
+            ]
+            for name, checksum in sorted(module_checksums(package_sources()).items())
         }
         with whole_file(path) as handle:
             json.dump(modules, handle)
-        newest = sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
-        for file in newest[KEPT:]:
+        for file in newest_first(path.parent)[KEPT:]:
             file.unlink(missing_ok=True)
 
 
-def module_names() -> list[str]:
-    """Every module of the package, dotted and relative to it; "" the package itself."""
-    parts = [path.relative_to(HERE).with_suffix("").parts for path in sorted(HERE.rglob("*.py"))]
-    return [".".join(names).removesuffix("__init__").removesuffix(".") for names in parts]
+def newest_first(folder: Path) -> list[Path]:
+    """What is kept in a folder, the newest first."""
+    return sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
 
 
-def read_definitions(path: Path) -> dict[str, Module | None]:
-    """The definitions of a whole package as they were kept. Raises one of NO_DEFINITIONS where there are none."""
-    modules: dict[str, dict[str, list[Any]]] = json.loads(path.read_text(encoding="utf-8"))
+def dotted(path: Path) -> str:
+    """The name of a module, relative to the package, from its path in it; "" the package itself."""
+    return ".".join(path.with_suffix("").parts).removesuffix("__init__").removesuffix(".")
+
+
+def read_definitions(path: Path, checksums: Mapping[str, str] | None = None) -> dict[str, Module | None]:
+    """The definitions of a package as they were kept. Raises one of NO_DEFINITIONS where there are none.
+
+    checksums: of the modules as they are now, where only those that have not changed are wanted.
+    """
+    modules: dict[str, tuple[str, dict[str, list[Any]]]] = json.loads(path.read_text(encoding="utf-8"))
     return {
         name: {
             key: Definition(syntax, frozenset(Name(*use) for use in uses), frozenset(Name(*use) for use in arguments))
             for key, (syntax, uses, arguments) in definitions.items()
         }
-        for name, definitions in modules.items()
+        for name, (checksum, definitions) in modules.items()
+        if checksums is None or checksums.get(name) == checksum
     }
+
+
+def unchanged_definitions(folder: Path) -> dict[str, Module | None]:
+    """The definitions of those modules that are as in the newest version kept in a folder; none where that is none."""
+    try:
+        return read_definitions(newest_first(folder)[0], module_checksums(package_sources()))
+    except (*NO_DEFINITIONS, IndexError):
+        return {}
 
 
 @cache
@@ -209,6 +237,7 @@ def package_code() -> Code:
     try:
         code.modules = read_definitions(path)
     except NO_DEFINITIONS:
+        code.modules = unchanged_definitions(path.parent)
         write_definitions(code, path)
     return code
 
