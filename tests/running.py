@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from warm import Warm
+from warm import SERVE, Warm
 
 ROOT = Path(__file__).parents[1]
 SNAKEMAKE = Path(sys.executable).parent / "snakemake"
@@ -61,14 +61,14 @@ def run(folder: Path, config: Path | None = None, *more: str, **env: str) -> sub
         return subprocess.run(line, cwd=folder, env=around, check=False, **said)
     # Drills, clusters and containers start jobs as a user's run does.
     forks = "tests/workflow/" in os.environ["PYTEST_CURRENT_TEST"] and "--profile" not in more
-    python = warm("python").python() if forks and "-n" not in more else ""
-    return warm("snakemake").call(line, folder, around, python)
+    interpreters = {"DRIVER": warm("driver").client(), "SERVE": warm("serve").client()} if forks else {}
+    return warm("snakemake").call(line, folder, around, interpreters)
 
 
 @cache
 def warm(program: str) -> Warm:
     """A program, loaded once for the tests of this process."""
-    return Warm(program, environment())
+    return Warm(program, str(ROOT / SERVE) if program == "serve" else sys.executable, environment())
 
 
 def start(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.Popen[str]:

@@ -3,6 +3,9 @@
 What runs is Snakemake's own `main`, or `python -m maieutic` of a job's line, in a process, folder and environment of
 its own. Libraries alone are loaded before, nothing of the workflow: that lies in each test's copy. A test that kills
 Snakemake or a job, or is about their start, starts them as a user does; so do the drills, clusters and containers.
+
+Interpreters are found by the variables that Snakemake's prefix sets before each job's line: a fork stands for one where
+the run's configuration names no other.
 """
 
 from __future__ import annotations
@@ -25,19 +28,21 @@ import traceback
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-# What a call loads besides, of libraries.
+# What a call loads besides, of libraries: Snakemake, and jobs in the environments of the driver and of models.
 LOADED = {
     "snakemake": (
         "snakemake.cli", "snakemake.executors.local", "snakemake.report", "snakemake_logger_plugin_rich", "jinja2",
         "yte", "requests", "statistics", "difflib", "jinja2.sandbox", "jinja2.meta", "graphlib", "packaging.version", "docutils.core", "PIL.Image", "rich.progress", "rich.markdown", "smart_open", "dpath",
         "platformdirs",
     ),
-    "python": (
+    "driver": (
         "pydantic", "yaml", "yaml.cyaml", "numpy", "pandas", "pyarrow.parquet", "altair", "vl_convert", "jinja2.sandbox",
         "scipy.stats", "sklearn.metrics", "sklearn.pipeline", "statsmodels.stats.multitest", "cyclopts", "aiohttp",
         "requests", "PIL.Image",
     ),
+    "serve": ("torch", "transformers.models.auto.modeling_auto", "trl.trainer.reward_trainer", "pydantic", "aiohttp"),
 }  # fmt: skip
+SERVE = ".venv/serve/bin/python"  # of the environment of models, in every checkout
 MESSAGE = 1 << 20  # bytes
 # Stands for the interpreter: hands its call over, waits, and ends as the call did. With nothing that takes long to load.
 CLIENT = """#!{python} -IS
@@ -47,7 +52,7 @@ if sys.argv[1:2] != ["-m"]:
 own = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
 own.connect({address!r})
 descriptors = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
-order = marshal.dumps((sys.argv, posix.getcwd(), posix.environ, ""))
+order = marshal.dumps((sys.argv, posix.getcwd(), posix.environ, {{}}))
 own.sendmsg([order], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, descriptors)])
 status = int(own.recv(64))
 if posix.WIFSIGNALED(status):
@@ -62,20 +67,21 @@ class Order(NamedTuple):
     line: list[str]
     folder: str
     environment: dict[bytes, bytes]
-    python: str  # what it takes for its interpreter; empty: its own
+    interpreters: dict[str, str]  # what stands for each interpreter that jobs are started by
 
 
 class Warm:
-    """A process that has loaded the libraries of a program (a key of LOADED), and forks for each call."""
+    """A process that loads the libraries of a program (a key of LOADED) with its first call, and forks for each."""
 
-    def __init__(self, program: str, environment: dict[str, str]) -> None:
+    def __init__(self, program: str, interpreter: str, environment: dict[str, str]) -> None:
+        self.interpreter = interpreter
         self.folder = Path(tempfile.mkdtemp(prefix="warm-"))
         self.address = str(self.folder / "calls")
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listening.bind(self.address)
         listening.listen(64)
         alive, other = os.pipe()  # its end in this process is open for as long as there is somebody who may call
-        line = [sys.executable, __file__, program, str(listening.fileno()), str(alive)]
+        line = [interpreter, __file__, program, str(listening.fileno()), str(alive)]
         passed = [listening.fileno(), alive]
         self.process = subprocess.Popen(line, env=environment, pass_fds=passed, stdout=subprocess.DEVNULL)
         self.other = other
@@ -83,16 +89,16 @@ class Warm:
         listening.close()
         atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
 
-    def python(self) -> str:
-        """An interpreter whose calls of modules are forks."""
+    def client(self) -> str:
+        """What stands for the interpreter, and whose calls of modules are forks."""
         path = self.folder / "python"
         if not path.exists():
-            path.write_text(CLIENT.format(python=sys.executable, address=self.address), encoding="utf-8")
+            path.write_text(CLIENT.format(python=self.interpreter, address=self.address), encoding="utf-8")
             path.chmod(0o755)
         return str(path)
 
     def call(
-        self, line: list[str], folder: Path, environment: dict[str, str], python: str = ""
+        self, line: list[str], folder: Path, environment: dict[str, str], interpreters: dict[str, str]
     ) -> subprocess.CompletedProcess[str]:
         """Run a line whose first word is the program's own to its end, and return what it said."""
         said, said_there = os.pipe()
@@ -100,7 +106,7 @@ class Warm:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as own, open(os.devnull, "rb") as nothing:
             own.connect(self.address)
             given = [nothing.fileno(), said_there, said_there]
-            socket.send_fds(own, [marshal.dumps((line, str(folder), held, python))], given)
+            socket.send_fds(own, [marshal.dumps((line, str(folder), held, interpreters))], given)
             os.close(said_there)
             with open(said, encoding="utf-8", errors="replace") as output:
                 text = output.read()
@@ -129,12 +135,16 @@ def follow(own: socket.socket) -> Order | None:
     return None
 
 
-def orders(listening: socket.socket, alive: int) -> Order:
+def orders(listening: socket.socket, alive: int, program: str) -> Order:
     """Wait for calls; gives the order in the process that is to follow it, and ends when nobody is left who calls."""
+    loaded = False
     while True:
         ready, _, _ = select.select([listening, alive], [], [])
         if alive in ready:
             os._exit(0)
+        if not loaded:
+            load(program)
+            loaded = True
         own, _ = listening.accept()
         if os.fork() == 0:
             listening.close()
@@ -147,11 +157,29 @@ def orders(listening: socket.socket, alive: int) -> Order:
         own.close()
 
 
+def load(program: str) -> None:
+    """Load what a program needs."""
+    for name in LOADED[program]:
+        importlib.import_module(name)
+    if program == "snakemake":
+        importlib.import_module("snakemake.cli").get_argument_parser()  # looks for plugins among all that is installed
+    gc.collect()
+    gc.freeze()
+
+
 def as_program(order: Order) -> None:
     """Be Snakemake."""
     sys.argv = order.line
     sys.path[0] = str(Path(sys.argv[0]).parent)
-    sys.executable = order.python or sys.executable
+    shell = importlib.import_module("snakemake.shell").shell
+    own, usual = shell.prefix, {"DRIVER": sys.executable, "SERVE": SERVE}
+
+    def prefix(line: str) -> None:
+        for name, client in order.interpreters.items():
+            line = line.replace(f" {name}={usual[name]} ", f" {name}={client} ")
+        own(line)
+
+    shell.prefix = prefix
     sys.exit(importlib.import_module("snakemake.cli").main())
 
 
@@ -160,6 +188,8 @@ def as_module(order: Order) -> None:
     _, _, module, *words = order.line
     sys.path[:1] = [order.folder, *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     sys.argv = ["-m", *words]
+    if threads := os.environ.get("OMP_NUM_THREADS", "") if "torch" in sys.modules else "":
+        sys.modules["torch"].set_num_threads(int(threads))  # it has looked already, in another environment
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
@@ -176,15 +206,9 @@ def end(code: object) -> NoReturn:
 
 
 def serve(program: str, listening: socket.socket, alive: int) -> None:
-    """Load what a program needs, then be it in forks."""
-    for name in LOADED[program]:
-        importlib.import_module(name)
-    if program == "snakemake":
-        importlib.import_module("snakemake.cli").get_argument_parser()  # looks for plugins among all that is installed
+    """Be a program in forks."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
-    gc.collect()
-    gc.freeze()
-    order = orders(listening, alive)
+    order = orders(listening, alive, program)
     os.chdir(order.folder)
     os.environ.clear()
     os.environb.update(order.environment)
