@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from maieutic.core import caching
 from maieutic.datasets.registry import LOADERS
 from maieutic.plan import digest
 from maieutic.plan.digest import NEUTRAL, Code, closure_of, code_of, commands, read_source, roots_of
@@ -301,7 +302,7 @@ def test_a_module_is_found_by_its_dotted_name(tmp_path: Path, monkeypatch: pytes
 def test_definitions_of_a_small_package_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Written once by the package's checksum, read as they were written, and made anew where the file is damaged."""
     package_at(tmp_path / "package", monkeypatch)
-    monkeypatch.setattr(digest, "user_cache_path", lambda name: tmp_path / "cache" / name)
+    monkeypatch.setattr(caching, "user_cache_path", lambda name: tmp_path / "cache" / name)
     read = digest.package_code.__wrapped__
     fresh = read()
     [kept] = (tmp_path / "cache" / "maieutic" / "definitions").iterdir()
@@ -548,7 +549,7 @@ def test_templates_and_style_sheets_join_by_name(tmp_path: Path) -> None:
 @pytest.mark.own_text
 def test_definitions_are_read_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that finds them reads no syntax, and has the digests of one that did; a damaged file is none."""
-    monkeypatch.setattr(digest, "user_cache_path", lambda name: tmp_path / name)
+    monkeypatch.setattr(caching, "user_cache_path", lambda name: tmp_path / name)
     read = digest.package_code.__wrapped__
     fresh = read()
     [kept] = (tmp_path / "maieutic/definitions").glob("*.json")
@@ -579,7 +580,7 @@ def test_definitions_are_read_once_and_kept(tmp_path: Path, monkeypatch: pytest.
 def test_after_an_edit_only_what_it_concerns_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module is read again whose text is another; all are, where there is a module more or another reader."""
     package_at(tmp_path / "package", monkeypatch)
-    monkeypatch.setattr(digest, "user_cache_path", lambda name: tmp_path / "cache" / name)
+    monkeypatch.setattr(caching, "user_cache_path", lambda name: tmp_path / "cache" / name)
     read, own, seen = digest.package_code.__wrapped__, digest.definitions_of, []
 
     def noted(name: str, *more: Any) -> Any:
@@ -589,7 +590,7 @@ def test_after_an_edit_only_what_it_concerns_is_read(tmp_path: Path, monkeypatch
     def read_now() -> set[str]:
         seen.clear()
         code = read()
-        [kept] = [path for path in digest.newest_first(tmp_path / "cache/maieutic/definitions") if path == at()]
+        [kept] = [path for path in caching.newest_first(tmp_path / "cache/maieutic/definitions") if path == at()]
         assert digest.read_definitions(kept) == {name: code.module(name) for name in module_names()}
         return set(seen)
 

@@ -21,10 +21,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_cache_path
-
 from maieutic.commands import commands as commands_by_stage
 from maieutic.commands import name_of as command_name
+from maieutic.core.caching import cache_folder, forget_old, newest_first
 from maieutic.core.files import whole_file
 from maieutic.plan.syntax import ANY, PACKAGE, REST, Definition, Module, Name, definitions_of
 
@@ -38,6 +37,7 @@ NEUTRAL = {
     "serving.budget": "counts what is spent, and stops a job whose budget is",
     "serving.inherited": "which variables of ours a server gets",
     "core.ending": "takes the answers under way when a job is told to end",
+    "core.caching": "keeps what others have made, under all that it depends on",
     "core.errors": "words of errors",
     "core.visible": "signs in the place of control characters",
     "core.secrets": "takes keys of endpoints out of texts",
@@ -192,13 +192,7 @@ def write_definitions(code: Code, path: Path) -> None:
         }
         with whole_file(path) as handle:
             json.dump(modules, handle)
-        for file in newest_first(path.parent)[KEPT:]:
-            file.unlink(missing_ok=True)
-
-
-def newest_first(folder: Path) -> list[Path]:
-    """What is kept in a folder, the newest first."""
-    return sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime, reverse=True)
+        forget_old(path.parent, KEPT, "*.json")
 
 
 def dotted(path: Path) -> str:
@@ -225,7 +219,7 @@ def read_definitions(path: Path, checksums: Mapping[str, str] | None = None) -> 
 def unchanged_definitions(folder: Path) -> dict[str, Module | None]:
     """The definitions of those modules that are as in the newest version kept in a folder; none where that is none."""
     try:
-        return read_definitions(newest_first(folder)[0], module_checksums(package_sources()))
+        return read_definitions(newest_first(folder, "*.json")[0], module_checksums(package_sources()))
     except (*NO_DEFINITIONS, IndexError):
         return {}
 
@@ -233,7 +227,7 @@ def unchanged_definitions(folder: Path) -> dict[str, Module | None]:
 @cache
 def package_code() -> Code:
     """The definitions of this package: kept by an earlier process, or read from the syntax and kept."""
-    code, path = Code(), kept_at(user_cache_path(PACKAGE) / "definitions")
+    code, path = Code(), kept_at(cache_folder("definitions"))
     try:
         code.modules = read_definitions(path)
     except NO_DEFINITIONS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import Any, Literal
 
 import altair as alt
@@ -13,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 import vl_convert
 
+from maieutic.core.caching import cached_text
 from maieutic.core.visible import visible
 
 # Okabe and Ito's colours, told apart by colour-blind readers; every mark differs in shape or label too.
@@ -28,6 +30,9 @@ SIDES: tuple[Literal["left", "right", "center"], ...] = ("left", "right", "cente
 BINS, STEPS = 40, 200
 QUANTILES = ("p05", "p25", "p50", "p75", "p95")
 Array = npt.NDArray[np.float64]
+# What draws; of a page made again, most charts are as they were, and each costs a twentieth of a second.
+LIBRARY = f"vl-convert {version('vl-convert-python')}"
+CHARTS, SCRIPTS = 4000, 4  # that are kept, some 10 kB and 1 MB each
 ROOM = {"left": 40, "right": 10, "top": 5, "bottom": 5}  # the renderer takes long labels for shorter than they are
 
 LOOK: dict[str, dict[str, Any]] = {
@@ -48,8 +53,9 @@ def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
     for part, look in LOOK.items():  # Altair's own methods for it copy the chart with its data each time
         described["config"].setdefault(part, {}).update(look)
     # A control character in a label would end the process.
-    svg = STYLE.sub("", vl_convert.vegalite_to_svg(json.dumps(cleaned(described))))
-    return svg.replace("<svg ", '<svg role="img" ', 1)
+    spec = json.dumps(cleaned(described))
+    svg = cached_text("charts", f"{LIBRARY} {spec}", lambda: vl_convert.vegalite_to_svg(spec), CHARTS)
+    return STYLE.sub("", svg).replace("<svg ", '<svg role="img" ', 1)
 
 
 # What the page's script uses of the library. Vega interprets its expressions, since the policy lets nothing make code.
@@ -64,7 +70,8 @@ def chart_library() -> str:
 
     They are those of the package that draws the other charts. Nothing in it can close a script element.
     """
-    return f"(() => {{{vl_convert.javascript_bundle(snippet=DRAW)}}})();"
+    made = cached_text("scripts", f"{LIBRARY} {DRAW}", lambda: vl_convert.javascript_bundle(snippet=DRAW), SCRIPTS)
+    return f"(() => {{{made}}})();"
 
 
 def cleaned(content: Any) -> Any:
