@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from kept_faults import pytest_pyfunc_call, pytest_sessionfinish  # noqa: F401  (hooks)
+from maieutic.core.collector import collect_seldom
 
 ROOT = Path(__file__).parents[1]
 SERVE = ROOT / ".venv/serve/bin/python"
@@ -23,6 +24,7 @@ HOW = "set MAIEUTIC_DATA to a folder with the published files (config/datasets.y
 
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each process of a test would compile the package anew
+collect_seldom()  # what thousands of tests have loaded is there to stay
 
 
 def absent(what: str, mend: str) -> None:
