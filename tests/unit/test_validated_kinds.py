@@ -36,7 +36,7 @@ from maieutic.replies.generate import Limits, ask_tutor, first_messages
 from maieutic.report.traffic_light import kind_on, kinds_of, lights
 from maieutic.report.trust import marked
 from maieutic.serving.backends import JobFiles
-from maieutic.validation.floors import FLOORS, KEYWORDS, MAJORITY, TFIDF, floor_verdicts
+from maieutic.validation.floors import FLOORS, KEYWORDS, MAJORITY, TFIDF, by_word_counts, floor_verdicts, folds_of
 from maieutic.validation.graders import (
     ValidateCriteriaOnLabels,
     ValidateJudge,
@@ -158,6 +158,16 @@ def test_word_counts_cannot_copy_the_label_of_the_same_problem(tmp_path: Path) -
     alone = labels._replace(labels=[one.model_copy(update={"problem": "the same"}) for one in labels.labels])
     most = Counter(one.label for one in labels.labels).most_common(1)[0][0]
     assert set(floor_verdicts(alone, 1)[TFIDF].values()) == {most}, "one problem: nothing is left to learn from"
+
+
+def test_replies_without_a_word_have_the_most_frequent_label() -> None:
+    """What learns from words refuses texts that have none; a question mark is one."""
+    problems = [str(number) for number in range(10)]
+    for nothing in ("...", "\n", "--"):
+        assert by_word_counts(["No"] * 8 + ["Yes"] * 2, folds_of([nothing] * 10, problems, 1), 1) == ["No"] * 10
+    texts = ["?" if number % 2 else "well" for number in range(10)]
+    labels = ["Yes" if number % 2 else "No" for number in range(10)]
+    assert by_word_counts(labels, folds_of(texts, problems, 1), 1) == labels
 
 
 def test_classifiers_have_their_floors_too(tmp_path: Path) -> None:

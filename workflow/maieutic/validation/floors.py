@@ -8,10 +8,13 @@ adds nothing.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from maieutic.core.plugins import merged
 from maieutic.core.records import Item, Label, Scale
@@ -20,6 +23,7 @@ from maieutic.validation.heuristics import Heuristic
 from maieutic.validation.trust import Said
 
 FOLDS = 5
+WORD = r"(?u)\b\w+\b|[?!]"
 MAJORITY, CONSTANT, KEYWORDS, TFIDF = "majority label", "constant", "keywords", "word counts"
 FLOORS = (MAJORITY, CONSTANT, KEYWORDS, TFIDF)
 HEURISTICS: dict[str, Heuristic] = merged("heuristics", "HEURISTICS")
@@ -32,6 +36,7 @@ def floor_verdicts(labels: Labels, seed: int) -> dict[str, Said]:
     for label in labels.labels:
         by_criterion[label.criterion].append(label)
     verdicts: dict[str, Said] = {name: {} for name in FLOORS}
+    counted: dict[tuple[tuple[str, str], ...], list[Fold]] = {}  # criteria mostly label the same replies
     for criterion, criterion_labels in by_criterion.items():
         keys = [(label.id, label.tutor, criterion) for label in criterion_labels]
         replies = [texts[label.id, label.tutor] for label in criterion_labels]
@@ -44,9 +49,10 @@ def floor_verdicts(labels: Labels, seed: int) -> dict[str, Said]:
             for key, text in zip(keys, replies, strict=True)
             if criterion in HEURISTICS
         }
-        predicted = by_word_counts(
-            replies, [label.label for label in criterion_labels], [label.problem for label in criterion_labels], seed
-        )
+        labelled = tuple((label.id, label.tutor) for label in criterion_labels)
+        if labelled not in counted:
+            counted[labelled] = folds_of(replies, [label.problem for label in criterion_labels], seed)
+        predicted = by_word_counts([label.label for label in criterion_labels], counted[labelled], seed)
         verdicts[TFIDF] |= dict(zip(keys, predicted, strict=True))
     return {name: said for name, said in verdicts.items() if said}
 
@@ -57,26 +63,46 @@ def by_keywords(criterion: str, item: Item, text: str, scale: Scale) -> str:
     return scale.labels[0 if heuristic.holds(item, text) else heuristic.otherwise]
 
 
-def by_word_counts(texts: Sequence[str], labels: Sequence[str], problems: Sequence[str], seed: int) -> list[str]:
-    """The labels that a linear classifier of TF-IDF gives, each predicted without its own problem."""
+class Fold(NamedTuple):
+    """Replies of some problems, and those of all other problems: their places and their word counts."""
+
+    train: npt.NDArray[np.intp]
+    test: npt.NDArray[np.intp]
+    learned: Any  # TF-IDF of those in `train`, a sparse matrix of replies by words and pairs of words; None without any
+    asked: Any  # of those in `test`, by the same words
+
+
+def folds_of(texts: Sequence[str], problems: Sequence[str], seed: int) -> list[Fold]:
+    """The word counts by which each reply can be predicted without its own problem; none of a single problem."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.model_selection import GroupKFold
-    from sklearn.pipeline import make_pipeline
-    from sklearn.svm import LinearSVC
 
-    gold, groups = np.array(labels), np.array(problems)
     folds = min(FOLDS, len(set(problems)))
     if folds < 2:
-        return [Counter(labels).most_common(1)[0][0]] * len(labels)
-    predicted = np.empty(len(gold), dtype=object)
+        return []
+    found, word = [], re.compile(WORD)
     documents = np.array([text or "(empty)" for text in texts], dtype=object)
-    for train, test in GroupKFold(folds, shuffle=True, random_state=seed).split(documents, gold, groups):
-        if len(set(gold[train])) == 1:
-            predicted[test] = gold[train][0]
+    for train, test in GroupKFold(folds, shuffle=True, random_state=seed).split(documents, groups=np.array(problems)):
+        words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=WORD)
+        if any(word.search(document) for document in documents[train]):
+            found.append(Fold(train, test, words.fit_transform(documents[train]), words.transform(documents[test])))
+        else:  # it refuses texts without words
+            found.append(Fold(train, test, None, None))
+    return found
+
+
+def by_word_counts(labels: Sequence[str], folds: Sequence[Fold], seed: int) -> list[str]:
+    """The labels that a linear classifier of TF-IDF gives, each predicted without its own problem."""
+    from sklearn.svm import LinearSVC
+
+    if not folds:
+        return [Counter(labels).most_common(1)[0][0]] * len(labels)
+    gold = np.array(labels)
+    predicted = np.empty(len(gold), dtype=object)
+    for fold in folds:
+        if fold.learned is None or len(set(gold[fold.train])) == 1:
+            predicted[fold.test] = Counter(gold[fold.train]).most_common(1)[0][0]
             continue
-        model = make_pipeline(
-            TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"(?u)\b\w+\b|[?!]"),
-            LinearSVC(class_weight="balanced", random_state=seed),
-        )
-        predicted[test] = model.fit(documents[train], gold[train]).predict(documents[test])
+        model = LinearSVC(class_weight="balanced", random_state=seed)
+        predicted[fold.test] = model.fit(fold.learned, gold[fold.train]).predict(fold.asked)
     return [str(label) for label in predicted]
