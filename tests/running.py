@@ -7,11 +7,10 @@ import os
 import re
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from warm import SERVE, Warm
+import warm
 
 ROOT = Path(__file__).parents[1]
 SNAKEMAKE = Path(sys.executable).parent / "snakemake"
@@ -61,14 +60,7 @@ def run(folder: Path, config: Path | None = None, *more: str, **env: str) -> sub
         return subprocess.run(line, cwd=folder, env=around, check=False, **said)
     # Drills, clusters and containers start jobs as a user's run does.
     forks = "tests/workflow/" in os.environ["PYTEST_CURRENT_TEST"] and "--profile" not in more
-    interpreters = {"DRIVER": warm("driver").client(), "SERVE": warm("serve").client()} if forks else {}
-    return warm("snakemake").call(line, folder, around, interpreters)
-
-
-@cache
-def warm(program: str) -> Warm:
-    """A program, loaded once for the tests of this process."""
-    return Warm(program, str(ROOT / SERVE) if program == "serve" else sys.executable, environment())
+    return warm.call("snakemake", line, folder, around, forks)
 
 
 def start(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.Popen[str]:

@@ -1,4 +1,4 @@
-"""Snakemake and the workflow's jobs by a fork: what their imports cost is paid once by each process of tests.
+"""Snakemake and the workflow's jobs by a fork: what their imports cost is paid once by a run of tests.
 
 What runs is Snakemake's own `main`, or `python -m maieutic` of a job's line, in a process, folder and environment of
 its own. Libraries alone are loaded before, nothing of the workflow: that lies in each test's copy. A test that kills
@@ -17,12 +17,10 @@ import marshal
 import os
 import runpy
 import select
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import traceback
 from pathlib import Path
@@ -43,6 +41,7 @@ LOADED = {
     "serve": ("torch", "transformers.models.auto.modeling_auto", "trl.trainer.reward_trainer", "pydantic", "aiohttp"),
 }  # fmt: skip
 SERVE = ".venv/serve/bin/python"  # of the environment of models, in every checkout
+FOLDER = "TESTS_WARM"  # variable: where the processes of this run of tests are called
 MESSAGE = 1 << 20  # bytes
 # Stands for the interpreter: hands its call over, waits, and ends as the call did. With nothing that takes long to load.
 CLIENT = """#!{python} -IS
@@ -71,48 +70,51 @@ class Order(NamedTuple):
 
 
 class Warm:
-    """A process that loads the libraries of a program (a key of LOADED) with its first call, and forks for each."""
+    """A process that loads the libraries of a program (a key of LOADED) with its first call, and forks for each.
 
-    def __init__(self, program: str, interpreter: str, environment: dict[str, str]) -> None:
-        self.interpreter = interpreter
-        self.folder = Path(tempfile.mkdtemp(prefix="warm-"))
-        self.address = str(self.folder / "calls")
+    It ends with the process that made it. folder: where it is called, also by others.
+    """
+
+    def __init__(self, program: str, interpreter: str, folder: Path, environment: dict[str, str]) -> None:
+        address = str(folder / program)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        listening.bind(self.address)
+        listening.bind(address)
         listening.listen(64)
-        alive, other = os.pipe()  # its end in this process is open for as long as there is somebody who may call
+        alive, self.own = os.pipe()  # this end is open for as long as this process is there
         line = [interpreter, __file__, program, str(listening.fileno()), str(alive)]
         passed = [listening.fileno(), alive]
-        self.process = subprocess.Popen(line, env=environment, pass_fds=passed, stdout=subprocess.DEVNULL)
-        self.other = other
+        subprocess.Popen(line, env=environment, pass_fds=passed, stdout=subprocess.DEVNULL)
         os.close(alive)
         listening.close()
-        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
+        client = client_of(program, folder)
+        client.write_text(CLIENT.format(python=interpreter, address=address), encoding="utf-8")
+        client.chmod(0o755)
 
-    def client(self) -> str:
-        """What stands for the interpreter, and whose calls of modules are forks."""
-        path = self.folder / "python"
-        if not path.exists():
-            path.write_text(CLIENT.format(python=self.interpreter, address=self.address), encoding="utf-8")
-            path.chmod(0o755)
-        return str(path)
 
-    def call(
-        self, line: list[str], folder: Path, environment: dict[str, str], interpreters: dict[str, str]
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a line whose first word is the program's own to its end, and return what it said."""
-        said, said_there = os.pipe()
-        held = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as own, open(os.devnull, "rb") as nothing:
-            own.connect(self.address)
-            given = [nothing.fileno(), said_there, said_there]
-            socket.send_fds(own, [marshal.dumps((line, str(folder), held, interpreters))], given)
-            os.close(said_there)
-            with open(said, encoding="utf-8", errors="replace") as output:
-                text = output.read()
-            status = own.recv(64)
-        assert status, f"the process of {line[0]} is gone"
-        return subprocess.CompletedProcess(line, os.waitstatus_to_exitcode(int(status)), text)
+def client_of(program: str, folder: Path) -> Path:
+    """What stands for a program's interpreter, and whose calls of modules are forks."""
+    return folder / f"{program}-python"
+
+
+def call(
+    program: str, line: list[str], at: Path, environment: dict[str, str], jobs_by_forks: bool
+) -> subprocess.CompletedProcess[str]:
+    """Run a line whose first word is the program's own in a folder to its end, and return what it said."""
+    warm = Path(os.environ[FOLDER])
+    clients = {"DRIVER": client_of("driver", warm), "SERVE": client_of("serve", warm)} if jobs_by_forks else {}
+    interpreters = {name: str(path) for name, path in clients.items() if path.exists()}
+    said, said_there = os.pipe()
+    held = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as own, open(os.devnull, "rb") as nothing:
+        own.connect(str(warm / program))
+        given = [nothing.fileno(), said_there, said_there]
+        socket.send_fds(own, [marshal.dumps((line, str(at), held, interpreters))], given)
+        os.close(said_there)
+        with open(said, encoding="utf-8", errors="replace") as output:
+            text = output.read()
+        status = own.recv(64)
+    assert status, f"the process of {line[0]} is gone"
+    return subprocess.CompletedProcess(line, os.waitstatus_to_exitcode(int(status)), text)
 
 
 def follow(own: socket.socket) -> Order | None:
