@@ -13,11 +13,24 @@ from httpserver import chat, scripted, serving
 from maieutic.core import paths
 from maieutic.datasets.fetch import fetch_dataset
 from maieutic.datasets.items import make_items
-from maieutic.judges.commands import judge_replies
-from maieutic.plan import inputs, jobs
-from maieutic.plan.requests import new_replies, new_requests, new_verdicts, sizes, tokens
+from maieutic.judges.commands import judge_labelled, judge_replies
+from maieutic.judges.labels import make_labels
+from maieutic.judges.probes import PROBES
+from maieutic.plan import inputs, jobs, requests
+from maieutic.plan.requests import (
+    VERDICT_TOKENS,
+    new_labelled,
+    new_replies,
+    new_requests,
+    new_verdicts,
+    sizes,
+    supposed_labelled,
+    tokens,
+)
 from maieutic.plan.rules import RulePlan, plan_of
 from maieutic.replies.generate import generate_replies
+from maieutic.rewards.pairs import make_pairs
+from scripted import endpoint
 from shipped import shipped
 from whole_plans import HOSTED, NOBODY
 
@@ -125,3 +138,104 @@ def test_a_judge_is_asked_about_what_is_there_alone(plan: RulePlan) -> None:
     assert (one.requests, one.exact) == (1, True)
     replies = paths.REPLIES.of(**NAMES)
     assert not new_verdicts(plan, **BATCH, remade={replies}).exact, "replies that will be written anew are not known"
+
+
+@pytest.fixture
+def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RulePlan]:
+    """A judge that is checked on labelled replies, on pairs and by probes; nothing of it is there yet."""
+    with endpoint() as address:
+        config = shipped()
+        hosted = {**HOSTED, "base_url": f"{address}/v1", "concurrency": 8, "structured": True}
+        judge = {
+            "engine": "judge", "model": TUTOR, "rubrics": ["mrbench_taxonomy"], "pairs": ["pairs_json"],
+            "label_limit": 4,
+        }  # fmt: skip
+        config["models"] |= {
+            TUTOR: hosted,
+            JUDGE: judge,
+            "freer": {**judge, "label_limit": None},
+            "few": {**judge, "label_limit": 2},
+        }
+        config["run"] |= {
+            **NOBODY, "tutors": [TUTOR], "tasks": ["mrbench"], "judges": [JUDGE, "freer", "few"], "labels": ["mrbench"],
+            "preferences": ["bridge"], "probes": 3,
+        }  # fmt: skip
+        plan = plan_of(config)
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "resources").symlink_to(ROOT / "resources")
+        yield plan
+
+
+def make_what_judges_are_checked_on(plan: RulePlan) -> None:
+    """The labelled replies and the pairs, as their rules make them."""
+    for dataset in {*plan.label_datasets("mrbench"), *plan.pair_datasets("bridge")}:
+        source = Path(paths.SOURCE.of(dataset=dataset))
+        fetch_dataset(job=jobs.fetch_dataset(plan, dataset), demo_dir=Path("resources/demo"), out=source)
+    labels, pairs = inputs.make_labels(plan, "mrbench"), inputs.make_pairs(plan, "bridge")
+    items = Path(paths.LABELLED_ITEMS.of(release="mrbench"))
+    make_labels(job=jobs.make_labels(plan, "mrbench"), sources=[*map(Path, labels["sources"])], out=items)
+    out, counts = Path(paths.PAIRS.of(source="bridge")), Path(paths.PAIR_COUNTS.of(source="bridge"))
+    make_pairs(job=jobs.make_pairs(plan, "bridge"), sources=[*map(Path, pairs["sources"])], out=out, counts=counts)
+
+
+def ask_about_labels(plan: RulePlan, judge: str) -> Path:
+    """Run the judge's job on labelled replies; gives its journal."""
+    files, journal = inputs.judge_labelled(plan, judge), Path(paths.LABELLED_JOURNAL.of(judge=judge))
+    judge_labelled(
+        job=jobs.judge_labelled(plan, judge), labels=[*map(Path, files["labels"])], pairs=[*map(Path, files["pairs"])],
+        weights=[], journal=journal, server_log=Path("log"), out=Path(f"{judge}.jsonl"),
+        probes_out=[Path(f"{judge}-{name}.jsonl") for name in plan.probes],
+    )  # fmt: skip
+    return journal
+
+
+def test_a_judge_is_supposed_to_be_asked_of_each_release_each_pair_and_each_probe(checked: RulePlan) -> None:
+    """Before any of it is there: as many as the limit says, else all; probes ask about replies of a release again."""
+    labels, pairs = sizes()["labels", "mrbench", "mrbench_taxonomy"], sizes()["pairs", "bridge", "pairs_json"]
+    assert labels.items > 1000 and pairs.items == 482 and pairs.requests == 2.0
+    for judge, replies, compared in ((JUDGE, 4, 4), ("freer", labels.items, pairs.items)):
+        probed = len(PROBES) * 3
+        requests = [round((replies + probed) * labels.requests), round(compared * 2.0)]
+        prompts = [requests[0] * tokens(labels.prompt_chars), requests[1] * tokens(pairs.prompt_chars)]
+        told = new_requests(checked, "judge_labelled_locally", {"judge": judge}, ())
+        assert told == ("judges", judge, TUTOR, sum(requests), sum(prompts), sum(requests) * VERDICT_TOKENS, False)
+    parts = supposed_labelled(checked, JUDGE)
+    assert [part.requests for part in parts] == [16, 8]
+
+
+def test_a_judge_that_probes_more_than_its_limit_is_asked_about_that_many(checked: RulePlan) -> None:
+    parts = supposed_labelled(checked, "few")
+    assert [part.requests for part in parts] == [2 + 2 * len(PROBES), 4]
+
+
+def test_a_pair_or_release_that_nobody_measured_is_not_known(
+    checked: RulePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = {key: size for key, size in sizes().items() if key[0] != "pairs"}
+    monkeypatch.setattr(requests, "sizes", lambda: known)
+    assert [part.requests for part in supposed_labelled(checked, JUDGE)] == [16, None]
+    assert new_labelled(checked, JUDGE).requests is None
+
+
+def test_a_judge_is_asked_about_what_people_have_labelled(checked: RulePlan) -> None:
+    """Where labels and pairs are there it is counted: what the journal lacks, question by question."""
+    make_what_judges_are_checked_on(checked)
+    fresh = new_labelled(checked, JUDGE)
+    assert fresh[:3] == ("judges", JUDGE, TUTOR) and fresh.exact and fresh.requests is not None
+    assert 4 + 2 * 4 < fresh.requests <= 4 + 2 * 4 + 4 * len(PROBES), "replies, pairs in both orders, probes"
+    assert fresh.prompt_tokens > 100 * fresh.requests and fresh.answer_tokens == fresh.requests * VERDICT_TOKENS
+    labels, pairs = paths.LABELS.of(release="mrbench"), paths.PAIRS.of(source="bridge")
+    for remade in (labels, pairs):
+        assert not new_labelled(checked, JUDGE, remade={remade}).exact, f"{remade} will be another"
+    journal = ask_about_labels(checked, JUDGE)
+    kept = lines_of(journal)
+    assert len(kept) == fresh.requests, "it was asked what was told"
+    known = new_requests(checked, "judge_labelled", {"judge": JUDGE}, ())
+    assert known == ("judges", JUDGE, TUTOR, 0, 0.0, 0.0, True)
+    journal.write_text("".join(kept[2:]), encoding="utf-8")
+    lacking = new_labelled(checked, JUDGE)
+    assert (lacking.requests, lacking.exact, lacking.answer_tokens) == (2, True, 2 * VERDICT_TOKENS)
+    more = new_labelled(checked, "freer")
+    assert more.exact and (more.requests or 0) > 2 * fresh.requests, "it has no limit, and a journal of its own"
+    Path(pairs).unlink()
+    assert not new_labelled(checked, JUDGE).exact
