@@ -17,7 +17,7 @@ from httpserver import Quiet, serving
 from maieutic.config.models import VllmModel, Weights
 from maieutic.config.pins import DatasetPin, ModelPin, Pins, pinned, read_pins
 from maieutic.core.errors import UserError
-from maieutic.plan.pinning import HEAD, pin, used, write_lock
+from maieutic.plan.pinning import HEAD, pin, pin_of_dataset, used, write_lock
 from maieutic.plan.rules import plan_of
 from shipped import shipped
 
@@ -224,6 +224,52 @@ def test_another_file_than_the_blob_is_refused(place: Path) -> None:
     assert f"datasets.lines.published.blob: expected {SECOND}, found {BLOB}" in fault.value.lines
     assert "datasets.table.published.records: expected 4 records, found 3" in fault.value.lines
     assert read_pins().datasets == {}
+
+
+SHA = hashlib.sha256(LINES).hexdigest()
+# What the registry says of a file, and what is looked up: whole pins, None where there is nothing to look up.
+FILES: dict[str, tuple[dict[str, Any], dict[str, Any] | None]] = {
+    "an address": ({"url": "{hub}/lines.jsonl"}, {"address": "{hub}/lines.jsonl", "sha256": SHA, "records": 2, "source": "{hub}/lines.jsonl"}),
+    "its blob is right": ({"url": "{hub}/lines.jsonl", "blob": BLOB}, {"address": "{hub}/lines.jsonl", "sha256": SHA, "records": 2, "source": "{hub}/lines.jsonl"}),
+    "its number is right": ({"url": "{hub}/lines.jsonl", "records": 2}, {"address": "{hub}/lines.jsonl", "sha256": SHA, "records": 2, "source": "{hub}/lines.jsonl"}),
+    "a checksum without a number": ({"url": "{hub}/lines.jsonl", "sha256": SHA}, {"address": "{hub}/lines.jsonl", "sha256": SHA, "records": 2, "source": "{hub}/lines.jsonl"}),
+    "a checksum and a number": ({"url": "{hub}/lines.jsonl", "sha256": SHA, "records": 2}, None),
+    "a checksum without an address": ({"sha256": SHA}, None),
+    "no address": ({}, None),
+    "made by the run": ({"curated": "ours/skills", "records": 2}, None),
+    "of the hub": ({"hub": {"repo": "org/table", "files": "data/*.parquet"}}, {"address": "org/table/data/*.parquet", "wanted": "main", "revision": FIRST, "records": 3, "source": "{hub}/api/datasets/org/table/revision/main"}),
+    "a tag of the hub": ({"hub": {"repo": "org/table", "files": "data/*.parquet", "revision": "v1.0"}}, {"address": "org/table/data/*.parquet", "wanted": "v1.0", "revision": "a" * 40, "records": 3, "source": "{hub}/api/datasets/org/table/revision/v1.0"}),
+    "a commit without a number": ({"hub": {"repo": "org/table", "files": "data/*.parquet", "revision": SECOND}}, {"address": "org/table/data/*.parquet", "wanted": SECOND, "revision": FIRST, "records": 3, "source": "{hub}/api/datasets/org/table/revision/" + SECOND}),
+    "a commit and a number": ({"hub": {"repo": "org/table", "files": "data/*.parquet", "revision": SECOND}, "records": 3}, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_is_looked_up_of_a_file_is_all_that_its_pin_says(name: str, place: Path, hub: str) -> None:
+    copy, expected = json.loads(json.dumps(FILES[name]).replace("{hub}", hub))
+    kind = {"title": "T", "licence": "MIT", "format": "parquet" if "hub" in copy else "jsonl", "fields": ["question"]}
+    before, asked = datetime.now(UTC).date(), len(Hub.asked)
+    pin_of = pin_of_dataset("lines", {**kind, "published": {"path": "l", **copy}})
+    if expected is None:
+        assert pin_of is None and len(Hub.asked) == asked, "nobody is asked"
+        return
+    assert pin_of is not None
+    told = pin_of.model_dump(exclude_none=True)
+    assert str(before) <= told.pop("date") <= str(datetime.now(UTC).date())
+    assert told == expected
+
+
+def test_a_file_that_is_not_what_the_registry_says_is_named(place: Path, hub: str) -> None:
+    """By its key where the number is another, by its address where it cannot be read."""
+    kind = {"title": "T", "licence": "MIT", "fields": ["question"]}
+    published = {"path": "l", "url": f"{hub}/lines.jsonl", "records": 7}
+    for form, said in (
+        ("jsonl", "datasets.x.published.records: expected 7 records, found 2"),
+        ("json", f"{hub}/lines.jsonl: "),
+    ):
+        with pytest.raises(UserError) as fault:
+            pin_of_dataset("x", {**kind, "format": form, "published": published})
+        assert fault.value.line.startswith(said)
 
 
 def test_a_token_is_shown_to_the_hub_and_written_nowhere(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
