@@ -42,6 +42,27 @@ def plan() -> RulePlan:
     return plan_of(demo())
 
 
+def test_the_plan_of_another_configuration_reads_no_card_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cards are as they were on file; all that follows from a configuration is asked anew."""
+    first = plan_of(raw(tasks=["mrbench"], tutors=["echo"]))
+    assert first.tutors_on("mrbench")[0] == "echo" and list(first.benchmarks) == ["mrbench"]
+    own, read = cards.read_card, []
+
+    def noted(path: Path, protocol: str) -> cards.LoadedCard:
+        read.append(path.stem)
+        return own(path, protocol)
+
+    monkeypatch.setattr(cards, "read_card", noted)
+    second = first.of(plan_of(raw(tasks=["mrbench"], tutors=["reference"])).config)
+    read.clear()
+    assert type(second) is type(first) and second.run.tutors == ["reference"]
+    assert second.tutors_on("mrbench")[0] == "reference" and first.tutors_on("mrbench")[0] == "echo"
+    assert second.cards.keys() == first.cards.keys() and read == [], "the card is known"
+    third = second.of(plan_of(raw(tasks=["mathtutorbench/problem_solving"], tutors=["echo"])).config)
+    read.clear()
+    assert [path.stem for path in third.cards] == ["problem_solving"] == read, "but no other"
+
+
 @pytest.mark.parametrize("rule", functions(jobs))
 def test_every_job_of_the_demo_crosses_unchanged(rule: str, plan: RulePlan) -> None:
     function = functions(jobs)[rule]
