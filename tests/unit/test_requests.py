@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from maieutic.judges.commands import judge_labelled, judge_replies
 from maieutic.judges.labels import make_labels
 from maieutic.judges.probes import PROBES
 from maieutic.plan import inputs, jobs, requests
+from maieutic.plan.estimate import asked_by, can_be_number_of_items, items_of_another_run
 from maieutic.plan.requests import (
     VERDICT_TOKENS,
     new_labelled,
@@ -27,12 +29,12 @@ from maieutic.plan.requests import (
     supposed_labelled,
     tokens,
 )
-from maieutic.plan.rules import RulePlan, plan_of
+from maieutic.plan.rules import RulePlan, plan_before_pins, plan_of
 from maieutic.replies.generate import generate_replies
 from maieutic.rewards.pairs import make_pairs
 from scripted import endpoint
 from shipped import shipped
-from whole_plans import HOSTED, NOBODY
+from whole_plans import HOSTED, NOBODY, many_judges
 
 BENCHMARK, TASK, TUTOR, JUDGE = "kmpbench", "ec", "far", "judge"
 NAMES = {"benchmark": BENCHMARK, "tutor": TUTOR}
@@ -239,3 +241,63 @@ def test_a_judge_is_asked_about_what_people_have_labelled(checked: RulePlan) -> 
     assert more.exact and (more.requests or 0) > 2 * fresh.requests, "it has no limit, and a journal of its own"
     Path(pairs).unlink()
     assert not new_labelled(checked, JUDGE).exact
+
+
+def test_an_estimate_names_each_asking_job_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the order of the stages; nobody is asked as a baseline, as a panel, or by a list of words."""
+    config = many_judges()
+    config["models"]["idle"] = {**config["models"]["two"], "rubrics": ["kmp_error_reason"]}
+    config["run"]["judges"] = [*config["run"]["judges"], "idle"]
+    plan = plan_of(config)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "resources").symlink_to(ROOT / "resources")
+    told = list(asked_by(plan))
+    assert [part.asker for part in told if part.stage == "tutors"] == ["far", "near"] * 3
+    batches = {name: len([one for one in plan.judge_batches(name).values() if one]) for name in plan.benchmarks}
+    assert set(batches) == {"mrbench", "kmpbench", "tutorbench"}
+    judged = Counter(part.asker for part in told if part.stage == "judges")
+    assert judged == {"one": sum(batches.values()) + 1, "two": batches["mrbench"] + 1, "idle": batches["kmpbench"]}
+    assert [part.asker for part in told[-2:]] == ["one", "two"], "of labels, where a judge has some to be checked on"
+    assert {part.asker: part.model for part in told} == {
+        "far": "far",
+        "near": "near",
+        "one": "near",
+        "two": "far",
+        "idle": "far",
+    }
+    assert not any(part.exact for part in told), "nothing is there"
+
+
+def test_items_that_are_this_runs_are_counted(plan: RulePlan) -> None:
+    """Of a task whose number in the demo nobody knows, whatever there is; no more than the limit."""
+    [items] = inputs.generate_replies(plan, **NAMES)["cases"]
+    count = len(lines_of(Path(items)))
+    assert plan.run.limit is not None and count <= plan.run.limit
+    assert items_of_another_run(plan) == set() and all(part.exact for part in asked_by(plan) if part.stage == "tutors")
+    Path(items).write_text("".join(lines_of(Path(items)) * 9), encoding="utf-8")
+    assert 9 * count > plan.run.limit and items_of_another_run(plan) == {items}
+    assert not any(part.exact for part in asked_by(plan)), "they will be written anew"
+    Path(items).unlink()
+    assert items_of_another_run(plan) == set()
+
+
+# Edition, limit, task, and the numbers of items that can be its own and that cannot.
+NUMBERS = {
+    "all of the published": ("published", None, "mathtutorbench/problem_solving", {1319}, {0, 8, 1318, 1320}),
+    "a few of the published": ("published", 8, "mathtutorbench/problem_solving", {8}, {0, 7, 9, 1319}),
+    "the demo's": ("demo", None, "mathtutorbench/problem_solving", {12}, {0, 11, 13, 1319}),
+    "of the demo's records some": ("demo", 8, "kmpbench/ec", {1, 4, 8}, {9, 12000}),
+    "of the demo's records some, without a limit": ("demo", None, "kmpbench/ec", {1, 9, 30}, set()),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_how_many_items_a_task_can_have(name: str) -> None:
+    edition, limit, task, can, cannot = NUMBERS[name]
+    config = shipped()
+    config["edition"] = edition
+    config["run"] |= {**NOBODY, "tutors": ["echo"], "tasks": [task], "limit": limit, "labels": []}
+    plan, _ = plan_before_pins(config)
+    [card] = [loaded.card for loaded in plan.cards.values()]
+    assert all(can_be_number_of_items(plan, card, number) for number in can)
+    assert not any(can_be_number_of_items(plan, card, number) for number in cannot)

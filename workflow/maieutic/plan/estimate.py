@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from maieutic.config.cards import Card
 from maieutic.config.models import VllmModel
 from maieutic.core import paths
 from maieutic.core.errors import UserError
@@ -66,10 +67,26 @@ def asked_by(plan: Plan) -> Iterable[NewRequests]:
 
 
 def items_of_another_run(plan: Plan) -> set[str]:
-    """Files of items whose number is not this run's, as cards and registry know it: of another limit or edition."""
+    """Files of items whose number cannot be this run's: of another limit or edition."""
     cards = [loaded.card for loaded in plan.cards.values()]
-    files = {paths.ITEMS.of(benchmark=card.benchmark, task=card.task): items_of(plan, card) for card in cards}
-    return {file for file, items in files.items() if Path(file).is_file() and items not in {None, lines_in(file)}}
+    files = {paths.ITEMS.of(benchmark=card.benchmark, task=card.task): card for card in cards}
+    return {
+        file
+        for file, card in files.items()
+        if Path(file).is_file() and not can_be_number_of_items(plan, card, lines_in(file))
+    }
+
+
+def can_be_number_of_items(plan: Plan, card: Card, number: int) -> bool:
+    """Whether a task can have so many items in this run, as far as cards and registry know.
+
+    Of a task that takes some of its file's records the demo's number is supposed, in proportion to the published one.
+    """
+    known = items_of(plan, card)
+    if known is None or number == known:
+        return True
+    in_proportion = plan.edition == "demo" and card.items not in {None, plan.datasets[card.dataset].published.records}
+    return in_proportion and number <= (plan.run.limit or number)
 
 
 def lines_in(file: str) -> int:
