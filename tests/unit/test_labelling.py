@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,16 @@ from maieutic.people.pairs import PREFERENCE
 from maieutic.people.sample import Candidate, Key
 from maieutic.people.sizes import FEWEST
 from maieutic.plan import inputs, jobs, labelling
-from maieutic.plan.labelling import Judged, Wanted, candidates_of, label, pairs_of, pilot, rubric_for_people
+from maieutic.plan.labelling import (
+    Judged,
+    Wanted,
+    candidates_of,
+    checked_on,
+    label,
+    pairs_of,
+    pilot,
+    rubric_for_people,
+)
 from maieutic.plan.pinning import configuration
 from maieutic.plan.rules import RulePlan, plan_before_pins
 from maieutic.replies.generate import generate_replies
@@ -476,3 +485,101 @@ def other(criterion: str, label_: str) -> str:
     """A label that is not this one: desired where it is not, and the other way round."""
     desired = DESIRED[criterion]
     return desired if label_ != desired else next(word for word in LABELS[criterion] if word != desired)
+
+
+def test_a_pilot_is_made_of_words_verdicts_and_weights(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reply that was drawn with a quarter's probability stands for four; a verdict that cannot be read for none."""
+    count = len(read_records(Path(paths.ITEMS.of(benchmark="mrbench", task=TASK)), Item))
+    file = people(tmp_path, count, lambda number: number % 8 == 7)
+    plan = made(here, human_labels=str(file))
+    loaded = read_rubric(RUBRIC)
+    candidates, judged = candidates_of(plan, loaded, [TASK], None)
+    goal = DESIRED[SECOND]
+    said = judged.by_judge["one"]
+    for number, key in enumerate(sorted(key for key in said if key[2] == SECOND)):
+        said[key] = None if number % 5 == 0 else goal if number % 3 else other(SECOND, goal)
+    said["mrbench/0", "far", "no such criterion"] = "Yes"
+    read, own, seen = [], labelling.majority, {}
+    chances = [0.25, None, 0.5]
+
+    def drawn_by_chance(labels: Any) -> Any:
+        for number, (one, word) in enumerate(own(labels)):
+            yield one.model_copy(update={"probability": chances[number % 3]}), word
+
+    def noted(pairs: Any, verdicts: Any, source: str, weights: Any) -> str:
+        seen[len(seen)] = (pairs, verdicts, source, weights)
+        return f"pilot {len(seen) - 1}"
+
+    people_read = labelling.read_people
+    monkeypatch.setattr(labelling, "majority", drawn_by_chance)
+    monkeypatch.setattr(labelling, "pilot_of", noted)
+    monkeypatch.setattr(labelling, "read_people", lambda *words: read.append(words) or people_read(*words))
+    pilots = pilot(plan, loaded, candidates, judged)
+    assert read == [(file, plan.people_scales, plan.own_criteria, plan.config.limits)]
+    assert pilots == {name: f"pilot {number}" for number, name in enumerate(pilots)} and set(pilots) == set(LABELS)
+    expected: list[tuple[float, float, float]] = []
+    for number, (one, word) in enumerate(own(people_read(*read[0]))):
+        verdict = said.get((f"{one.task}/{one.id}", one.tutor, one.criterion))
+        if one.criterion == SECOND and word is not None and verdict is not None:
+            expected.append((float(word == goal), float(verdict == goal), 1 / (chances[number % 3] or 1)))
+    pairs, verdicts, source, weights = seen[list(pilots).index(SECOND)]
+    assert pairs == [one[:2] for one in expected] and weights == [one[2] for one in expected] and source == str(file)
+    assert len(set(weights)) > 1 and 0 < len(expected) < count
+    assert sorted(verdicts) == sorted(float(v == goal) for (_, _, name), v in said.items() if name == SECOND and v)
+    assert 0.5 < sum(verdicts) / len(verdicts) < 0.8
+    unlabelled = seen[list(pilots).index("Coherence")]
+    assert unlabelled[0] == unlabelled[3] == [] and len(unlabelled[1]) == len(said) // len(LABELS)
+
+
+def test_a_labelled_set_speaks_for_its_own_criteria_alone(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a judge's labelled sets the first that is judged by this rubric, with each label's weight."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("resources", "config"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    plan = made(tmp_path, labels=["mr_gsm8k_reasons", "mrbench"])
+    loaded = read_rubric(RUBRIC)
+    assert plan.releases_for("one") == ["mr_gsm8k_reasons", "mrbench"] and plan.releases_for("two") == ["mrbench"]
+    for release in plan.releases_for("one"):
+        [dataset] = plan.label_datasets(release)
+        source = Path(paths.SOURCE.of(dataset=dataset))
+        fetch_dataset(job=jobs.fetch_dataset(plan, dataset), demo_dir=Path("resources/demo"), out=source)
+        out = Path(paths.LABELLED_ITEMS.of(release=release))
+        make_labels(job=jobs.make_labels(plan, release), sources=[source], out=out)
+    pairs: dict[str, list[tuple[str, str, float]]] = {}
+    assert checked_on(plan, loaded, None, pairs) == "" and pairs == {}
+    assert checked_on(plan, loaded, "one", pairs) == "" and pairs == {}, "nobody has asked it"
+    labels = read_labels(Path(paths.LABELS.of(release="mrbench")).parent)
+    replies = list(dict.fromkeys((one.id, one.tutor) for one in labels.labels))
+    verdicts = Path(paths.LABELLED_VERDICTS.of(judge="one"))
+    write_records(
+        verdicts,
+        [
+            Judgement(
+                id=id_, task=task, tutor=tutor, rubric=RUBRIC, key="k", raw="",
+                verdicts=[Verdict(criterion=SECOND, value=None if number == 3 else word)],
+            )
+            for task, word in (("mr_gsm8k_reasons", "No"), ("mrbench", "Yes"), ("another", "To some extent"))
+            for number, (id_, tutor) in enumerate(replies)
+        ],
+    )  # fmt: skip
+    chances = {key: (0.25, None, 0.5)[number % 3] for number, key in enumerate(replies)}
+    own = labelling.read_labels
+
+    def by_chance(folder: Path) -> Any:
+        known = own(folder)
+        drawn_ = [one.model_copy(update={"probability": chances.get((one.id, one.tutor))}) for one in known.labels]
+        return known._replace(labels=drawn_)
+
+    monkeypatch.setattr(labelling, "read_labels", by_chance)
+    found: dict[str, list[tuple[str, str, float]]] = defaultdict(list)
+    assert checked_on(plan, loaded, "one", found) == "MRBench V1" and set(found) == {SECOND}
+    assert found[SECOND] == [
+        (one.label, "Yes", 1 / (chances[one.id, one.tutor] or 1))
+        for one in labels.labels
+        if one.criterion == SECOND and (one.id, one.tutor) != replies[3]
+    ]
+    assert checked_on(plan, read_rubric("mrbench_critic"), "one", found) == "", "no set is judged by it"
