@@ -96,6 +96,12 @@ def test_the_nearest_name_is_meant_and_no_other() -> None:
         check_job(Asked("m", 1, 5, "gpubb,other"), known)
 
 
+def test_the_default_partition_is_marked_and_named_once() -> None:
+    """The mark is no part of the name, wherever it stands; the letter X is."""
+    listed = "gpu*|8:00:00|gpu:4\ngpu*|8:00:00|gpu:2\nX*|8:00:00|gpu:1\nX*|8:00:00|(null)\nMAX|1:00:00|gpu:3\nMAX|1:00:00|(null)"
+    assert partitions(listed) == {"gpu": Partition(4, 480), "X": Partition(1, 480), "MAX": Partition(3, 60)}
+
+
 def test_a_partition_without_minutes_takes_jobs_without_any() -> None:
     none = {"p": Partition(0, 0)}
     check_job(Asked("m", 0, 0, "p"), none)

@@ -19,16 +19,17 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.datasets.registry import LOADERS
 from maieutic.judges.rubrics import Rubric, read_rubric
-from maieutic.plan import checks, digest, inputs, jobs, lines, provenance
+from maieutic.plan import checks, digest, inputs, jobs, lines, provenance, schemas
 from maieutic.plan.checks import check_config
 from maieutic.plan.entries import for_asking, for_scoring, for_training
 from maieutic.plan.items import items
-from maieutic.plan.patterns import one_of, patterns
+from maieutic.plan.new_run import tutors_of
+from maieutic.plan.patterns import judges_answered_by, one_of, patterns
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import TEMPLATES, RulePlan, plan_of
 from maieutic.plan.syntax import Name
 from shipped import shipped
-from whole_plans import HOSTED, NOBODY, demo, functions, our_own, places
+from whole_plans import HOSTED, NOBODY, demo, functions, many_judges, our_own, places
 
 
 def raw(**run: object) -> dict[str, Any]:
@@ -412,3 +413,65 @@ def test_a_panels_judges_read_labelled_sets_by_its_rubric(
         UserError, match=rf"^models\.j\.rubrics: set: {found}, and the panel p a\. Fix: list the rubrics of both"
     ):
         checks.check_same_rubrics(of, "p", "j")
+
+
+def test_who_is_asked_in_which_kind_of_job() -> None:
+    """By engine: tutors in shards, tutors with one job a benchmark, judges by the model that answers for them."""
+    config = many_judges()
+    served = {"engine": "vllm", "weights": {"repo": "org/model", "revision": "0" * 40}}
+    config["models"] |= {"here": served, "dealt": {**served, "shards": 2}}
+    config["models"]["local"] = {**config["models"]["two"], "model": "here"}
+    config["run"]["tutors"] = ["here", "dealt", "far", "near", "echo"]
+    config["run"]["judges"] = [*config["run"]["judges"], "local"]
+    apart = plan_of(config)
+    assert apart.sharded("vllm") == ["dealt"] and apart.sharded("hosted") == ["far"]
+    assert sorted(apart.sharded("vllm", "hosted")) == ["dealt", "far"] and apart.packed == []
+    assert apart.asked_by_benchmark("vllm") == ["here"] and apart.asked_by_benchmark("hosted") == ["near"]
+    assert sorted(apart.asked_by_benchmark("vllm", "hosted")) == ["here", "near"]
+    assert judges_answered_by(apart, ["one", "local", "two"], "hosted") == ["one", "two"]
+    assert judges_answered_by(apart, ["one", "local"], "vllm") == ["local"]
+    assert judges_answered_by(apart, ["one", "local"], "vllm", "hosted") == ["one", "local"]
+    assert judges_answered_by(apart, [], "vllm", "hosted") == judges_answered_by(apart, ["one"]) == []
+    together = plan_of({**config, "servers": {"pack": True}})
+    assert together.packed == ["here"] and together.asked_by_benchmark("vllm") == []
+    assert together.asked_by_benchmark("vllm", "hosted") == ["near"] and together.packed_judges == ["local"]
+
+
+def test_a_judge_is_blind_whose_model_reads_no_pictures() -> None:
+    config = many_judges()
+    config["models"]["seeing"] = {**HOSTED, "images": True}
+    config["models"] |= {
+        "eyes": {"engine": "judge", "model": "seeing", "rubrics": ["tutorbench"]},
+        "none": {"engine": "judge", "model": "far", "rubrics": ["tutorbench"]},
+        "some": {"engine": "judge", "judges": ["eyes", "none"], "rubrics": ["tutorbench"]},
+        "all": {"engine": "judge", "judges": ["eyes", "again"], "rubrics": ["tutorbench"]},
+        "again": {"engine": "judge", "model": "seeing", "rubrics": ["tutorbench"]},
+        "words": {"engine": "judge", "words": True, "rubrics": ["mrbench_taxonomy"]},
+    }
+    config["run"] |= {"judges": ["eyes", "none", "again"], "taggers": [], "labels": [], "probes": 0,
+                      "tasks": ["tutorbench/text", "tutorbench/multimodal"], "tutors": ["echo"]}  # fmt: skip
+    plan = plan_of(config)
+    pictured, written = plan.card("tutorbench", "multimodal"), plan.card("tutorbench", "text")
+    blind = {name: plan.is_blind(name, pictured) for name in ("eyes", "none", "some", "all")}
+    assert blind == {"eyes": False, "none": True, "some": True, "all": False}
+    assert not any(plan.is_blind(name, written) for name in ("eyes", "none", "some", "all")), "there is nothing to see"
+
+
+def test_what_answers_as_a_tutor_is_offered() -> None:
+    entries = {
+        "a": {"engine": "vllm"}, "b": {"engine": "judge"}, "c": {"engine": "hosted"}, "d": {"engine": "recorded"},
+        "e": {"engine": "baseline"}, "f": {}, "g": {"engine": "reward"}, "h": {"engine": "weights"},
+    }  # fmt: skip
+    assert tutors_of({"models": entries, "datasets": {}}) == ["a", "c", "d"]
+
+
+def test_schemas_and_the_page_of_keys_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Ours\n\n{schemas.BEGIN}\nold\n{schemas.END}\n\nAfter it.\n", encoding="utf-8")
+    monkeypatch.setattr(schemas, "CONFIG_PAGE", page)
+    schemas.export_schemas(tmp_path / "schemas")
+    written = {path.name: path.read_text(encoding="utf-8") for path in (tmp_path / "schemas").iterdir()}
+    assert written == schemas.all_schemas() and json.loads(written["config.schema.json"])["required"]
+    text = page.read_text(encoding="utf-8")
+    assert text == f"# Ours\n\n{schemas.BEGIN}\n\n{schemas.config_keys()}\n\n{schemas.END}\n\nAfter it.\n"
+    assert "| `run.tutors` | " in text and "\nold\n" not in text

@@ -330,3 +330,39 @@ def test_a_failed_run_writes_a_partial_page_beside_the_final_one(plan: RulePlan)
     assert words[13].endswith("build_report.partial.log") and line.endswith("/index.html' >&2 || true")
     flow.dag.needrun_jobs = lambda: [job("all")]
     assert start.partial_report(plan, flow) is None, "the report is there"
+
+
+def test_a_dry_run_ends_with_what_it_would_ask(
+    plan: RulePlan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the process's end, of a dry run alone; a fault of it is one line."""
+    registered: list[Callable[[], None]] = []
+    monkeypatch.setattr(start.atexit, "register", registered.append)
+    asked = [job("generate_replies", {"benchmark": "mrbench", "tutor": "far"}), job("all")]
+
+    class Dag:
+        def needrun_jobs(self, exclude_finished: bool = True) -> Any:
+            return iter([] if exclude_finished else asked)
+
+    def said(flow: Any) -> str:
+        start.say_after_dry_run(plan, flow)
+        assert capsys.readouterr().out == "", "not before"
+        registered.pop()()
+        assert registered == []
+        return capsys.readouterr().out
+
+    monkeypatch.setattr(telling, "planned_requests", lambda plan, jobs: [plan, jobs])
+    monkeypatch.setattr(telling, "requests_line", lambda plan, counted: f"new requests: {counted == [plan, asked]}")
+    assert said(SimpleNamespace(_dag=Dag(), dryrun=True)) == "new requests: True\n"
+    assert said(SimpleNamespace(_dag=Dag(), dryrun=False)) == said(SimpleNamespace(dryrun=True)) == ""
+    assert said(SimpleNamespace(_dag=None, dryrun=True)) == ""
+
+    def fails(plan: RulePlan, jobs: Any) -> Any:
+        raise KeyError("far")
+
+    monkeypatch.setattr(telling, "planned_requests", fails)
+    assert said(SimpleNamespace(_dag=Dag(), dryrun=True)) == "new requests: not counted (KeyError: 'far')\n"
+
+
+def test_what_the_images_of_a_run_share_is_nothing(plan: RulePlan) -> None:
+    assert start.shared_servers(plan, workflow(("APPTAINER",))) == {RUN: ""}
