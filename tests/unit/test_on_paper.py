@@ -87,7 +87,8 @@ class Wider(Inner):
 class Outer(BaseModel):
     """As a configuration is written."""
 
-    engine: Literal["x"] = "x"
+    engine: Literal["x"] = Field("x", description="says what it is, in a table of its own")
+    made: list[int] = Field(default_factory=lambda: [1, 2], description="made each time")
     name: str = Field(description="what it is called")
     ways: list[str] = Field(["a"], description="all ways")
     hidden: bool = False
@@ -100,6 +101,7 @@ class Outer(BaseModel):
 def test_keys_are_listed_with_their_meaning_and_their_default_once() -> None:
     known: set[type[BaseModel]] = set()
     assert list(keys_of(Outer, "p.", {"left_out"}, known)) == [
+        ("p.made", "made each time", "`[1, 2]`"),
         ("p.name", "what it is called", ""),
         ("p.ways", "all ways", '`["a"]`'),
         ("p.one", "one of them", ""),
@@ -109,9 +111,16 @@ def test_keys_are_listed_with_their_meaning_and_their_default_once() -> None:
     ]
     assert known == {Inner, Wider}, "whose keys are not listed again"
     assert ("left_out", "stands elsewhere", "`1`") in list(keys_of(Outer, "", set(), known))
-    assert [key for key, _, _ in keys_of(Outer, "", set(), known)] == ["name", "ways", "one", "either", "left_out"]
+    assert [key for key, _, _ in keys_of(Outer, "", set(), known)] == [
+        "made",
+        "name",
+        "ways",
+        "one",
+        "either",
+        "left_out",
+    ]
     fresh = [key for key, _, _ in keys_of(Outer, "", set(), {Inner})]
-    assert fresh == ["name", "ways", "one", "either", "either.width", "left_out"]
+    assert fresh == ["made", "name", "ways", "one", "either", "either.width", "left_out"]
 
 
 def test_a_table_of_keys_is_markdown() -> None:

@@ -17,7 +17,7 @@ import yaml
 from conftest import ROOT
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.plan import cluster, images, preflight, start, telling
+from maieutic.plan import cluster, images, preflight, provenance, start, telling
 from maieutic.plan.rules import RulePlan, plan_of
 from maieutic.serving.budget import VARIABLE, Allowance
 from maieutic.serving.handover import RUN, Run
@@ -265,6 +265,7 @@ def test_bars_say_how_long_a_stage_goes_on() -> None:
         return str(column.render(progress.tasks[-1]))
 
     assert (left(4, 1), left(4, 2)) == ("1:30 left", "0:30 left"), "one of four jobs took half a minute"
+    assert column.render(progress.tasks[-1]).style == "dim"
     assert left(None, 1) == left(4, 0) == left(4, 4) == left(4, 1, began=False) == ""
     start.show_time_left(SimpleNamespace(logger_manager=SimpleNamespace(get_log_handlers=lambda: [SimpleNamespace()])))
     assert len(progress.columns) == columns
@@ -366,3 +367,74 @@ def test_a_dry_run_ends_with_what_it_would_ask(
 
 def test_what_the_images_of_a_run_share_is_nothing(plan: RulePlan) -> None:
     assert start.shared_servers(plan, workflow(("APPTAINER",))) == {RUN: ""}
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        (subprocess.CompletedProcess([], 0, "abc\n"), "abc\n"), (subprocess.CompletedProcess([], 1, "abc\n"), None),
+        (FileNotFoundError("git"), None), (subprocess.TimeoutExpired("git", 60), None),
+    ],
+)  # fmt: skip
+def test_git_is_asked_for_a_minute_and_may_be_absent(
+    ends: Any, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def run(line: list[str], **options: Any) -> Any:
+        asked.append((line, options))
+        if isinstance(ends, Exception):
+            raise ends
+        return ends
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert provenance.git("rev-parse", "HEAD") == said
+    told = {"capture_output": True, "text": True, "check": False, "timeout": 60}
+    assert asked == [(["git", "rev-parse", "HEAD"], told)]
+
+
+@pytest.mark.parametrize("lacking", ["top", "commit", "both", "elsewhere", "none"])
+def test_the_state_of_the_code_is_that_of_its_own_checkout(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def git(*words: str) -> str | None:
+        asked.append(words)
+        if words[0] == "status":
+            return " M workflow/a.py\n?? workflow/b c.py\n"
+        if words[1] == "--show-toplevel":
+            return None if lacking in {"top", "both"} else f"{'/elsewhere' if lacking == 'elsewhere' else Path.cwd()}\n"
+        return None if lacking in {"commit", "both"} else "c" * 40 + "\n"
+
+    monkeypatch.setattr(provenance, "git", git)
+    state = provenance.code_state()
+    if lacking != "none":
+        assert state == provenance.Code(commit=None)
+        return
+    assert state == provenance.Code(commit="c" * 40, edited=["workflow/a.py", "workflow/b c.py"], n_edited=2)
+    assert asked[-1] == ("status", "--porcelain", "--", *provenance.DECISIVE)
+    monkeypatch.setattr(provenance, "git", lambda *words: None if words[0] == "status" else git(*words))
+    assert provenance.code_state().edited == [], "git that cannot say it"
+
+
+@pytest.mark.parametrize("named", ["apptainer", "singularity"])
+def test_an_image_is_read_by_whichever_of_its_two_names_there_is(
+    named: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[Any] = []
+    labels = {"data": {"attributes": {"labels": {images.LABEL: "hash"}}}}
+
+    def run(line: list[str], **options: Any) -> Any:
+        asked.append((line, options))
+        return subprocess.CompletedProcess(line, 0, json.dumps(labels), "")
+
+    monkeypatch.setattr(images.shutil, "which", lambda name: f"/bin/{name}" if name == named else None)
+    monkeypatch.setattr(images.subprocess, "run", run)
+    assert images.built_from("x.sif") == "hash"
+    line = [f"/bin/{named}", "inspect", "--labels", "--json", "x.sif"]
+    assert asked == [(line, {"capture_output": True, "text": True, "timeout": images.SECONDS, "check": False})]
+    for said, told in (("y" * 300, "y" * 200), ("one\n  two \n\n", "two"), ("", "it said nothing")):
+        failed = subprocess.CompletedProcess([], 1, "", said)
+        monkeypatch.setattr(images.subprocess, "run", lambda line, failed=failed, **options: failed)
+        with pytest.raises(UserError) as fault:
+            images.built_from("x.sif")
+        assert fault.value.line == f"x.sif: apptainer cannot read it: {told}. Fix: build it again"
