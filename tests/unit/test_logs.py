@@ -166,6 +166,33 @@ def test_the_last_line_is_said_once_and_has_no_time_left(
     assert caplog.messages[1:] == ["nobody: 0/0", "one: 1/3"], "no rate of a single moment"
 
 
+def test_a_batch_that_ends_at_one_stroke_was_not_done_in_no_time(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Forty conversations of one forward pass on a GPU were once scored at 250,000 a second."""
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    caplog.set_level(logging.INFO)
+    shown = progress.Progress("reward", 500)
+    shown.step(known=True)
+    clock.now += 8.0
+    for number in range(240):
+        shown.step(tokens=10)
+        clock.now += 1e-4 * (number % 2)
+    assert caplog.messages == ["reward: 2/500, 1 from the journal"], "the first of them, by five seconds"
+    shown.say()
+    assert caplog.messages[1] == "reward: 241/500, 1 from the journal, 30.0 requests/s, 300 tokens/s, 0:08 left"
+    at_once = progress.Progress("baseline", 2)
+    at_once.step()
+    at_once.step()
+    at_once.say()
+    assert caplog.messages[2] == "baseline: 2/2", "no time has passed"
+    shown.done, clock.now = 241, clock.now + progress.STROKE_SECONDS
+    shown.recent.append(clock.now)
+    shown.say()
+    assert "reward: 241/500, 1 from the journal, 19" in caplog.messages[3], "200 in a second"
+
+
 def test_the_rate_is_of_the_last_two_hundred_requests(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

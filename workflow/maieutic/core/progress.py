@@ -9,6 +9,7 @@ from collections import Counter, deque
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 5.0
 MOST_REASONS = 3
+STROKE_SECONDS = 1.0  # a forward pass of a reward model ends a whole batch at once
 WINDOW = 200  # finished requests that the rate is taken from
 
 
@@ -49,6 +50,15 @@ class Progress:
         if time.monotonic() - self.said >= EVERY_SECONDS and self.done < self.total:
             self.say()
 
+    def rate(self, now: float) -> float:
+        """Requests a second: of the last ones, or of all where those were done at one stroke; 0 where nothing tells."""
+        if len(self.recent) < 2:
+            return 0.0
+        span = now - self.recent[0]
+        if span >= STROKE_SECONDS:
+            return len(self.recent) / span
+        return (self.done - self.known) / (now - self.began) if now > self.began else 0.0
+
     def say(self) -> None:
         """Write one line."""
         now = self.said = time.monotonic()
@@ -57,8 +67,7 @@ class Progress:
             line += f", {self.known} from the journal"
         if self.failed:
             line += f", {self.failed} failed"
-        if len(self.recent) > 1 and now > self.recent[0]:
-            rate = len(self.recent) / (now - self.recent[0])
+        if rate := self.rate(now):
             line += f", {rate:.1f} requests/s, {self.tokens / (now - self.began):.0f} tokens/s"
             if self.done < self.total:
                 line += f", {clock((self.total - self.done) / rate)} left"
