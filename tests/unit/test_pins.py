@@ -362,3 +362,19 @@ def test_what_extensions_ask_is_looked_up_too() -> None:
     curation["roles"]["generator"] = "gemma-2-2b"
     tuning["base"] = "qwen2.5-math-7b-base"
     assert {"gemma-2-2b", "qwen2.5-math-7b-base"} <= set(used(raw).models)
+
+
+def test_a_lock_reads_as_it_is_written(tmp_path: Path) -> None:
+    """Sorted by name, the keys in the order of their meaning, what is not known left out, long words on one line."""
+    words = "wörter " * 15
+    file = DatasetPin(
+        address=f"https://x/{words.strip()}", sha256=SHA, records=2, source="https://x/b", date="2026-01-02"
+    )
+    model = ModelPin(repo="org/m", wanted="main", revision=FIRST, source="https://x/m", date="2026-01-02")
+    write_lock(tmp_path / "deep/lock.yaml", Pins(datasets={"b": file, "a": file}, models={"z": model, "y": model}))
+    text = (tmp_path / "deep/lock.yaml").read_text(encoding="utf-8")
+    entry = f"    address: https://x/{words.strip()}\n    sha256: {SHA}\n    records: 2\n    source: https://x/b\n    date: '2026-01-02'\n"
+    lines = text.removeprefix(HEAD)
+    assert lines.startswith(f"datasets:\n  a:\n{entry}  b:\n{entry}models:\n  y:\n    repo: org/m\n")
+    assert lines.index("  y:") < lines.index("  z:") and text.startswith(HEAD)
+    assert read_pins(tmp_path / "deep/lock.yaml").datasets["a"] == file

@@ -6,11 +6,13 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import ROOT
 from httpserver import chat, scripted, serving
+from maieutic.config import cards
 from maieutic.core import paths
 from maieutic.datasets.fetch import fetch_dataset
 from maieutic.datasets.items import make_items
@@ -21,6 +23,7 @@ from maieutic.plan import inputs, jobs, requests
 from maieutic.plan.estimate import asked_by, can_be_number_of_items, items_of_another_run
 from maieutic.plan.requests import (
     VERDICT_TOKENS,
+    mean_answer,
     new_labelled,
     new_replies,
     new_requests,
@@ -301,3 +304,26 @@ def test_how_many_items_a_task_can_have(name: str) -> None:
     [card] = [loaded.card for loaded in plan.cards.values()]
     assert all(can_be_number_of_items(plan, card, number) for number in can)
     assert not any(can_be_number_of_items(plan, card, number) for number in cannot)
+
+
+class Answers(dict[str, SimpleNamespace]):
+    """A journal's answers, and those of others."""
+
+    others: tuple[dict[str, SimpleNamespace], ...] = ()
+
+
+def test_an_answer_is_as_long_as_those_on_file_or_as_measured(plan: RulePlan) -> None:
+    """Tokens: of this journal and others, else of what each task's answers were measured to hold, else a guess."""
+    answers = Answers()
+    on_file: Any = SimpleNamespace(journal=SimpleNamespace(answers=answers))
+    tasks = [plan.selected_card(cards.card_path(BENCHMARK, task), plan.run.protocol) for task in (TASK, "fqa")]
+    measured = [sizes()[BENCHMARK, one.card.task, ""].answer_chars for one in tasks]
+    assert measured[0] != measured[1]
+    assert mean_answer(on_file, tasks) == pytest.approx(tokens(sum(measured) / 2))
+    assert mean_answer(on_file, tasks[:1]) == pytest.approx(tokens(measured[0]))
+    assert mean_answer(on_file, []) == 150.0
+    answers["a"] = SimpleNamespace(completion_tokens=None)
+    assert mean_answer(on_file, []) == 150.0, "of an answer that nobody counted nothing is known"
+    answers.others = ({"b": SimpleNamespace(completion_tokens=30)}, {"c": SimpleNamespace(completion_tokens=50)})
+    answers["d"] = SimpleNamespace(completion_tokens=10)
+    assert mean_answer(on_file, tasks) == 30.0

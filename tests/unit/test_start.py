@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from conftest import ROOT
+from maieutic.config.models import HostedModel
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.plan import cluster, images, preflight, provenance, start, telling
@@ -438,3 +439,31 @@ def test_an_image_is_read_by_whichever_of_its_two_names_there_is(
         with pytest.raises(UserError) as fault:
             images.built_from("x.sif")
         assert fault.value.line == f"x.sif: apptainer cannot read it: {told}. Fix: build it again"
+
+
+@pytest.mark.parametrize(
+    ("base_url", "asked", "headers"),
+    [
+        ("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1/models", {"Authorization": "Bearer s3cret"}),
+        ("http://127.0.0.1:9/vX//", "http://127.0.0.1:9/vX/models", {"Authorization": "Bearer s3cret"}),
+        ("https://api.anthropic.com/v1/", "https://api.anthropic.com/v1/models",
+         {"x-api-key": "s3cret", "anthropic-version": "2023-06-01"}),
+    ],
+)  # fmt: skip
+def test_an_endpoint_is_asked_once_for_its_models(
+    base_url: str, asked: str, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within a limit of time, by its own headers, and nowhere else: a redirect would take the key along."""
+    import requests
+
+    seen: list[Any] = []
+
+    def get(address: str, **options: Any) -> Any:
+        seen.append((address, options))
+        return SimpleNamespace(status_code=404)
+
+    monkeypatch.setenv("FAR_KEY", "s3cret")
+    monkeypatch.setattr(requests, "get", get)
+    model = HostedModel.model_validate({"engine": "hosted", "base_url": base_url, "model": "m", "key_env": "FAR_KEY"})
+    preflight.check_endpoint("far", model)
+    assert seen == [(asked, {"headers": headers, "timeout": preflight.SECONDS, "allow_redirects": False})]
