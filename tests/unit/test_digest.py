@@ -20,7 +20,17 @@ from maieutic.rewards.pairs import PAIR_SOURCES
 
 def module_names() -> list[str]:
     """Every module of the package, dotted and relative to it."""
-    return sorted(digest.module_checksums(digest.package_sources()))
+    return sorted(checksums())
+
+
+def checksums() -> dict[str, str]:
+    """Of the package's modules as they are."""
+    return digest.module_checksums(digest.package_sources())
+
+
+def read_kept(path: Path) -> dict[str, Any]:
+    """All definitions of the package as it is, from a file that keeps them."""
+    return digest.read_definitions(path, checksums())
 
 
 PACKAGE = {
@@ -306,19 +316,18 @@ def test_definitions_of_a_small_package_are_kept(tmp_path: Path, monkeypatch: py
     read = digest.package_code.__wrapped__
     fresh = read()
     [kept] = (tmp_path / "cache" / "maieutic" / "definitions").iterdir()
-    assert kept == digest.kept_at(kept.parent) and kept.name == f"{digest.checksum_of(digest.package_sources())}.json"
-    names = {name: fresh.module(name) for name in module_names()}
     assert (
-        digest.read_definitions(kept) == names
-        and names["work"]["run"].uses
-        and names["work"]["run"].arguments == frozenset()
+        kept == digest.kept_at(kept.parent, digest.package_sources())
+        and kept.name == f"{digest.checksum_of(digest.package_sources())}.json"
     )
+    names = {name: fresh.module(name) for name in module_names()}
+    assert read_kept(kept) == names and names["work"]["run"].uses and names["work"]["run"].arguments == frozenset()
     again = read()
     assert again.modules == names, "nothing is left to be read"
     closure = fresh.closure(ROOT, {})
     assert again.closure(ROOT, {}) == closure and again.digest(closure) == fresh.digest(closure)
     kept.write_text("{", encoding="utf-8")
-    assert read().digest(closure) == fresh.digest(closure) and digest.read_definitions(kept) == names
+    assert read().digest(closure) == fresh.digest(closure) and read_kept(kept) == names
     (tmp_path / "package/tools.py").write_text(
         "def helped(given: object) -> str:\n    return ''\nLIMIT = 1\n", encoding="utf-8"
     )
@@ -568,12 +577,12 @@ def test_definitions_are_read_once_and_kept(tmp_path: Path, monkeypatch: pytest.
     for damaged in ("", "[]", '{"": 1}', text.replace("]", "", 1), text[:1000]):
         kept.write_text(damaged, encoding="utf-8")
         with pytest.raises(digest.NO_DEFINITIONS):
-            digest.read_definitions(kept)
+            read_kept(kept)
     assert read().modules.keys() >= {"core.stats"} and kept.read_text(encoding="utf-8") == text
     kept.unlink()
     kept.parent.rmdir()
     kept.parent.write_text("no folder")
-    digest.write_definitions(fresh, kept)
+    digest.write_definitions(fresh, kept, checksums())
     assert kept.parent.read_text() == "no folder"
 
 
@@ -590,12 +599,16 @@ def test_after_an_edit_only_what_it_concerns_is_read(tmp_path: Path, monkeypatch
     def read_now() -> set[str]:
         seen.clear()
         code = read()
-        [kept] = [path for path in caching.newest_first(tmp_path / "cache/maieutic/definitions") if path == at()]
-        assert digest.read_definitions(kept) == {name: code.module(name) for name in module_names()}
-        return set(seen)
+        was_read = set(seen)
+        anew = Code()
+        assert {name: code.module(name) for name in module_names()} == {
+            name: anew.module(name) for name in module_names()
+        }
+        assert read_kept(at()) == code.modules, "all of it is kept"
+        return was_read
 
     def at() -> Path:
-        return digest.kept_at(tmp_path / "cache/maieutic/definitions")
+        return digest.kept_at(tmp_path / "cache/maieutic/definitions", digest.package_sources())
 
     monkeypatch.setattr(digest, "definitions_of", noted)
     everything = set(module_names())
@@ -613,8 +626,34 @@ def test_after_an_edit_only_what_it_concerns_is_read(tmp_path: Path, monkeypatch
     assert read_now() == set(module_names())
     (tmp_path / "package/plan/syntax.py").write_text("# another reader", encoding="utf-8")
     assert read_now() == set(module_names())
+    (tmp_path / "package/plan/digest.py").write_text("# another form of what is kept", encoding="utf-8")
+    assert read_now() == set(module_names())
+    for name, value in (("BENCHMARKS", ("new",)), ("EXTENSIONS", ("newer",))):
+        monkeypatch.setattr(digest, name, value)
+        assert at().exists(), "the sources alone do not tell"
+        at().unlink()
+        assert read_now() == set(module_names()), "what is plugged in is part of what a name means"
     monkeypatch.setattr("sys.version", "3.99")
     assert read_now() == set(module_names())
+
+
+def test_a_file_that_is_saved_meanwhile_spoils_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept under a module's checksum was read from the text of that checksum."""
+    package_at(tmp_path / "package", monkeypatch)
+    monkeypatch.setattr(caching, "user_cache_path", lambda name: tmp_path / "cache" / name)
+    tools, own = tmp_path / "package/tools.py", digest.module_checksums
+    text = tools.read_text(encoding="utf-8")
+
+    def saved_meanwhile(sources: Any) -> dict[str, str]:
+        tools.write_text(text + "MEANWHILE = 1\n", encoding="utf-8")
+        return own(sources)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(digest, "module_checksums", saved_meanwhile)
+        assert "MEANWHILE" not in digest.package_code.__wrapped__().module("tools")
+    assert "MEANWHILE" in digest.package_code.__wrapped__().module("tools")
+    tools.write_text(text, encoding="utf-8")
+    assert "MEANWHILE" not in digest.package_code.__wrapped__().module("tools")
 
 
 def test_definitions_of_another_text_or_python_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -632,7 +671,7 @@ def test_old_definitions_are_forgotten(tmp_path: Path) -> None:
     for number in range(6):
         (tmp_path / f"{number}.json").write_text("{}")
         os.utime(tmp_path / f"{number}.json", (number, number))
-    digest.write_definitions(digest.package_code(), tmp_path / "new.json")
+    digest.write_definitions(digest.package_code(), tmp_path / "new.json", checksums())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["3.json", "4.json", "5.json", "new.json"]
 
 

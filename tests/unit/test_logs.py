@@ -166,31 +166,41 @@ def test_the_last_line_is_said_once_and_has_no_time_left(
     assert caplog.messages[1:] == ["nobody: 0/0", "one: 1/3"], "no rate of a single moment"
 
 
-def test_a_batch_that_ends_at_one_stroke_was_not_done_in_no_time(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("batches", [1, 2, 3, 10])
+@pytest.mark.parametrize("size", [2, 40, 150, 300])
+def test_the_rate_of_batches_is_that_of_the_whole(
+    batches: int, size: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Forty conversations of one forward pass on a GPU were once scored at 250,000 a second."""
+    """Forty conversations of one forward pass on a GPU were once said to be scored at 250,000 a second."""
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    shown = progress.Progress("reward", 5000)
+    shown.said = 1e9
+    shown.step(known=True)
+    for _ in range(batches):
+        clock.now += 8.0
+        for number in range(size):
+            clock.now += 1e-6 * (number > 0)
+            shown.step(tokens=16)
+    caplog.set_level(logging.INFO)
+    shown.say()
+    assert caplog.messages[0].startswith(f"reward: {batches * size + 1}/5000, 1 from the journal, ")
+    rate = float(caplog.messages[0].split(", ")[2].removesuffix(" requests/s"))
+    assert rate == pytest.approx(size / 8, abs=0.18), "one request more or less in the time of a batch"
+    assert f", {2 * size} tokens/s, " in caplog.messages[0]
+
+
+def test_of_no_time_there_is_no_rate(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     monkeypatch.setattr(progress, "time", clock)
     caplog.set_level(logging.INFO)
-    shown = progress.Progress("reward", 500)
-    shown.step(known=True)
-    clock.now += 8.0
-    for number in range(240):
-        shown.step(tokens=10)
-        clock.now += 1e-4 * (number % 2)
-    assert caplog.messages == ["reward: 2/500, 1 from the journal"], "the first of them, by five seconds"
-    shown.say()
-    assert caplog.messages[1] == "reward: 241/500, 1 from the journal, 30.0 requests/s, 300 tokens/s, 0:08 left"
     at_once = progress.Progress("baseline", 2)
     at_once.step()
     at_once.step()
     at_once.say()
-    assert caplog.messages[2] == "baseline: 2/2", "no time has passed"
-    shown.done, clock.now = 241, clock.now + progress.STROKE_SECONDS
-    shown.recent.append(clock.now)
-    shown.say()
-    assert "reward: 241/500, 1 from the journal, 19" in caplog.messages[3], "200 in a second"
+    clock.now += 4.0
+    at_once.say()
+    assert caplog.messages == ["baseline: 2/2", "baseline: 2/2, 0.2 requests/s, 0 tokens/s"]
 
 
 def test_the_rate_is_of_the_last_two_hundred_requests(

@@ -289,8 +289,8 @@ NUMBERS = {
     "all of the published": ("published", None, "mathtutorbench/problem_solving", {1319}, {0, 8, 1318, 1320}),
     "a few of the published": ("published", 8, "mathtutorbench/problem_solving", {8}, {0, 7, 9, 1319}),
     "the demo's": ("demo", None, "mathtutorbench/problem_solving", {12}, {0, 11, 13, 1319}),
-    "of the demo's records some": ("demo", 8, "kmpbench/ec", {1, 4, 8}, {9, 12000}),
-    "of the demo's records some, without a limit": ("demo", None, "kmpbench/ec", {1, 9, 30}, set()),
+    "of the demo's records some": ("demo", 8, "kmpbench/ec", {1, 4, 8}, {0, 9, 12000}),
+    "of the demo's records some, without a limit": ("demo", None, "kmpbench/ec", {1, 9, 30}, {0, 31, 12000}),
 }
 
 

@@ -10,13 +10,12 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from maieutic.core.files import whole_file
-
-FOLDER = "maieutic"
+from maieutic.core.plugins import PACKAGE
 
 
 def cache_folder(kind: str) -> Path:
     """Where a kind of things is kept; it need not be there."""
-    return user_cache_path(FOLDER) / kind
+    return user_cache_path(PACKAGE) / kind
 
 
 def newest_first(folder: Path, pattern: str = "*") -> list[Path]:

@@ -9,7 +9,8 @@ from collections import Counter, deque
 log = logging.getLogger(__name__)
 EVERY_SECONDS = 5.0
 MOST_REASONS = 3
-STROKE_SECONDS = 1.0  # a forward pass of a reward model ends a whole batch at once
+SHORT_SECONDS = 1.0  # too short for a rate
+BATCH_SECONDS = 0.05  # within which a forward pass of a reward model ends a whole batch
 WINDOW = 200  # finished requests that the rate is taken from
 
 
@@ -51,13 +52,15 @@ class Progress:
             self.say()
 
     def rate(self, now: float) -> float:
-        """Requests a second: of the last ones, or of all where those were done at one stroke; 0 where nothing tells."""
+        """Requests a second: of the last ones, or of all where those were one batch; 0 where nothing tells."""
         if len(self.recent) < 2:
             return 0.0
         span = now - self.recent[0]
-        if span >= STROKE_SECONDS:
-            return len(self.recent) / span
-        return (self.done - self.known) / (now - self.began) if now > self.began else 0.0
+        if span < SHORT_SECONDS:
+            return (self.done - self.known) / (now - self.began) if now > self.began else 0.0
+        # Of requests that ended together with the first one only that one counts: they took the time before it.
+        together = sum(moment - self.recent[0] < BATCH_SECONDS for moment in self.recent)
+        return (len(self.recent) - together + 1) / span
 
     def say(self) -> None:
         """Write one line."""

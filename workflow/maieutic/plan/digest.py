@@ -21,10 +21,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from maieutic.benchmarks import BENCHMARKS
 from maieutic.commands import commands as commands_by_stage
 from maieutic.commands import name_of as command_name
 from maieutic.core.caching import cache_folder, forget_old, newest_first
 from maieutic.core.files import whole_file
+from maieutic.extensions import EXTENSIONS
 from maieutic.plan.syntax import ANY, PACKAGE, REST, Definition, Module, Name, definitions_of
 
 HERE = Path(__file__).parents[1]  # the package
@@ -143,7 +145,7 @@ def name_of(function: Callable[..., object]) -> Name:
 # commands -------------------------------------------------------------------------------------------------------------
 
 NO_DEFINITIONS = (OSError, ValueError, TypeError, AttributeError)  # of a file that is not there, or damaged
-SYNTAX = "plan/syntax.py"  # how a module's definitions are read
+READERS = ("plan/syntax.py", "plan/digest.py")  # how a module's definitions are read, and kept
 KEPT = 4  # versions of the package whose definitions stay in the cache
 
 
@@ -163,21 +165,25 @@ def package_sources() -> dict[str, bytes]:
 def module_checksums(sources: Mapping[str, bytes]) -> dict[str, str]:
     """What the definitions of each module depend on, by its dotted name.
 
-    That is its text, which other modules there are, how this Python reads syntax and how the package does.
+    That is its text, which other modules there are and which of them benchmarks and extensions plug in, how this Python
+    reads syntax, and how the package reads and keeps definitions.
     """
-    around = hashlib.sha256(f"{sys.version}\n{sorted(sources)}\n".encode() + sources.get(SYNTAX, b"")).digest()
-    return {dotted(Path(path)): hashlib.sha256(around + text).hexdigest()[:16] for path, text in sources.items()}
+    around = f"{sys.version}\n{sorted(sources)}\n{BENCHMARKS}\n{EXTENSIONS}\n".encode()
+    around += b"".join(sources.get(name, b"") for name in READERS)
+    frame = hashlib.sha256(around).digest()
+    return {dotted(Path(path)): hashlib.sha256(frame + text).hexdigest()[:16] for path, text in sources.items()}
 
 
-def kept_at(folder: Path) -> Path:
-    """The file of a cache folder that holds the definitions of the package as it is."""
-    return folder / f"{checksum_of(package_sources())}.json"
+def kept_at(folder: Path, sources: Mapping[str, bytes]) -> Path:
+    """The file of a cache folder that holds the definitions of a package with these sources."""
+    return folder / f"{checksum_of(sources)}.json"
 
 
-def write_definitions(code: Code, path: Path) -> None:
+def write_definitions(code: Code, path: Path, checksums: Mapping[str, str]) -> None:
     """Keep the definitions of the whole package, and forget those of versions long gone.
 
-    Nothing is kept where the folder cannot be written, or a module that no command uses cannot be followed.
+    checksums: of its modules, as `module_checksums` gives them. Nothing is kept where the folder cannot be written, or
+    a module that no command uses cannot be followed.
     """
     with contextlib.suppress(OSError, ValueError):
         modules = {
@@ -188,7 +194,7 @@ def write_definitions(code: Code, path: Path) -> None:
                     for key, definition in (code.module(name) or {}).items()
                 },
             ]
-            for name, checksum in sorted(module_checksums(package_sources()).items())
+            for name, checksum in sorted(checksums.items())
         }
         with whole_file(path) as handle:
             json.dump(modules, handle)
@@ -200,10 +206,10 @@ def dotted(path: Path) -> str:
     return ".".join(path.with_suffix("").parts).removesuffix("__init__").removesuffix(".")
 
 
-def read_definitions(path: Path, checksums: Mapping[str, str] | None = None) -> dict[str, Module | None]:
-    """The definitions of a package as they were kept. Raises one of NO_DEFINITIONS where there are none.
+def read_definitions(path: Path, checksums: Mapping[str, str]) -> dict[str, Module | None]:
+    """The definitions of those modules of a package that are as they were kept, by their checksums.
 
-    checksums: of the modules as they are now, where only those that have not changed are wanted.
+    Raises one of NO_DEFINITIONS where nothing is kept.
     """
     modules: dict[str, tuple[str, dict[str, list[Any]]]] = json.loads(path.read_text(encoding="utf-8"))
     return {
@@ -212,27 +218,40 @@ def read_definitions(path: Path, checksums: Mapping[str, str] | None = None) -> 
             for key, (syntax, uses, arguments) in definitions.items()
         }
         for name, (checksum, definitions) in modules.items()
-        if checksums is None or checksums.get(name) == checksum
+        if checksums.get(name) == checksum
     }
 
 
-def unchanged_definitions(folder: Path) -> dict[str, Module | None]:
+def unchanged_definitions(folder: Path, checksums: Mapping[str, str]) -> dict[str, Module | None]:
     """The definitions of those modules that are as in the newest version kept in a folder; none where that is none."""
     try:
-        return read_definitions(newest_first(folder, "*.json")[0], module_checksums(package_sources()))
+        return read_definitions(newest_first(folder, "*.json")[0], checksums)
     except (*NO_DEFINITIONS, IndexError):
         return {}
+
+
+def source_among(sources: Mapping[str, bytes]) -> Source:
+    """What gives the text of a module from sources that were read at one moment."""
+    by_name = {dotted(Path(path)): text for path, text in sources.items()}
+
+    def source(module: str) -> str | None:
+        text = by_name.get(module)
+        return None if text is None else text.decode()
+
+    return source
 
 
 @cache
 def package_code() -> Code:
     """The definitions of this package: kept by an earlier process, or read from the syntax and kept."""
-    code, path = Code(), kept_at(cache_folder("definitions"))
+    sources = package_sources()  # once: a file may be saved meanwhile
+    checksums = module_checksums(sources)
+    code, path = Code(source_among(sources)), kept_at(cache_folder("definitions"), sources)
     try:
-        code.modules = read_definitions(path)
+        code.modules = read_definitions(path, checksums)
     except NO_DEFINITIONS:
-        code.modules = unchanged_definitions(path.parent)
-        write_definitions(code, path)
+        code.modules = unchanged_definitions(path.parent, checksums)
+        write_definitions(code, path, checksums)
     return code
 
 

@@ -36,6 +36,9 @@ ASSUMPTIONS = (
 )
 
 
+ORDER = 10  # times as many items as supposed are those of another edition
+
+
 class Row(NamedTuple):
     """What one model answers in one stage. None: it cannot be known before."""
 
@@ -80,13 +83,17 @@ def items_of_another_run(plan: Plan) -> set[str]:
 def can_be_number_of_items(plan: Plan, card: Card, number: int) -> bool:
     """Whether a task can have so many items in this run, as far as cards and registry know.
 
-    Of a task that takes some of its file's records the demo's number is supposed, in proportion to the published one.
+    Of a task that takes some of its file's records the demo's number is supposed, in proportion to the published one:
+    it can be another one of that order.
     """
     known = items_of(plan, card)
     if known is None or number == known:
         return True
-    in_proportion = plan.edition == "demo" and card.items not in {None, plan.datasets[card.dataset].published.records}
-    return in_proportion and number <= (plan.run.limit or number)
+    dataset = plan.datasets[card.dataset]
+    if plan.edition != "demo" or dataset.demo is None or card.items in {None, dataset.published.records}:
+        return False
+    records = dataset.demo.records or known
+    return 1 <= number <= min(plan.run.limit or number, ORDER * max(known, records))
 
 
 def lines_in(file: str) -> int:

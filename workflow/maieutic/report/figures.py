@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Literal
 
 import altair as alt
@@ -32,6 +35,8 @@ QUANTILES = ("p05", "p25", "p50", "p75", "p95")
 Array = npt.NDArray[np.float64]
 # What draws; of a page made again, most charts are as they were, and each costs a twentieth of a second.
 LIBRARY = f"vl-convert {version('vl-convert-python')}"
+FONTS = ("/usr/share/fonts", "/usr/local/share/fonts", "~/.fonts", "~/.local/share/fonts")
+FONT_FILES = {".ttf", ".otf", ".ttc", ".otc"}
 CHARTS, SCRIPTS = 4000, 4  # that are kept, some 10 kB and 1 MB each
 ROOM = {"left": 40, "right": 10, "top": 5, "bottom": 5}  # the renderer takes long labels for shorter than they are
 
@@ -44,6 +49,16 @@ LOOK: dict[str, dict[str, Any]] = {
 }
 
 
+@cache
+def fonts() -> str:
+    """A digest of the fonts of this machine: the renderer measures texts by them, so places in a chart follow."""
+    files = [
+        path for folder in FONTS for path in Path(folder).expanduser().rglob("*") if path.suffix.lower() in FONT_FILES
+    ]
+    sizes = sorted(f"{path} {path.stat().st_size}" for path in files if path.is_file())
+    return hashlib.sha256("\n".join(sizes).encode()).hexdigest()[:16]
+
+
 def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
     """The chart as an SVG element that takes the width it is given."""
     # Altair refuses a chart with more than 5,000 rows of data. None here has more than some hundred: charts show
@@ -54,7 +69,7 @@ def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
         described["config"].setdefault(part, {}).update(look)
     # A control character in a label would end the process.
     spec = json.dumps(cleaned(described))
-    svg = cached_text("charts", f"{LIBRARY} {spec}", lambda: vl_convert.vegalite_to_svg(spec), CHARTS)
+    svg = cached_text("charts", f"{LIBRARY} {fonts()} {spec}", lambda: vl_convert.vegalite_to_svg(spec), CHARTS)
     return STYLE.sub("", svg).replace("<svg ", '<svg role="img" ', 1)
 
 

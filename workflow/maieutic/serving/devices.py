@@ -166,5 +166,5 @@ def too_few(name: str, needed: int, count: int, environment: Mapping[str, str]) 
     if job := environment.get("SLURM_JOB_ID"):
         mend = "raise server_gpus in the profile, choose another partition, or lower needs.gpus"
         return UserError(f"models.{name}.needs.gpus", f"{needed} needed, SLURM job {job} was granted {count}", mend)
-    mend = "lower needs.gpus, run it where the GPUs are (nvidia-smi), or name AMD's (ROCR_VISIBLE_DEVICES=0,1)"
+    mend = "lower needs.gpus, run it where the GPUs are (nvidia-smi), or list AMD GPUs in ROCR_VISIBLE_DEVICES=0,1"
     return UserError(f"models.{name}.needs.gpus", f"{needed} needed, this machine offers {count}", mend)

@@ -36,7 +36,7 @@ def floor_verdicts(labels: Labels, seed: int) -> dict[str, Said]:
     for label in labels.labels:
         by_criterion[label.criterion].append(label)
     verdicts: dict[str, Said] = {name: {} for name in FLOORS}
-    counted: dict[tuple[tuple[str, str], ...], list[Fold]] = {}  # criteria mostly label the same replies
+    folds: dict[tuple[tuple[str, str], ...], list[Fold]] = {}  # criteria mostly label the same replies
     for criterion, criterion_labels in by_criterion.items():
         keys = [(label.id, label.tutor, criterion) for label in criterion_labels]
         replies = [texts[label.id, label.tutor] for label in criterion_labels]
@@ -50,9 +50,9 @@ def floor_verdicts(labels: Labels, seed: int) -> dict[str, Said]:
             if criterion in HEURISTICS
         }
         labelled = tuple((label.id, label.tutor) for label in criterion_labels)
-        if labelled not in counted:
-            counted[labelled] = folds_of(replies, [label.problem for label in criterion_labels], seed)
-        predicted = by_word_counts([label.label for label in criterion_labels], counted[labelled], seed)
+        if labelled not in folds:
+            folds[labelled] = folds_of(replies, [label.problem for label in criterion_labels], seed)
+        predicted = by_word_counts([label.label for label in criterion_labels], folds[labelled], seed)
         verdicts[TFIDF] |= dict(zip(keys, predicted, strict=True))
     return {name: said for name, said in verdicts.items() if said}
 
@@ -68,8 +68,8 @@ class Fold(NamedTuple):
 
     train: npt.NDArray[np.intp]
     test: npt.NDArray[np.intp]
-    learned: Any  # TF-IDF of those in `train`, a sparse matrix of replies by words and pairs of words; None without any
-    asked: Any  # of those in `test`, by the same words
+    train_features: Any  # TF-IDF of those in `train`, a sparse matrix of replies by words and pairs; None without words
+    test_features: Any  # of those in `test`, by the same words
 
 
 def folds_of(texts: Sequence[str], problems: Sequence[str], seed: int) -> list[Fold]:
@@ -80,15 +80,15 @@ def folds_of(texts: Sequence[str], problems: Sequence[str], seed: int) -> list[F
     folds = min(FOLDS, len(set(problems)))
     if folds < 2:
         return []
-    found, word = [], re.compile(WORD)
+    parts, word = [], re.compile(WORD)
     documents = np.array([text or "(empty)" for text in texts], dtype=object)
     for train, test in GroupKFold(folds, shuffle=True, random_state=seed).split(documents, groups=np.array(problems)):
         words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=WORD)
         if any(word.search(document) for document in documents[train]):
-            found.append(Fold(train, test, words.fit_transform(documents[train]), words.transform(documents[test])))
+            parts.append(Fold(train, test, words.fit_transform(documents[train]), words.transform(documents[test])))
         else:  # it refuses texts without words
-            found.append(Fold(train, test, None, None))
-    return found
+            parts.append(Fold(train, test, None, None))
+    return parts
 
 
 def by_word_counts(labels: Sequence[str], folds: Sequence[Fold], seed: int) -> list[str]:
@@ -100,9 +100,9 @@ def by_word_counts(labels: Sequence[str], folds: Sequence[Fold], seed: int) -> l
     gold = np.array(labels)
     predicted = np.empty(len(gold), dtype=object)
     for fold in folds:
-        if fold.learned is None or len(set(gold[fold.train])) == 1:
+        if fold.train_features is None or len(set(gold[fold.train])) == 1:
             predicted[fold.test] = Counter(gold[fold.train]).most_common(1)[0][0]
             continue
         model = LinearSVC(class_weight="balanced", random_state=seed)
-        predicted[fold.test] = model.fit(fold.learned, gold[fold.train]).predict(fold.asked)
+        predicted[fold.test] = model.fit(fold.train_features, gold[fold.train]).predict(fold.test_features)
     return [str(label) for label in predicted]
