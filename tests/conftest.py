@@ -8,22 +8,21 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import pytest
+from fork_server import start_servers
 from kept_faults import pytest_pyfunc_call, pytest_sessionfinish  # noqa: F401  (hooks)
 from maieutic.core.collector import collect_seldom
 from running import environment
-from warm import FOLDER, LOADED, Warm
 
 ROOT = Path(__file__).parents[1]
 SERVE = ROOT / ".venv/serve/bin/python"
 DATA = Path(os.environ.get("MAIEUTIC_DATA", ROOT / "../shared/data"))
 ON_CI = os.environ.get("CI") == "true"
-WARM = pytest.StashKey[list[Warm]]()
+SERVERS = pytest.StashKey[int | None]()
 HOW = "set MAIEUTIC_DATA to a folder with the published files (config/datasets.yaml names them and their addresses)"
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -39,16 +38,9 @@ def absent(what: str, mend: str) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What runs Snakemake and jobs by forks is there once for all processes of this run of tests."""
+    """Start the fork servers, once for all processes of this run of tests."""
     if not hasattr(config, "workerinput"):
-        folder = Path(tempfile.mkdtemp(prefix="warm-"))
-        os.environ[FOLDER] = str(folder)
-        config.add_cleanup(partial(shutil.rmtree, folder, ignore_errors=True))
-        config.stash[WARM] = [
-            Warm(program, str(SERVE) if program == "serve" else sys.executable, folder, environment())
-            for program in LOADED
-            if program != "serve" or SERVE.exists()
-        ]
+        config.stash[SERVERS] = start_servers(environment(), SERVE)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import warm
+import fork_server
 
 ROOT = Path(__file__).parents[1]
 SNAKEMAKE = Path(sys.executable).parent / "snakemake"
@@ -55,12 +55,13 @@ def command(config: Path | None, *more: str) -> list[str]:
 def run(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.CompletedProcess[str]:
     """Run Snakemake to its end and return what it said."""
     line, around = command(config, *more), {**environment(), **env}
-    if any(name.startswith(("LD_", "PYTHON")) for name in around):  # what only a program's start reads
-        said = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        return subprocess.run(line, cwd=folder, env=around, check=False, **said)
-    # Drills, clusters and containers start jobs as a user's run does.
-    forks = "tests/workflow/" in os.environ["PYTEST_CURRENT_TEST"] and "--profile" not in more
-    return warm.call("snakemake", line, folder, around, forks)
+    # What only the start of a program reads needs a start; drills, clusters and containers start jobs as users do.
+    if not any(name.startswith(("LD_", "PYTHON")) for name in around):
+        forks = "tests/workflow/" in os.environ.get("PYTEST_CURRENT_TEST", "") and "--profile" not in more
+        if (done := fork_server.call(line, folder, around, forks)) is not None:
+            return done
+    options: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.run(line, cwd=folder, env=around, check=False, **options)
 
 
 def start(folder: Path, config: Path | None = None, *more: str, **env: str) -> subprocess.Popen[str]:
