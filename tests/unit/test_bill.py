@@ -6,12 +6,16 @@ import json
 from collections import Counter
 from email.message import Message
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
-from maieutic.plan.bill import licence_of, sbom
+from maieutic.config.settings import Config, read_config
+from maieutic.plan import bill
+from maieutic.plan.bill import Part, as_json, licence_of, sbom
 from maieutic.report.page import GRID
+from shipped import registries
 
 
 def test_the_bill_of_materials_lists_packages_models_and_data(
@@ -41,6 +45,11 @@ def test_the_bill_of_materials_lists_packages_models_and_data(
         ({"License-Expression": "MIT"}, "MIT"),
         ({"License": "MIT License\n\nCopyright (c) 2020"}, "MIT License"),
         ({"License": "x" * 500, "Classifier": "License :: OSI Approved :: BSD License"}, "BSD License"),
+        ({"License-Expression": "MIT", "License": "BSD"}, "MIT"),
+        ({"License-Expression": "  ", "License": " \n BSD \nmore"}, "BSD"),
+        ({"License": "x" * 80}, "x" * 80),
+        ({"License": "x" * 81}, None),
+        ({"License": "x" * 81, "Classifier": "License :: OSI Approved"}, None),
         ({"Classifier": "Topic :: Software"}, None),
         ({}, None),
     ],
@@ -56,3 +65,119 @@ def test_a_package_states_its_licence_in_one_of_three_places(fields: dict[str, s
     package = Package()
     package.metadata = metadata
     assert licence_of(package) == licence
+
+
+def test_a_package_may_have_several_licences() -> None:
+    metadata = Message()
+    for name in (
+        "Topic :: Software",
+        "License :: OSI Approved :: BSD License",
+        "License :: OSI Approved :: MIT License",
+    ):
+        metadata["Classifier"] = name
+    assert licence_of(SimpleNamespace(metadata=metadata)) == "BSD License; MIT License"
+
+
+MODELS = {
+    "on-hub": ({"engine": "vllm", "licence": "MIT", "weights": {"repo": "org/m", "revision": "1" * 40}}, ("1" * 40, "MIT", "org/m", None)),
+    "in-package": (
+        {"engine": "vllm", "weights": {"package": "p", "version": "1.2", "file": "p/m.gguf", "sha256": "a" * 64}},
+        ("1.2", None, "p", "a" * 64),
+    ),
+    "on-disk": ({"engine": "vllm", "weights": {"path": "here"}}, (None, None, "here", None)),
+    "far": ({"engine": "hosted", "model": "m-1", "base_url": "http://127.0.0.1:9/v1", "licence": "own"}, ("m-1", "own", "http://127.0.0.1:9/v1", None)),
+    "echo": ({"engine": "baseline", "tutor": "echo"}, None),
+    "judge": ({"engine": "judge", "model": "far", "rubrics": ["tutorbench"]}, None),
+}  # fmt: skip
+FILE = {"title": "T", "licence": "CC0", "format": "jsonl", "fields": ["q"]}
+DATA = {
+    "by-checksum": ({"path": "a", "url": "https://x/a", "sha256": "b" * 64, "blob": "2" * 40}, ("b" * 64, "https://x/a", "b" * 64)),
+    "by-blob": ({"path": "a", "url": "https://x/b", "blob": "2" * 40}, ("2" * 40, "https://x/b", None)),
+    "of-hub": ({"path": "a", "hub": {"repo": "org/d", "files": "*.parquet", "revision": "3" * 40}}, ("3" * 40, "org/d", None)),
+    "own": ({"path": "a"}, (None, None, None)),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def config() -> Config:
+    raw = registries()
+    raw["models"] = {**raw["models"], **{name: keys for name, (keys, _) in MODELS.items()}}
+    files = {
+        name: {**FILE, "format": "parquet" if "hub" in copy else "jsonl", "published": copy}
+        for name, (copy, _) in DATA.items()
+    }
+    raw["datasets"] = {**raw["datasets"], **files}
+    return read_config({**raw, "run": {"tutors": ["echo"], "tasks": ["mrbench"]}})
+
+
+def test_what_has_weights_or_an_endpoint_is_a_part(config: Config) -> None:
+    expected = [Part("model", name, *of) for name, (_, of) in sorted(MODELS.items()) if of is not None]
+    assert list(bill.models(config, list(MODELS))) == expected and list(bill.models(config, [])) == []
+
+
+def test_files_are_parts_by_what_pins_them(config: Config) -> None:
+    expected = [Part("data", name, of[0], "CC0", *of[1:]) for name, (_, of) in sorted(DATA.items())]
+    assert list(bill.datasets(config, list(DATA))) == expected
+
+
+def test_each_part_is_a_component_with_all_that_it_is() -> None:
+    parts = [
+        Part("package", "a", "1", "MIT", "driver"), Part("package", "a", "1", None, "serve"),
+        Part("package", "j", "2", "MIT", bill.PAGE), Part("model", "m", None, "own words", "org/m", "a" * 64),
+        Part("data", "d", "3" * 40, "CC0-1.0", None),
+    ]  # fmt: skip
+    told = json.loads(as_json(parts))
+    root = told["metadata"]["component"]
+    assert (root["name"], root["type"]) == ("maieutic", "application")
+    where = "maieutic:where"
+    components = {
+        one["bom-ref"]: {key: value for key, value in one.items() if key != "bom-ref"} for one in told["components"]
+    }
+    assert components == {
+        "package:driver:a": {
+            "name": "a", "type": "library", "version": "1", "purl": "pkg:pypi/a@1", "licenses": [{"license": {"id": "MIT"}}],
+            "properties": [{"name": where, "value": "driver"}],
+        },
+        "package:serve:a": {"name": "a", "type": "library", "version": "1", "purl": "pkg:pypi/a@1", "properties": [{"name": where, "value": "serve"}]},
+        "package:page:j": {
+            "name": "j", "type": "library", "version": "2", "purl": "pkg:npm/j@2", "licenses": [{"license": {"id": "MIT"}}],
+            "properties": [{"name": where, "value": "page"}],
+        },
+        "model::m": {
+            "name": "m", "type": "machine-learning-model", "licenses": [{"license": {"name": "own words"}}],
+            "hashes": [{"alg": "SHA-256", "content": "a" * 64}], "properties": [{"name": where, "value": "org/m"}],
+        },
+        "data::d": {"name": "d", "type": "data", "version": "3" * 40, "licenses": [{"license": {"id": "CC0-1.0"}}]},
+    }  # fmt: skip
+    assert {one["ref"]: sorted(one.get("dependsOn", [])) for one in told["dependencies"]}[root["bom-ref"]] == sorted(
+        components
+    )
+    assert as_json(parts).startswith('{\n "')
+
+
+def test_a_bill_is_of_what_a_run_uses_or_of_everything(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    parts = [Part("package", "a", None, None, "driver"), Part("package", "b", "1", "MIT", "serve")]
+    monkeypatch.setattr(bill, "packages", lambda: iter(parts))
+    monkeypatch.setattr(bill, "page_libraries", lambda: iter(()))
+    sbom()
+    all_lines = capsys.readouterr().out.splitlines()
+    assert (
+        all_lines[0] == f"package   {'a':40}  {'-':44}  not stated"
+        and all_lines[1] == f"package   {'b':40}  {'1':44}  MIT"
+    )
+    run = tmp_path / "run.yaml"
+    run.write_text("edition: published\nrun: {tutors: [echo, smollm2-135m], tasks: [mrbench]}\n", encoding="utf-8")
+    sbom(configfile=[run], out=tmp_path / "deep/bom.json")
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split()[1] for line in lines} >= {"a", "b", "smollm2-135m", "mrbench"} and len(lines) < 10 < len(
+        all_lines
+    )
+    unstated = sum(line.endswith("  not stated") for line in lines)
+    assert caplog.messages[-1] == f"{len(lines)} parts, {unstated} of which state no licence here"
+    assert len(json.loads((tmp_path / "deep/bom.json").read_text(encoding="utf-8"))["components"]) == len(lines)
