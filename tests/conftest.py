@@ -12,17 +12,16 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
+import fork_server
 import pytest
-from fork_server import start_servers
 from kept_faults import pytest_pyfunc_call, pytest_sessionfinish  # noqa: F401  (hooks)
 from maieutic.core.collector import collect_seldom
 from running import environment
 
 ROOT = Path(__file__).parents[1]
-SERVE = ROOT / ".venv/serve/bin/python"
+SERVE = ROOT / fork_server.SERVE
 DATA = Path(os.environ.get("MAIEUTIC_DATA", ROOT / "../shared/data"))
 ON_CI = os.environ.get("CI") == "true"
-SERVERS = pytest.StashKey[int | None]()
 HOW = "set MAIEUTIC_DATA to a folder with the published files (config/datasets.yaml names them and their addresses)"
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -40,7 +39,7 @@ def absent(what: str, mend: str) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Start the fork servers, once for all processes of this run of tests."""
     if not hasattr(config, "workerinput"):
-        config.stash[SERVERS] = start_servers(environment(), SERVE)
+        fork_server.start_servers(environment(), SERVE)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

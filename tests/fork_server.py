@@ -80,17 +80,17 @@ class Order(NamedTuple):
     interpreters: dict[str, str]
 
 
-def start_servers(environment: dict[str, str], serve: Path) -> int | None:
-    """Start the servers of a run of tests, which load their libraries with their first call.
+def start_servers(environment: dict[str, str], serve: Path) -> None:
+    """Start the servers of a run of tests, which load their libraries with their first call, and end with this process.
 
-    serve: the interpreter of the environment of models. Gives the descriptor by which they know that this process
-    lives; None where the system has no room for them: then everything is started as a user does.
+    serve: the interpreter of the environment of models. Where the system has no room for them, everything is started as
+    a user does.
     """
     folder = Path(tempfile.mkdtemp(prefix="fork-servers-"))
     if len(os.fsencode(folder / "snakemake")) > LONGEST_ADDRESS:
         folder.rmdir()
         folder = Path(tempfile.mkdtemp(prefix="fork-servers-", dir="/tmp"))
-    alive, own = os.pipe()
+    alive, own = os.pipe()  # `own` is closed by this process's end, which the servers wait for
     pythons = {"snakemake": sys.executable, "driver": sys.executable, "serve": str(serve)}
     try:
         for program, python in pythons.items():
@@ -98,11 +98,11 @@ def start_servers(environment: dict[str, str], serve: Path) -> int | None:
                 start_server(program, python, folder, alive, environment)
     except OSError:
         os.close(own)
-        return None
+        shutil.rmtree(folder, ignore_errors=True)
+    else:
+        os.environ[FOLDER] = str(folder)
     finally:
         os.close(alive)
-    os.environ[FOLDER] = str(folder)
-    return own
 
 
 def start_server(program: str, python: str, folder: Path, alive: int, environment: dict[str, str]) -> None:

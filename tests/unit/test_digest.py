@@ -13,9 +13,12 @@ import pytest
 from maieutic.core import caching
 from maieutic.datasets.registry import LOADERS
 from maieutic.plan import digest
-from maieutic.plan.digest import NEUTRAL, Code, closure_of, code_of, commands, read_source, roots_of
+from maieutic.plan.digest import NEUTRAL, Code, closure_of, code_of, commands, roots_of
 from maieutic.plan.syntax import ANY, Name, bare, definitions_of
 from maieutic.rewards.pairs import PAIR_SOURCES
+
+# Of the package as it is; read once.
+read_source = digest.source_among(digest.package_sources())
 
 
 def module_names() -> list[str]:
@@ -296,6 +299,7 @@ def package_at(folder: Path, patch: pytest.MonkeyPatch) -> None:
 def test_a_module_is_found_by_its_dotted_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package_at(tmp_path, monkeypatch)
     (tmp_path / "words.py").write_text("# \u00e9\n", encoding="utf-8")
+    read_source = digest.source_among(digest.package_sources())
     assert read_source("tools") == PACKAGE["tools"] and read_source("deep.below") == PACKAGE["deep.below"]
     assert read_source("deep") == "" and read_source("") == "" and read_source("words") == "# \u00e9\n"
     assert read_source("gone") is None and read_source("deep.gone") is None and read_source("tools.helped") is None
@@ -316,10 +320,7 @@ def test_definitions_of_a_small_package_are_kept(tmp_path: Path, monkeypatch: py
     read = digest.package_code.__wrapped__
     fresh = read()
     [kept] = (tmp_path / "cache" / "maieutic" / "definitions").iterdir()
-    assert (
-        kept == digest.kept_at(kept.parent, digest.package_sources())
-        and kept.name == f"{digest.checksum_of(digest.package_sources())}.json"
-    )
+    assert kept == digest.kept_at(kept.parent, checksums()) and re.fullmatch("[0-9a-f]{64}.json", kept.name)
     names = {name: fresh.module(name) for name in module_names()}
     assert read_kept(kept) == names and names["work"]["run"].uses and names["work"]["run"].arguments == frozenset()
     again = read()
@@ -405,7 +406,7 @@ def edited(text: str) -> str:
     return ast.unparse(tree)
 
 
-PARSED = Code()
+PARSED = Code(read_source)
 
 
 def digests(**changed: str) -> dict[str, str]:
@@ -600,7 +601,7 @@ def test_after_an_edit_only_what_it_concerns_is_read(tmp_path: Path, monkeypatch
         seen.clear()
         code = read()
         was_read = set(seen)
-        anew = Code()
+        anew = Code(digest.source_among(digest.package_sources()))
         assert {name: code.module(name) for name in module_names()} == {
             name: anew.module(name) for name in module_names()
         }
@@ -608,7 +609,7 @@ def test_after_an_edit_only_what_it_concerns_is_read(tmp_path: Path, monkeypatch
         return was_read
 
     def at() -> Path:
-        return digest.kept_at(tmp_path / "cache/maieutic/definitions", digest.package_sources())
+        return digest.kept_at(tmp_path / "cache/maieutic/definitions", checksums())
 
     monkeypatch.setattr(digest, "definitions_of", noted)
     everything = set(module_names())
@@ -630,8 +631,7 @@ def test_after_an_edit_only_what_it_concerns_is_read(tmp_path: Path, monkeypatch
     assert read_now() == set(module_names())
     for name, value in (("BENCHMARKS", ("new",)), ("EXTENSIONS", ("newer",))):
         monkeypatch.setattr(digest, name, value)
-        assert at().exists(), "the sources alone do not tell"
-        at().unlink()
+        assert not at().exists(), "another version, though the sources are the same"
         assert read_now() == set(module_names()), "what is plugged in is part of what a name means"
     monkeypatch.setattr("sys.version", "3.99")
     assert read_now() == set(module_names())
@@ -658,13 +658,14 @@ def test_a_file_that_is_saved_meanwhile_spoils_nothing(tmp_path: Path, monkeypat
 
 def test_definitions_of_another_text_or_python_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
     sources = {"a.py": b"x = 1", "b.py": b""}
-    checksums = {digest.checksum_of(sources), digest.checksum_of({"a.py": b"x = 2", "b.py": b""})}
-    checksums |= {
-        digest.checksum_of({"a.py": b"", "b.py": b"x = 1"}),
-        digest.checksum_of({"c.py": b"x = 1", "b.py": b""}),
-    }
+
+    def kept_of(texts: dict[str, bytes]) -> Path:
+        return digest.kept_at(Path(), digest.module_checksums(texts))
+
+    checksums = {kept_of(sources), kept_of({"a.py": b"x = 2", "b.py": b""})}
+    checksums |= {kept_of({"a.py": b"", "b.py": b"x = 1"}), kept_of({"c.py": b"x = 1", "b.py": b""})}
     monkeypatch.setattr("sys.version", "3.99")
-    assert len(checksums | {digest.checksum_of(sources)}) == 5
+    assert len(checksums | {kept_of(sources)}) == 5
 
 
 def test_old_definitions_are_forgotten(tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ from conftest import ROOT
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, Reply, Verdict, read_records, write_records
-from maieutic.datasets.fetch import fetch_dataset
-from maieutic.datasets.items import make_items
 from maieutic.datasets.mrbench import DESIRED, LABELS
 from maieutic.judges.labels import make_labels, read_labels
 from maieutic.judges.rubrics import read_rubric
@@ -35,6 +33,7 @@ from maieutic.plan.labelling import (
 from maieutic.plan.pinning import configuration
 from maieutic.plan.rules import RulePlan, plan_before_pins
 from maieutic.replies.generate import generate_replies
+from steps import items_of, labels_of
 from whole_plans import HOSTED, NOBODY
 
 TASK = "mistake_remediation"
@@ -81,10 +80,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         plan = made(folder)
         for benchmark, task in (("mrbench", TASK), ("kmpbench", "ec")):
-            dataset = plan.card(benchmark, task).dataset
-            source, items = Path(paths.SOURCE.of(dataset=dataset)), Path(paths.ITEMS.of(benchmark=benchmark, task=task))
-            fetch_dataset(job=jobs.fetch_dataset(plan, dataset), demo_dir=Path("resources/demo"), out=source)
-            make_items(job=jobs.make_items(plan, benchmark, task), source=source, pictures=[], out=items)
+            items = items_of(plan, benchmark, task)
             for tutor in (name for name in plan.tutors_on(benchmark) if name != "far"):
                 names = {"benchmark": benchmark, "tutor": tutor}
                 generate_replies(
@@ -544,11 +540,7 @@ def test_a_labelled_set_speaks_for_its_own_criteria_alone(
     loaded = read_rubric(RUBRIC)
     assert plan.releases_for("one") == ["mr_gsm8k_reasons", "mrbench"] and plan.releases_for("two") == ["mrbench"]
     for release in plan.releases_for("one"):
-        [dataset] = plan.label_datasets(release)
-        source = Path(paths.SOURCE.of(dataset=dataset))
-        fetch_dataset(job=jobs.fetch_dataset(plan, dataset), demo_dir=Path("resources/demo"), out=source)
-        out = Path(paths.LABELLED_ITEMS.of(release=release))
-        make_labels(job=jobs.make_labels(plan, release), sources=[source], out=out)
+        labels_of(plan, release)
     pairs: dict[str, list[tuple[str, str, float]]] = {}
     assert checked_on(plan, loaded, None, pairs) == "" and pairs == {}
     assert checked_on(plan, loaded, "one", pairs) == "" and pairs == {}, "nobody has asked it"

@@ -14,10 +14,7 @@ from conftest import ROOT
 from httpserver import chat, scripted, serving
 from maieutic.config import cards
 from maieutic.core import paths
-from maieutic.datasets.fetch import fetch_dataset
-from maieutic.datasets.items import make_items
 from maieutic.judges.commands import judge_labelled, judge_replies
-from maieutic.judges.labels import make_labels
 from maieutic.judges.probes import PROBES
 from maieutic.plan import inputs, jobs, requests
 from maieutic.plan.estimate import asked_by, can_be_number_of_items, items_of_another_run
@@ -34,9 +31,9 @@ from maieutic.plan.requests import (
 )
 from maieutic.plan.rules import RulePlan, plan_before_pins, plan_of
 from maieutic.replies.generate import generate_replies
-from maieutic.rewards.pairs import make_pairs
 from scripted import endpoint
 from shipped import shipped
+from steps import items_of, labels_of, pairs_of
 from whole_plans import HOSTED, NOBODY, many_judges
 
 BENCHMARK, TASK, TUTOR, JUDGE = "kmpbench", "ec", "far", "judge"
@@ -44,6 +41,12 @@ NAMES = {"benchmark": BENCHMARK, "tutor": TUTOR}
 # Of which step is wrong in one of the items at least: the judge is asked about the reason.
 FOUND = "<correctness>no</correctness>\n<error_step_num>2</error_step_num>\n<error_reason>It is added.</error_reason>"
 BATCH = {"judge": JUDGE, "benchmark": BENCHMARK, "batch": TUTOR}
+
+
+def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in a folder that has resources and no results."""
+    monkeypatch.chdir(folder)
+    (folder / "resources").symlink_to(ROOT / "resources")
 
 
 @pytest.fixture
@@ -68,13 +71,8 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RulePlan]:
             "labels": [],
         }
         plan = plan_of(config)
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "resources").symlink_to(ROOT / "resources")
-        dataset = plan.card(BENCHMARK, TASK).dataset
-        source = Path(paths.SOURCE.of(dataset=dataset))
-        fetch_dataset(job=jobs.fetch_dataset(plan, dataset), demo_dir=Path("resources/demo"), out=source)
-        items = Path(paths.ITEMS.of(benchmark=BENCHMARK, task=TASK))
-        make_items(job=jobs.make_items(plan, BENCHMARK, TASK), source=source, pictures=[], out=items)
+        stand_in(tmp_path, monkeypatch)
+        items_of(plan, BENCHMARK, TASK)
         yield plan
 
 
@@ -166,21 +164,8 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RulePla
             "preferences": ["bridge"], "probes": 3,
         }  # fmt: skip
         plan = plan_of(config)
-        monkeypatch.chdir(tmp_path)
-        (tmp_path / "resources").symlink_to(ROOT / "resources")
+        stand_in(tmp_path, monkeypatch)
         yield plan
-
-
-def make_what_judges_are_checked_on(plan: RulePlan) -> None:
-    """The labelled replies and the pairs, as their rules make them."""
-    for dataset in {*plan.label_datasets("mrbench"), *plan.pair_datasets("bridge")}:
-        source = Path(paths.SOURCE.of(dataset=dataset))
-        fetch_dataset(job=jobs.fetch_dataset(plan, dataset), demo_dir=Path("resources/demo"), out=source)
-    labels, pairs = inputs.make_labels(plan, "mrbench"), inputs.make_pairs(plan, "bridge")
-    items = Path(paths.LABELLED_ITEMS.of(release="mrbench"))
-    make_labels(job=jobs.make_labels(plan, "mrbench"), sources=[*map(Path, labels["sources"])], out=items)
-    out, counts = Path(paths.PAIRS.of(source="bridge")), Path(paths.PAIR_COUNTS.of(source="bridge"))
-    make_pairs(job=jobs.make_pairs(plan, "bridge"), sources=[*map(Path, pairs["sources"])], out=out, counts=counts)
 
 
 def ask_about_labels(plan: RulePlan, judge: str) -> Path:
@@ -224,7 +209,8 @@ def test_a_pair_or_release_that_nobody_measured_is_not_known(
 
 def test_a_judge_is_asked_about_what_people_have_labelled(checked: RulePlan) -> None:
     """Where labels and pairs are there it is counted: what the journal lacks, question by question."""
-    make_what_judges_are_checked_on(checked)
+    labels_of(checked, "mrbench")
+    pairs_of(checked, "bridge")
     fresh = new_labelled(checked, JUDGE)
     assert fresh[:3] == ("judges", JUDGE, TUTOR) and fresh.exact and fresh.requests is not None
     assert 4 + 2 * 4 < fresh.requests <= 4 + 2 * 4 + 4 * len(PROBES), "replies, pairs in both orders, probes"
@@ -252,8 +238,7 @@ def test_an_estimate_names_each_asking_job_once(tmp_path: Path, monkeypatch: pyt
     config["models"]["idle"] = {**config["models"]["two"], "rubrics": ["kmp_error_reason"]}
     config["run"]["judges"] = [*config["run"]["judges"], "idle"]
     plan = plan_of(config)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "resources").symlink_to(ROOT / "resources")
+    stand_in(tmp_path, monkeypatch)
     told = list(asked_by(plan))
     assert [part.asker for part in told if part.stage == "tutors"] == ["far", "near"] * 3
     batches = {name: len([one for one in plan.judge_batches(name).values() if one]) for name in plan.benchmarks}

@@ -78,7 +78,7 @@ def test_an_image_has_a_python_of_its_own_and_shares_no_server(
     assert start.interpreter(plan, flow, "driver") == ("python3" if inside else sys.executable), "none is named"
     [(name, value)] = start.shared_servers(plan, flow).items()
     shared = Run.of({name: value})
-    assert name == RUN and (shared is None) is inside
+    assert name == RUN and (shared is None) is inside is (value == "")
     if shared is not None:
         assert (shared.pid, shared.linger) == (os.getpid(), plan.config.servers.linger)
 
@@ -364,10 +364,6 @@ def test_a_dry_run_ends_with_what_it_would_ask(
 
     monkeypatch.setattr(telling, "planned_requests", fails)
     assert said(SimpleNamespace(_dag=Dag(), dryrun=True)) == "new requests: not counted (KeyError: 'far')\n"
-
-
-def test_what_the_images_of_a_run_share_is_nothing(plan: RulePlan) -> None:
-    assert start.shared_servers(plan, workflow(("APPTAINER",))) == {RUN: ""}
 
 
 @pytest.mark.parametrize(

@@ -66,19 +66,10 @@ Instead = Mapping[Name, Iterable[Name]]
 Source = Callable[[str], str | None]
 
 
-def read_source(module: str) -> str | None:
-    """The text of a module of the package, None where there is none. module: dotted, relative to it; "" the package."""
-    path = HERE.joinpath(*module.split(".")) if module else HERE
-    for file in (path.with_suffix(".py") if module else None, path / "__init__.py"):
-        if file is not None and file.is_file():
-            return file.read_text(encoding="utf-8")
-    return None
-
-
 class Code:
-    """The definitions of a package. source: gives the text of a module; another one than the file's in tests."""
+    """The definitions of a package. source: gives the text of a module by its dotted name, None where there is none."""
 
-    def __init__(self, source: Source = read_source) -> None:
+    def __init__(self, source: Source) -> None:
         self.source = source
         self.modules: dict[str, Module | None] = {}
 
@@ -149,14 +140,6 @@ READERS = ("plan/syntax.py", "plan/digest.py")  # how a module's definitions are
 KEPT = 4  # versions of the package whose definitions stay in the cache
 
 
-def checksum_of(sources: Mapping[str, bytes]) -> str:
-    """What the definitions of a package depend on: its sources, and how this Python reads syntax."""
-    hasher = hashlib.sha256(sys.version.encode())
-    for name, text in sorted(sources.items()):
-        hasher.update(f"{name} {len(text)}\n".encode() + text)
-    return hasher.hexdigest()
-
-
 def package_sources() -> dict[str, bytes]:
     """The text of every module of the package, by its path in it."""
     return {str(path.relative_to(HERE)): path.read_bytes() for path in HERE.rglob("*.py")}
@@ -174,9 +157,9 @@ def module_checksums(sources: Mapping[str, bytes]) -> dict[str, str]:
     return {dotted(Path(path)): hashlib.sha256(frame + text).hexdigest()[:16] for path, text in sources.items()}
 
 
-def kept_at(folder: Path, sources: Mapping[str, bytes]) -> Path:
-    """The file of a cache folder that holds the definitions of a package with these sources."""
-    return folder / f"{checksum_of(sources)}.json"
+def kept_at(folder: Path, checksums: Mapping[str, str]) -> Path:
+    """The file of a cache folder that holds the definitions of a package of these modules."""
+    return folder / f"{hashlib.sha256(json.dumps(checksums, sort_keys=True).encode()).hexdigest()}.json"
 
 
 def write_definitions(code: Code, path: Path, checksums: Mapping[str, str]) -> None:
@@ -246,7 +229,7 @@ def package_code() -> Code:
     """The definitions of this package: kept by an earlier process, or read from the syntax and kept."""
     sources = package_sources()  # once: a file may be saved meanwhile
     checksums = module_checksums(sources)
-    code, path = Code(source_among(sources)), kept_at(cache_folder("definitions"), sources)
+    code, path = Code(source_among(sources)), kept_at(cache_folder("definitions"), checksums)
     try:
         code.modules = read_definitions(path, checksums)
     except NO_DEFINITIONS:
