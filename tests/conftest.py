@@ -26,7 +26,6 @@ HOW = "set MAIEUTIC_DATA to a folder with the published files (config/datasets.y
 
 sys.path.insert(0, str(Path(__file__).parent))
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each process of a test would compile the package anew
-collect_seldom()  # what thousands of tests have loaded is there to stay
 
 
 def absent(what: str, mend: str) -> None:
@@ -36,10 +35,21 @@ def absent(what: str, mend: str) -> None:
     pytest.skip(f"{what} is absent; {mend}")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Start the fork servers, once for all processes of this run of tests."""
+    """Start the fork servers, once for all processes of this run of tests.
+
+    A change of the code may make a loop endless: while one is tried (make mutants), the test that it holds up fails.
+    """
+    if "__mutmut_" in os.environ.get("MUTANT_UNDER_TEST", ""):
+        os.environ["PYTEST_TIMEOUT"] = "20"
     if not hasattr(config, "workerinput"):
         fork_server.start_servers(environment(), SERVE)
+
+
+def pytest_sessionstart() -> None:
+    """What thousands of tests have loaded is there to stay."""
+    collect_seldom()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

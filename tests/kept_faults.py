@@ -55,7 +55,7 @@ def without_places(text: str, item: pytest.Function) -> str:
     text = re.sub(re.escape(temporary) + r"/[^/\s,:'\"]+", "TMP", text).replace(str(ROOT), "ROOT")
     text = re.sub(r"(127\.0\.0\.1|localhost):\d+", r"\1:PORT", text)
     text = re.sub(r"host \S+ pid \d+", "host HOST pid PID", text)
-    return re.sub(r"this checkout has [0-9a-f]{16}", "this checkout has LOCK", text)
+    return re.sub(r"(this checkout has| or) [0-9a-f]{16}\b", r"\1 LOCK", text)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
+from maieutic.core import parent
 from maieutic.core.files import read_lines, write_lines
 from maieutic.core.ledger import SUFFIX, Spent, append_line, put_down, spent_since
 from maieutic.core.parent import PARENT
@@ -83,16 +86,44 @@ def alive(pid: int) -> bool:
 def test_what_is_tied_dies_with_its_parent_and_so_do_its_forks(rest: str) -> None:
     child = CHILD.format(parent=PARENT, rest=rest)
     middle = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    with subprocess.Popen([sys.executable, "-c", middle], env=OWN, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        first = parent.stdout.readline().split()
+    with subprocess.Popen([sys.executable, "-c", middle], env=OWN, stdout=subprocess.PIPE, text=True) as between:
+        assert between.stdout is not None
+        first = between.stdout.readline().split()
         assert first[0] == first[1], "each process names itself to those that it spawns"
-        pids = {int(first[0])} | ({int(parent.stdout.readline()) for _ in range(2)} if "fork" in rest else set())
-        parent.kill()
+        pids = {int(first[0])} | ({int(between.stdout.readline()) for _ in range(2)} if "fork" in rest else set())
+        between.kill()
     until = time.monotonic() + 10
     while any(alive(pid) for pid in pids) and time.monotonic() < until:
         time.sleep(0.02)
     assert not any(alive(pid) for pid in pids)
+
+
+PR_GET_PDEATHSIG = 2
+
+
+def signal_at_parents_end() -> int:
+    told = ctypes.c_int()
+    ctypes.CDLL(None).prctl(PR_GET_PDEATHSIG, ctypes.byref(told))
+    return told.value
+
+
+def test_a_process_asks_for_the_signal_and_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, registered, ended = signal_at_parents_end(), [], []
+    monkeypatch.setattr(os, "register_at_fork", lambda **hooks: registered.append(hooks))
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.delenv(PARENT, raising=False)
+    try:
+        parent.tie_to_parent()
+        assert signal_at_parents_end() == signal.SIGKILL
+    finally:
+        ctypes.CDLL(None).prctl(parent.PR_SET_PDEATHSIG, before)
+    assert registered == [{"after_in_child": parent.die_with_parent}]
+    assert os.environ[PARENT] == str(os.getpid()) and not ended
+    for named, left in ((os.getppid(), []), (os.getpid(), []), (1, [1]), (os.getpid() + 1, [1])):
+        monkeypatch.setenv(PARENT, str(named))
+        ended.clear()
+        parent.end_where_parent_is_gone()
+        assert ended == left and os.environ[PARENT] == str(os.getpid())
 
 
 def test_what_is_named_to_another_parent_ends_at_once() -> None:

@@ -27,6 +27,8 @@ def terminal(path: Path) -> Iterator[Path]:
     """
     root = logging.getLogger()
     before, level = list(root.handlers), root.level
+    for name in ("aiohttp", "asyncio", "urllib3"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
     root.handlers = []  # an earlier test's command may have left some, which write to the same terminal
     kept, error = (os.dup(1), os.dup(2)), sys.stderr
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

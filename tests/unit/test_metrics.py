@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,12 @@ import pytest
 import yaml
 from maieutic.config.cards import CARDS, read_card
 from maieutic.core.records import Item, Reply, Score, Turn
-from maieutic.core.stats import Sampling, clustered_interval
+from maieutic.core.stats import Array, Sampling, clustered_interval
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.parsing import grades_of
 from maieutic.replies.baselines import TUTORS
-from maieutic.scores.metrics.common import RELEASED, Graded
+from maieutic.scores.metrics.common import RELEASED, Graded, level, mean_level, no_reason_read, of_counts
 from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.score import index_of, score_task
 from sklearn import metrics as sklearn
@@ -94,6 +94,45 @@ def test_numbers_of_twenty_digits_are_labels_as_others() -> None:
     coded = [Graded(places[item.value], item.correct, places[item.gold]) for item in items]
     for name in ("micro_f1", "macro_f1", "weighted_f1"):
         assert METRICS[name].value(items) == pytest.approx(ORACLES[name](coded))
+
+
+def test_a_metric_of_counts_adds_them_up_over_items() -> None:
+    """Item by item, not column by column; what its sums leave open has no value, and they are asked for that."""
+    asked = []
+
+    def is_open(sums: Array) -> bool:
+        asked.append(sums.tolist())
+        return bool(sums[0] == 0)
+
+    def counts(items: Sequence[Graded]) -> Array:
+        return np.array([[item.value, 1.0, 5.0] for item in items])
+
+    def share_of(sums: Array) -> Array:
+        return sums[..., 0] / sums[..., 1]
+
+    metric = of_counts(counts, share_of, is_open)
+    assert metric.value([Graded(value, None, None) for value in (1.0, 0.0, 1.0, 0.0)]) == 0.5
+    assert np.isnan(metric.value([Graded(0.0, None, None)]))
+    assert asked == [[2.0, 4.0, 20.0], [0.0, 1.0, 5.0]]
+    assert (metric.counts, metric.of_sums) == (counts, share_of)
+    assert of_counts(counts, share_of).value([Graded(0.0, None, None)]) == 0.0, "no metric is open but by its own rule"
+
+
+def test_levels_are_of_their_own_columns() -> None:
+    """Of each part its sum and how often it applied, of one sample and of resamples alike."""
+    sums = np.array([[6.0, 2.0, 4.0, 4.0, 0.0, 0.0], [3.0, 1.0, 0.0, 0.0, 0.0, 0.0]])
+    assert [level(sums[0], part) for part in range(3)] == [3.0, 1.0, 0.0]
+    assert level(sums, 1).tolist() == [1.0, 0.0]
+    assert mean_level(sums).tolist() == [2.0, 3.0], "a part that applies to nothing is left out"
+    assert mean_level(sums[0]) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("sums", "is_open"), [((5, 0, 0, 0), False), ((5, 3, 0, 0), True), ((5, 3, 2, 0), False), ((5, 3, 2, 2), False)]
+)
+def test_reasons_of_which_none_could_be_read_leave_a_value_open(sums: tuple[int, ...], is_open: bool) -> None:
+    """Reasons that were read and are all wrong are worth nothing, which is a value."""
+    assert no_reason_read(np.array(sums, dtype=float)) is is_open
 
 
 def test_interval_of_a_proportion_is_the_normal_one() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,9 @@ from httpserver import Quiet, serving
 from maieutic.config.models import VllmModel, Weights
 from maieutic.config.pins import DatasetPin, ModelPin, Pins, pinned, read_pins
 from maieutic.core.errors import UserError
+from maieutic.datasets.downloads import READ_SECONDS, download
+from maieutic.datasets.hub import fetch_parquet
+from maieutic.plan import pinning
 from maieutic.plan.pinning import HEAD, pin, pin_of_dataset, used, write_lock
 from maieutic.plan.rules import plan_of
 from shipped import shipped
@@ -270,6 +273,31 @@ def test_a_file_that_is_not_what_the_registry_says_is_named(place: Path, hub: st
         with pytest.raises(UserError) as fault:
             pin_of_dataset("x", {**kind, "format": form, "published": published})
         assert fault.value.line.startswith(said)
+
+
+def test_a_server_that_falls_silent_is_not_waited_for(
+    place: Path, hub: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited = []
+
+    def noted(own: Callable[..., None]) -> Callable[..., None]:
+        def read(*arguments: Any) -> None:
+            waited.append(arguments[2] if own is download else arguments[6])
+            own(*arguments)
+
+        return read
+
+    monkeypatch.setattr(pinning, "download", noted(download))
+    monkeypatch.setattr(pinning, "fetch_parquet", noted(fetch_parquet))
+    pin()
+    assert waited == [READ_SECONDS, READ_SECONDS]
+
+
+def test_a_pattern_of_no_file_is_named_by_its_key(place: Path, hub: str) -> None:
+    hub_copy = {"repo": "org/table", "files": "*.csv"}
+    kind = {"title": "T", "licence": "MIT", "fields": ["question"], "format": "parquet"}
+    with pytest.raises(UserError, match=r"^datasets\.x\.published\.hub\.files: no file of org/table is \*\.csv"):
+        pin_of_dataset("x", {**kind, "published": {"path": "t", "hub": hub_copy}})
 
 
 def test_a_token_is_shown_to_the_hub_and_written_nowhere(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,7 @@ from maieutic.plan.new_run import tutors_of
 from maieutic.plan.patterns import judges_answered_by, one_of, patterns
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import TEMPLATES, RulePlan, plan_of
+from maieutic.plan.selection import Selection
 from maieutic.plan.syntax import Name
 from shipped import shipped
 from whole_plans import HOSTED, NOBODY, demo, functions, many_judges, our_own, places
@@ -362,6 +363,14 @@ def test_a_run_keeps_the_configuration_that_it_uses_and_no_other(plan: RulePlan)
     assert set(job.config["datasets"]) == set(plan.used_datasets) < set(plan.datasets)
     assert job.config["run"]["tutors"] == plan.run.tutors and job.config["edition"] == "demo"
     assert json.loads(json.dumps(job.config)) == job.config and json.loads(json.dumps(job.provenance)) == job.provenance
+
+
+def test_a_selection_of_another_configuration_takes_the_cards_that_were_read(plan: RulePlan) -> None:
+    fresh = Selection(plan.config)
+    assert fresh.of(plan.config).__dict__["_answers"] == {}, "none was"
+    path = next(iter(fresh.cards))
+    card = fresh.shipped_card(path, plan.run.protocol)
+    assert fresh.of(plan.config).shipped_card(path, plan.run.protocol) is card
 
 
 @pytest.mark.parametrize(

@@ -291,6 +291,23 @@ def test_how_many_items_a_task_can_have(name: str) -> None:
     assert not any(can_be_number_of_items(plan, card, number) for number in cannot)
 
 
+def test_a_demo_that_takes_some_of_its_records_has_items_of_that_order() -> None:
+    """Of 20 records of the demo, a tenth: two are supposed. Another edition, or a file without a demo, has its number."""
+    records = SimpleNamespace(records=20)
+    dataset = SimpleNamespace(demo=records, published=SimpleNamespace(records=100))
+    card: Any = SimpleNamespace(dataset="d", items=10)
+    plan: Any = SimpleNamespace(datasets={"d": dataset}, edition="demo", run=SimpleNamespace(limit=None))
+
+    def can(*numbers: int) -> list[bool]:
+        return [can_be_number_of_items(plan, card, number) for number in numbers]
+
+    assert can(0, 1, 2, 200, 201) == [False, True, True, True, False]
+    plan.edition = "published"
+    assert can(1, 2, 9, 10, 11) == [False, False, False, True, False]
+    plan.edition, dataset.demo = "demo", None
+    assert can(1, 2, 9, 10, 11) == [False, False, False, True, False]
+
+
 class Answers(dict[str, SimpleNamespace]):
     """A journal's answers, and those of others."""
 

@@ -42,6 +42,7 @@ def plan() -> RulePlan:
     config = many_judges()
     entry = {"engine": "vllm", "weights": {"repo": "org/model", "revision": "0" * 40}}
     names = [f"model-{n}" for n in range(12)]
+    config["models"]["nigh"] = HOSTED
     config["models"] |= dict.fromkeys(names, entry) | {"third": {**HOSTED, "price": {"input": 0.001, "output": 0.001}}}
     config["run"]["tutors"] = [*names, *config["run"]["tutors"]]
     return plan_of(config)
@@ -86,6 +87,7 @@ MONEY: dict[str, tuple[list[tuple[str, float, float]], str]] = {
     "half a cent": ([("far", 5000, 0)], "about 0.01 USD"),
     "less than half a cent": ([("far", 4999, 0)], "under 0.01 USD"),
     "no price, said once": ([("near", 1, 1), ("near", 1, 1)], "no price of near"),
+    "two without": ([("near", 1, 1), ("nigh", 1, 1)], "no price of near, nigh"),
     "some with, some without": ([("near", 1, 1), ("far", 1e6, 0)], "about 1.00 USD; no price of near"),
 }
 
@@ -196,6 +198,9 @@ def test_what_jobs_write_anew_is_not_known_to_those_behind_them(plan: Plan, monk
     curating = job("write_dialogues", output=("d",), judge="one")
     [part] = planned_requests(plan, [curating])
     assert part[:4] == ("others", "near", "near", None)
+    monkeypatch.setattr(telling, "uncounted", lambda plan, job: ["near", "far"])
+    [part] = planned_requests(plan, [curating])
+    assert part[:4] == ("others", "near + far", "near", None)
 
 
 @pytest.mark.parametrize(
@@ -296,6 +301,10 @@ def test_an_image_is_there_and_of_this_lock(tmp_path: Path, monkeypatch: Any) ->
     for right in (lock, images.OWN):
         answers(f'echo \'{{"data": {{"attributes": {{"labels": {{"maieutic.lock": "{right}"}}}}}}}}\'')
         images.check_images({"driver": ("x.sif", str(image))})
+    one, other = images.locks_of("serve")
+    answers('echo \'{"data": {"attributes": {"labels": {"maieutic.lock": "abc"}}}}\'')
+    with pytest.raises(UserError, match=f"was built from lock abc, this checkout has {one} or {other}"):
+        images.check_images({"serve": ("x.sif", str(image))})
 
 
 # before any work ------------------------------------------------------------------------------------------------------

@@ -101,6 +101,58 @@ def test_init_writes_over_nothing(tmp_path: Path) -> None:
     assert written(out, tutors=["gpt-4o"], benchmarks=["mrbench"], force=True)["run"]["tutors"] == ["gpt-4o"]
 
 
+def test_init_writes_a_file_that_a_person_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its whole text, in the order of a run file, what to do with it above, names as they are; and what is told."""
+    out = tmp_path / "my.yaml"
+    weights = {"model": "é", "address": "http://127.0.0.1:1/v1"}
+    init(out, tutors=["qwen2.5-7b"], benchmarks=["kmpbench", "mrbench"], limit=5, **weights)
+    assert out.read_text(encoding="utf-8") == f"""\
+# Written by `maieutic init`. Every key in one line: config/README.md.
+#   snakemake --cores all --configfile {out} -n   # what it would do
+#   snakemake --cores all --configfile {out}
+models:
+  my-model: {{engine: hosted, base_url: 'http://127.0.0.1:1/v1', model: é, endpoint: chat}}
+run:
+  tutors: [qwen2.5-7b, my-model]
+  tasks: [kmpbench, mrbench]
+  limit: 5
+"""
+    told = capsys.readouterr().out.splitlines()
+    assert told[-1] == f"{out} is written; next: snakemake --cores all --configfile {out} -n"
+    raw = configuration([out])
+    _, unpinned = plan_before_pins(raw)
+    assert told[:-1] == [f"before it runs: {fault.line}" for fault in unpinned]
+    assert "models.qwen2.5-7b.weights.revision" in {fault.place for fault in unpinned}
+
+
+def test_init_asks_where_somebody_can_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And offers the models that answer as tutors."""
+    offered = []
+
+    def answered(wanted: Wanted, known: list[str]) -> Wanted:
+        offered.extend(known)
+        return wanted._replace(tutors=["gpt-4o"], benchmarks=["mrbench"], limit=3)
+
+    monkeypatch.setattr(new_run, "asked", answered)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    assert written(tmp_path / "a.yaml", name="n")["run"] == {
+        "name": "n",
+        "tutors": ["gpt-4o"],
+        "tasks": ["mrbench"],
+        "limit": 3,
+    }
+    models = configuration([])["models"]
+    assert offered == [name for name in models if models[name]["engine"] in {"vllm", "hosted", "recorded"}]
+    assert 0 < len(offered) < len(models)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: False, raising=False)
+    with pytest.raises(UserError, match=r"^--tutors: no model is named.*--tutors NAME, or --address, --model and"):
+        init(tmp_path / "b.yaml", benchmarks=["mrbench"])
+    with pytest.raises(UserError, match=r"^--benchmarks: none is named.*one or more of mathtutorbench, "):
+        init(tmp_path / "b.yaml", tutors=["gpt-4o"])
+    with pytest.raises(UserError, match="a.yaml: it is there already.*give another name, or --force"):
+        init(tmp_path / "a.yaml", tutors=["gpt-4o"], benchmarks=["mrbench"])
+
+
 def test_init_asks_on_a_terminal(tmp_path: Path) -> None:
     out = tmp_path / "my.yaml"
     answers = ["n", "gpt-4o llama-9", "gpt-4o", "mrbench", "7", "trial", "gpt-4o"]
@@ -188,6 +240,8 @@ def test_init_names_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr(Console, "input", lambda console, prompt, **more: next(words))
     assert ask_for_several("Models", ["a", "b"], []) == ["a"]
     assert "not known: y, z\n" in capsys.readouterr().out
+    monkeypatch.setattr(Console, "input", lambda console, prompt, **more: "")
+    assert ask_for_several("Models", ["a", "b", "c"], ["a", "c"]) == ["a", "c"], "what is offered"
 
 
 def test_a_benchmark_without_judged_tasks_has_no_question_of_a_judge(monkeypatch: pytest.MonkeyPatch) -> None:

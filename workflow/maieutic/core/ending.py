@@ -17,8 +17,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Ending:
     """Whether this process has been told to end: from then on nothing further is asked."""
 
-    def __init__(self) -> None:
-        self.is_set = False
+    is_set = False
 
 
 ENDING = Ending()

@@ -22,7 +22,7 @@ def tie_to_parent() -> None:
 
 def die_with_parent() -> None:
     """Ask the kernel to kill this process when its parent's spawning thread ends."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def end_where_parent_is_gone() -> None:

@@ -24,7 +24,7 @@ def items(*, configfile: list[Path], out: Path | None = None) -> None:
     ended = subprocess.run([*line, "--configfile", *map(str, configfile)]).returncode
     if ended != 0:
         raise UserError(", ".join(map(str, configfile)), f"snakemake ended with {ended}", "its cause stands above")
-    made = Path(paths.QUESTIONS.of(benchmark="x", task="x")).parents[1]
+    made = Path(paths.QUESTIONS).parents[1]
     if out is not None:
         shutil.copytree(made, out, dirs_exist_ok=True)
     for path in sorted((out or made).glob("*/*.jsonl")):

@@ -452,4 +452,4 @@ def save_config(plan: Plan) -> SaveConfig:
         }
     )
     made_of = provenance.record(plan.of(config), provenance.code_state())
-    return SaveConfig(config=config.model_dump(mode="json"), provenance=made_of.model_dump(mode="json"))
+    return SaveConfig(config=config.model_dump(), provenance=made_of.model_dump())

@@ -386,7 +386,7 @@ def pilot(plan: Plan, loaded: LoadedRubric, candidates: Sequence[Candidate], jud
     return {
         name: pilot_of(
             [(float(word == goal), float(verdict == goal)) for word, verdict, _ in pairs.get(name, [])],
-            rates.get(name, []),
+            rates[name],
             source,
             [weight for _, _, weight in pairs.get(name, [])],
         )

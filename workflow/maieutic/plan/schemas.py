@@ -151,7 +151,7 @@ def keys_of(
     for name, field in model.model_fields.items():
         if name in without or name == "engine":
             continue
-        default = field.get_default(call_default_factory=True, validated_data={})
+        default = field.get_default(call_default_factory=True)
         if field.description:
             plain = field.is_required() or isinstance(default, BaseModel)
             yield f"{prefix}{name}", field.description, "" if plain else f"`{json.dumps(default)}`"

@@ -15,11 +15,10 @@ from maieutic.core.documents import read_yaml
 from maieutic.core.errors import check_all
 
 REGISTRIES = (Path("config/models.yaml"), Path("config/datasets.yaml"))
-FIX = "mend the file"
 
 
 def check_texts(workflow: Any) -> None:
     """Raise UserError for all registries and run files that cannot be read safely. workflow: Snakemake's."""
     given = [Path(str(path)) for path in workflow.config_settings.configfiles or ()]
     here = [path for path in REGISTRIES if path.is_file()]
-    check_all(partial(read_yaml, path, FIX) for path in dict.fromkeys([*here, *given]))
+    check_all(partial(read_yaml, path) for path in dict.fromkeys([*here, *given]))
