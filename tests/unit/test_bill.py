@@ -39,6 +39,13 @@ def test_the_bill_of_materials_lists_packages_models_and_data(
     assert len(printed.splitlines()) == len(parts) and "gsm8k" in printed and "not stated" in printed
 
 
+def test_a_package_stands_with_its_licence_and_its_environment() -> None:
+    found = {(part.name, part.where): part for part in bill.packages()}
+    [pydantic] = [part for (name, where), part in found.items() if (name, where) == ("pydantic", "driver")]
+    assert (pydantic.kind, pydantic.licence) == ("package", "MIT")
+    assert list(found) == sorted(found, key=lambda key: (key[1], key[0])), "by environment, then by name"
+
+
 @pytest.mark.parametrize(
     ("fields", "licence"),
     [
@@ -48,6 +55,7 @@ def test_the_bill_of_materials_lists_packages_models_and_data(
         ({"License-Expression": "MIT", "License": "BSD"}, "MIT"),
         ({"License-Expression": "  ", "License": " \n BSD \nmore"}, "BSD"),
         ({"License": "x" * 80}, "x" * 80),
+        ({"License": "X"}, "X"),
         ({"License": "x" * 81}, None),
         ({"License": "x" * 81, "Classifier": "License :: OSI Approved"}, None),
         ({"Classifier": "Topic :: Software"}, None),

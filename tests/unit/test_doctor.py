@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -226,6 +227,12 @@ def test_findings_are_printed_a_line_each(monkeypatch: pytest.MonkeyPatch, capsy
     told.pop()
     doctor.doctor()
     assert asked == [([Path("run.yaml")], True), ([], False)]
+    capsys.readouterr()
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    doctor.doctor()
+    ok, note = capsys.readouterr().out.splitlines()
+    assert re.sub("\x1b[^m]*m", "", ok) == "ok    disk: [5] GB free."
+    assert ok.endswith(" disk: [5] GB free.") and note.endswith(" x: y. Fix: z [1]"), "the state alone has a colour"
 
 
 def test_the_machine_is_looked_at_with_and_without_a_run_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from maieutic.core import parent
-from maieutic.core.files import read_lines, write_lines
+from maieutic.core.files import bare_cell, read_lines, safe_cell, write_lines
 from maieutic.core.ledger import SUFFIX, Spent, append_line, put_down, spent_since
 from maieutic.core.parent import PARENT
 from maieutic.core.paths import Pattern
@@ -61,6 +61,12 @@ def test_lines_are_kept_as_people_read_them(tmp_path: Path) -> None:
         [sys.executable, "-c", line, tmp_path / "a.jsonl"], env=plain, check=True, capture_output=True, text=True
     ).stdout
     assert said.strip() == ascii(read_lines(tmp_path / "a.jsonl")), "whatever the machine's language is"
+
+
+@pytest.mark.parametrize("text", ["=1+1", "-x", "plain", "'quoted", "'", ""])
+def test_a_cell_is_read_as_it_was_written(text: str) -> None:
+    assert bare_cell(safe_cell(text)) == text
+    assert bare_cell("'quoted'") == "'quoted'", "an apostrophe that nobody put there stays"
 
 
 CHILD = """

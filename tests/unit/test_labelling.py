@@ -28,6 +28,7 @@ from maieutic.plan.labelling import (
     label,
     pairs_of,
     pilot,
+    replies_of,
     rubric_for_people,
 )
 from maieutic.plan.pinning import configuration
@@ -114,6 +115,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     return folder
+
+
+def test_replies_to_tasks_that_nobody_wants_are_left_out(here: Path) -> None:
+    wanted = {TASK: labelling.items_of("mrbench", TASK)}
+    assert replies_of("mrbench", "far", wanted).keys() == {(TASK, one) for one in wanted[TASK]}
+    assert replies_of("mrbench", "far", {}) == {}
 
 
 def drawn(here: Path, out: Path, names: list[str] | None = None, **options: Any) -> Key:

@@ -262,6 +262,12 @@ def planned(panel: dict[str, Any], judges: list[str], **members: dict[str, Any])
             "models.panel.judges[1]: inner is a panel too",
         ),
         (
+            {"judges": ["one", "echo"]},
+            ["panel", "one"],
+            {},
+            "models.panel.judges[1]: 'echo' is no judge: its engine is baseline",
+        ),
+        (
             {"judges": ["one", "two"]},
             ["panel", "one", "two"],
             {"two": {**JUDGE, "rubrics": ["mrbench_critic"], "pairs": []}},

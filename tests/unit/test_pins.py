@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -110,15 +110,15 @@ def test_a_pin_stays_until_its_name_is_given(place: Path, caplog: pytest.LogCapt
     pin()
     before = (place / "config/pins.lock.yaml").read_bytes()
     Hub.commit = SECOND
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", "maieutic.plan.pinning"):
         pin()
     assert (place / "config/pins.lock.yaml").read_bytes() == before
-    assert f"newest is now {SECOND}; its pin stays {FIRST} (--update newest)" in caplog.text
+    assert caplog.messages[0] == f"newest is now {SECOND}; its pin stays {FIRST} (--update newest)"
     pin(update=["newest"])
     pins = read_pins()
     assert pins.models["newest"].revision == SECOND and pins.datasets["table"].revision == FIRST
-    with pytest.raises(UserError, match=r"--update: not used here: nwest\. Fix: name models or datasets"):
-        pin(update=["nwest"])
+    with pytest.raises(UserError, match=r"--update: not used here: nwest, tables\. Fix: name models or datasets"):
+        pin(update=["nwest", "tagged", "tables"])
 
 
 def test_what_is_looked_up_is_said(place: Path, hub: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -293,6 +293,16 @@ def test_a_server_that_falls_silent_is_not_waited_for(
     assert waited == [READ_SECONDS, READ_SECONDS]
 
 
+def test_a_day_is_the_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Late(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Late:
+            return cls(2026, 1, 1 if tz is UTC else 2, tzinfo=tz)
+
+    monkeypatch.setattr(pinning, "datetime", Late)
+    assert pinning.today() == "2026-01-01"
+
+
 def test_a_pattern_of_no_file_is_named_by_its_key(place: Path, hub: str) -> None:
     hub_copy = {"repo": "org/table", "files": "*.csv"}
     kind = {"title": "T", "licence": "MIT", "fields": ["question"], "format": "parquet"}
@@ -406,3 +416,7 @@ def test_a_lock_reads_as_it_is_written(tmp_path: Path) -> None:
     assert lines.startswith(f"datasets:\n  a:\n{entry}  b:\n{entry}models:\n  y:\n    repo: org/m\n")
     assert lines.index("  y:") < lines.index("  z:") and text.startswith(HEAD)
     assert read_pins(tmp_path / "deep/lock.yaml").datasets["a"] == file
+    longer = file.model_copy(update={"address": f"https://xy/{(words * 2).strip()}"})
+    write_lock(tmp_path / "lock.yaml", Pins(datasets={"a": longer}, models={}))
+    line = (tmp_path / "lock.yaml").read_text(encoding="utf-8").splitlines()[3]
+    assert line.endswith("wörter") and len(line) == 121, "broken behind the word that comes to the 120th character"

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from maieutic.config import cards
-from maieutic.config.models import HostedModel, RewardModel
+from maieutic.config.models import HostedModel, RewardModel, VllmModel, WeightsOnly
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.datasets.registry import LOADERS
@@ -363,6 +363,23 @@ def test_a_run_keeps_the_configuration_that_it_uses_and_no_other(plan: RulePlan)
     assert set(job.config["datasets"]) == set(plan.used_datasets) < set(plan.datasets)
     assert job.config["run"]["tutors"] == plan.run.tutors and job.config["edition"] == "demo"
     assert json.loads(json.dumps(job.config)) == job.config and json.loads(json.dumps(job.provenance)) == job.provenance
+
+
+@pytest.mark.parametrize(
+    ("entry", "with_code"),
+    [
+        ({"engine": "vllm"}, False), ({"engine": "vllm", "trust_remote_code": True}, True), ({"engine": "weights"}, False),
+        ({"engine": "reward"}, False), ({"engine": "reward", "trust_remote_code": True}, True),
+        ({"engine": "reward", "trust_remote_code": True, "adapter": "internlm2"}, True),
+        ({"engine": "reward", "adapter": "internlm2"}, True),
+    ],
+)  # fmt: skip
+def test_weights_come_with_code_where_it_is_run(entry: dict[str, Any], with_code: bool, plan: RulePlan) -> None:
+    weights = {"repo": "org/m", "revision": "0" * 40}
+    kinds = {"vllm": VllmModel, "weights": WeightsOnly, "reward": RewardModel}
+    model = kinds[entry["engine"]].model_validate({**entry, "weights": weights})
+    job = jobs.prepare_weights(SimpleNamespace(models={"m": model}), "m")  # type: ignore[arg-type]
+    assert (job.model, job.weights, job.with_code) == ("m", model.weights, with_code)
 
 
 def test_a_selection_of_another_configuration_takes_the_cards_that_were_read(plan: RulePlan) -> None:

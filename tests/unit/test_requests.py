@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from maieutic.plan import inputs, jobs, requests
 from maieutic.plan.estimate import asked_by, can_be_number_of_items, items_of_another_run
 from maieutic.plan.requests import (
     VERDICT_TOKENS,
+    NotOnFile,
     mean_answer,
     new_labelled,
     new_replies,
@@ -306,6 +308,42 @@ def test_a_demo_that_takes_some_of_its_records_has_items_of_that_order() -> None
     assert can(1, 2, 9, 10, 11) == [False, False, False, True, False]
     plan.edition, dataset.demo = "demo", None
     assert can(1, 2, 9, 10, 11) == [False, False, False, True, False]
+
+
+def test_what_follows_from_the_verdicts_on_file_is_asked_of_the_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Round by round, from all verdicts of a round; a question that is not on file is passed over."""
+    asked, told = [], []
+
+    async def judged(loaded: Any, case: Any, question: str, *more: Any) -> list[str]:
+        asked.append((case, question))
+        if (case, question) == ("a", "2"):
+            raise NotOnFile
+        return [f"{case}{question}"]
+
+    def further(work: Any, judgements: list[str]) -> Any:
+        told.append(judgements)
+        return [(loaded, "c")] if len(told) == 1 else []
+
+    loaded: Any = SimpleNamespace(rubric=None)
+    monkeypatch.setattr(requests, "judge_case", judged)
+    monkeypatch.setattr(requests, "questions_of", lambda rubric, case: "12")
+    monkeypatch.setattr(requests, "follow_ups", further)
+    nobody: Any = None
+    asyncio.run(requests.verdicts_on_file([(loaded, "a"), (loaded, "b")], nobody, nobody))
+    assert asked == [(case, question) for case in "abc" for question in "12"]
+    assert told == [["a1", "b1", "b2"], ["c1", "c2"]]
+
+
+def test_one_job_for_all_benchmarks_is_asked_what_each_of_them_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(requests, "new_verdicts", lambda *given: told.append(given) or f"of {given[2]}")
+    monkeypatch.setattr(requests, "summed", lambda *given: given)
+    plan: Any = SimpleNamespace(
+        benchmarks_of_batch=lambda judge, batch: ["a", "b"] if (judge, batch) == ("j", "x") else [],
+        answering={"j": "m"}.get,
+    )
+    assert requests.all_new_verdicts(plan, "j", "x", {"f"}) == ("judges", "j", "m", ["of a", "of b"])
+    assert told == [(plan, "j", "a", "x", {"f"}), (plan, "j", "b", "x", {"f"})]
 
 
 class Answers(dict[str, SimpleNamespace]):

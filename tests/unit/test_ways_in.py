@@ -317,6 +317,26 @@ def test_an_estimate_is_a_table_with_what_it_rests_on(
     assert "GPU hours (a10)" in lines[2] and "all" not in "".join(lines[4:6]) and lines[5].startswith("\u2514")
 
 
+def test_an_estimates_table_holds_long_names_whole_and_its_words_have_no_colours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    hosted = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
+    name = "a-model-" + "x" * 50 + "-z"
+    run = {"tutors": [name, "far"], "tasks": ["mathtutorbench/problem_solving"]}
+    (tmp_path / "my.yaml").write_text(yaml.safe_dump({"models": {name: hosted, "far": hosted}, "run": run}))
+    estimate.estimate(configfile=[tmp_path / "my.yaml"])
+    told = capsys.readouterr().out
+    assert "…" not in told
+    cells = [line.split("│")[2].strip() for line in told.splitlines() if line.startswith("│")]
+    assert "".join(cells) == name + "far", "folded; and a line of all beneath has no name"
+    assert "all" in [line.split("│")[1].strip() for line in told.splitlines() if line.startswith("│")]
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    estimate.estimate(configfile=[tmp_path / "my.yaml"])
+    words = [line for line in capsys.readouterr().out.splitlines() if line.startswith("- ")]
+    assert "".join(words) and not any("\x1b" in line for line in words)
+
+
 def test_items_of_another_run_are_no_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo's twelve items lie there: the published task has 1,319."""
     for name in ("resources", "config", "workflow"):

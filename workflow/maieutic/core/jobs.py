@@ -37,7 +37,7 @@ def words_by_flag(words: Sequence[str]) -> dict[str, list[str]] | None:
     """The words behind each `--flag`; None for a flag that comes twice, and for words of any other form."""
     found: dict[str, list[str]] = {}
     for word in words:
-        if word.startswith("--") and "=" not in word and (flag := word[2:].replace("-", "_")) not in found:
+        if word.startswith("--") and (flag := word[2:].replace("-", "_")) not in found:
             values = found.setdefault(flag, [])
         elif found and not word.startswith("-"):
             values.append(word)
@@ -51,12 +51,12 @@ def value_of(kind: Any, words: list[str]) -> Any:
     if kind in (list[Path], list[Path] | None):
         return [Path(word) for word in words]
     if len(words) != 1:
-        raise ValueError("one word")
+        raise ValueError
     if isinstance(kind, type) and issubclass(kind, Job):
         return kind.model_validate_json(words[0])
     if kind in (Path, int):
         return kind(words[0])
-    raise TypeError(kind)
+    raise TypeError
 
 
 def arguments(function: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:

@@ -472,7 +472,7 @@ def check_members(plan: Plan, name: str) -> None:
         if member not in plan.run.judges:
             raise UserError(place, f"{member} is not asked in this run", "add it to run.judges")
     if not panel.rubrics and not panel.pairs:
-        own = "; ".join(f"{one}: {', '.join(plan.rubric_names(one)) or 'none'}" for one in panel.judges)
+        own = "; ".join(f"{one}: {', '.join(plan.rubric_names(one))}" for one in panel.judges)
         raise UserError(f"{key}.judges", f"they share no rubric ({own})", "give them one that all have")
 
 

@@ -12,7 +12,15 @@ from maieutic.benchmarks.tutorbench.difficulty import FilterByDifficulty
 from maieutic.benchmarks.tutorbench.raters import RateJudge
 from maieutic.benchmarks.tutorbench.tagging import TagItems, VoteTags
 from maieutic.config.cards import JUDGE, REWARD, Card
-from maieutic.config.models import BaselineModel, CriteriaModel, HostedModel, RecordedModel, RewardModel, VllmModel
+from maieutic.config.models import (
+    BaselineModel,
+    CriteriaModel,
+    HostedModel,
+    RecordedModel,
+    RewardModel,
+    VllmModel,
+    WeightsOnly,
+)
 from maieutic.datasets.fetch import FetchDataset
 from maieutic.datasets.items import MakeItems
 from maieutic.datasets.pictures import FetchPictures
@@ -85,10 +93,9 @@ def fetch_pictures(plan: Plan, dataset: str) -> FetchPictures:
 
 def prepare_weights(plan: Plan, model: str) -> PrepareWeights:
     entry = plan.models[model]
-    weights = getattr(entry, "weights", None)
-    assert weights is not None, "only an entry with weights has such a job"
-    with_code = getattr(entry, "trust_remote_code", False) or getattr(entry, "adapter", None) is not None
-    return PrepareWeights(model=model, weights=weights, with_code=with_code)
+    assert isinstance(entry, VllmModel | WeightsOnly | RewardModel) and entry.weights is not None
+    adapted = isinstance(entry, RewardModel) and entry.adapter is not None
+    return PrepareWeights(model=model, weights=entry.weights, with_code=entry.trust_remote_code or adapted)
 
 
 def make_items(plan: Plan, benchmark: str, task: str) -> MakeItems:
