@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from maieutic.config.settings import read_config
@@ -187,6 +188,17 @@ def test_slurm_is_asked_what_jobs_need(tmp_path: Path, monkeypatch: pytest.Monke
     check_slurm([Asked("m", 1, 60, "gpu"), Asked("m", 1, 60, None), Asked("m", 1, 60, "gpu")], "sacct")
     with pytest.raises(UserError, match=r"^models\.a\.needs\.gpus: 2 needed"):
         check_slurm([Asked("b", 3, 60, "gpu"), Asked("a", 2, 60, "gpu")], None)
+
+
+def test_how_jobs_are_looked_after_is_checked_by_what_slurm_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(cluster, "check_status_command", lambda *given: told.append(given))
+    tools(tmp_path, monkeypatch)
+    check_slurm([], "squeue")
+    [(command, config)] = told
+    assert command == "squeue" and config.startswith("AccountingStorageType")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from maieutic.plan import cluster, doctor, images, preflight
 from maieutic.plan.doctor import ROOM_MB, Finding
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import plan_of
+from maieutic.plan.scale import Weights
 from shipped import shipped
 from whole_plans import HOSTED, NOBODY
 
@@ -44,7 +45,7 @@ def hosted() -> Plan:
 
 def test_the_models_that_a_run_serves_itself(served: Plan, hosted: Plan) -> None:
     assert sorted(doctor.served(served)) == ["large", "odd", "small"]
-    assert doctor.served(hosted) == doctor.served(None) == []
+    assert doctor.served(hosted) == doctor.served(None) == {}
 
 
 SERVE_FIX = "make env (with a GPU: make env VARIANT=cuda)"
@@ -97,11 +98,23 @@ def test_the_disk_holds_weights_and_results(
     assert doctor.disk(served if of else None) == ("disk", state, finding, fix) and asked == ["."]
 
 
+def test_weights_take_two_bytes_a_parameter(served: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """500 and 1,000 billions of parameters are 3 TB, beside what results need."""
+    sizes = {"small": Weights(500, 5), "large": Weights(1000, 1000)}
+    monkeypatch.setattr(
+        doctor, "weights_of", lambda name, model: sizes.get(name) if model is served.models[name] else None
+    )
+    assert doctor.disk(served).finding.endswith(
+        f" GB free, about {3000 + ROOM_MB // 1000} GB needed, 1 of unknown size"
+    )
+
+
 @pytest.mark.parametrize(
     ("total", "of", "expected"),
     [
         (24_900, None, ("ok", "12 of 24 GB free", "")),
         (24_900, "hosted", ("ok", "12 of 24 GB free", "")),
+        (3_000_999, None, ("ok", "2000 of 3000 GB free", "")),
         (64_000, "served", ("ok", "64 GB, large needs 64 GB", "")),
         (63_999, "served", ("note", "63 GB, large needs 64 GB", "run it on a cluster (--profile slurm), or lower models.large.needs.mem_mb")),
     ],
@@ -114,7 +127,7 @@ def test_memory_holds_the_largest_job(
     hosted: Plan,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(doctor, "memory_mb", lambda: (12_999, total))
+    monkeypatch.setattr(doctor, "memory_mb", lambda: (12_999 if total < 10**6 else 2_000_000, total))
     assert doctor.memory({None: None, "hosted": hosted, "served": served}[of]) == ("memory", *expected)
 
 

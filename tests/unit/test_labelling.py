@@ -241,6 +241,12 @@ def test_what_cannot_be_labelled_is_one_line(options: dict[str, Any], fault: str
     assert not list(tmp_path.iterdir()), "nothing is written"
 
 
+def test_pairs_are_not_planned(here: Path) -> None:
+    wanted = Wanted(n=6, tasks=[TASK], against="far")
+    with pytest.raises(UserError, match=r"^--against: pairs of replies go without --plan\. Fix: leave --plan out$"):
+        label(configfile=[run_file(here)], annotators=["ann"], wanted=wanted, plan=True)
+
+
 def test_a_sample_never_overwrites_another(here: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^--out: no folder is named.*--out labels-1"):
         label(configfile=[run_file(here)], annotators=["ann"], wanted=Wanted(n=6, tasks=[TASK]))
@@ -377,6 +383,29 @@ def test_pairs_are_of_one_item_and_of_replies_that_differ(
 def test_the_tutors_of_the_run_are_compared_where_none_are_named(here: Path) -> None:
     pairs = pairs_of(made(here), "reference", [TASK], None)
     assert {one.tutor for one in pairs} == {"far", "echo"}, "the run's own, not the baselines that cards add"
+
+
+def test_replies_that_say_the_same_or_stand_alone_are_in_no_pair(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = made(here)
+    wanted = {TASK: labelling.items_of("mrbench", TASK)}
+    own = replies_of("mrbench", "far", wanted)
+    same, alone, *others = own
+    theirs = {**dict.fromkeys(others, ("other",)), same: own[same]}
+
+    def read(benchmark: str, tutor: str, items: Any) -> Any:
+        return theirs if tutor == "reference" else own
+
+    monkeypatch.setattr(labelling, "replies_of", read)
+    found = [(one.task, one.item.id) for one in pairs_of(plan, "reference", [TASK], ["far"])]
+    assert found == others and alone not in found
+
+
+def test_a_benchmark_that_the_other_tutor_does_not_answer_has_no_pairs(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RulePlan, "tutors_on", lambda plan, benchmark: ["far"])
+    with pytest.raises(UserError, match="no other tutor's reply can be compared"):
+        pairs_of(made(here), "reference", [TASK], ["far"])
 
 
 def test_replies_that_say_nothing_are_in_no_pair(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -275,9 +275,7 @@ def test_a_file_that_is_not_what_the_registry_says_is_named(place: Path, hub: st
         assert fault.value.line.startswith(said)
 
 
-def test_a_server_that_falls_silent_is_not_waited_for(
-    place: Path, hub: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_falls_silent_is_not_waited_for(place: Path, hub: str, monkeypatch: pytest.MonkeyPatch) -> None:
     waited = []
 
     def noted(own: Callable[..., None]) -> Callable[..., None]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from maieutic.config import cards
+from maieutic.config.datasets import Dataset
 from maieutic.config.models import HostedModel, RewardModel, VllmModel, WeightsOnly
 from maieutic.core import paths
 from maieutic.core.errors import UserError
@@ -380,6 +381,26 @@ def test_weights_come_with_code_where_it_is_run(entry: dict[str, Any], with_code
     model = kinds[entry["engine"]].model_validate({**entry, "weights": weights})
     job = jobs.prepare_weights(SimpleNamespace(models={"m": model}), "m")  # type: ignore[arg-type]
     assert (job.model, job.weights, job.with_code) == ("m", model.weights, with_code)
+
+
+def test_a_judge_of_words_has_the_tasks_that_it_judges(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge = plan.asked_judges[0]
+    benchmark = plan.judged_benchmarks(judge)[0]
+    one = plan.judge_cards(benchmark, judge)[:1]
+    monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: one if judge else [])
+    assert jobs.judge_by_words(plan, judge, benchmark, "x").tasks == inputs.tasks_of(one) != {}
+
+
+def test_pairs_are_read_in_the_form_of_their_edition(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Dataset, "form_of", lambda dataset, edition: f"of {edition}")
+    assert set(jobs.make_pairs(plan, "bridge").forms) == {"of demo"}
+
+
+def test_a_judges_comparisons_are_its_own(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = {"one": ["kmpbench"], None: ["kmpbench", "mrbench"]}
+    monkeypatch.setattr(RulePlan, "compared_benchmarks", lambda plan, judge=None: own[judge])
+    monkeypatch.setattr(inputs, "batch_verdicts", lambda plan, judge, benchmark: [f"{judge}/{benchmark}"])
+    assert inputs.compared_verdicts(plan, "one") == ["one/kmpbench"]
 
 
 def test_a_selection_of_another_configuration_takes_the_cards_that_were_read(plan: RulePlan) -> None:

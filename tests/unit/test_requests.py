@@ -15,9 +15,10 @@ from conftest import ROOT
 from httpserver import chat, scripted, serving
 from maieutic.config import cards
 from maieutic.core import paths
+from maieutic.core.journal import Entry
 from maieutic.judges.commands import judge_labelled, judge_replies
 from maieutic.judges.probes import PROBES
-from maieutic.plan import inputs, jobs, requests
+from maieutic.plan import estimate, inputs, jobs, requests
 from maieutic.plan.estimate import asked_by, can_be_number_of_items, items_of_another_run
 from maieutic.plan.requests import (
     VERDICT_TOKENS,
@@ -258,6 +259,19 @@ def test_an_estimate_names_each_asking_job_once(tmp_path: Path, monkeypatch: pyt
     assert not any(part.exact for part in told), "nothing is there"
 
 
+def test_what_is_of_another_run_counts_for_judges_as_written_anew(
+    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, Any]] = []
+    monkeypatch.setattr(estimate, "items_of_another_run", lambda plan: {"f"})
+    for name in ("new_verdicts", "new_labelled"):
+        monkeypatch.setattr(estimate, name, lambda *given, name=name: told.append((name, given[-1])))
+    monkeypatch.setattr(RulePlan, "asked_judges", ["one"])
+    monkeypatch.setattr(RulePlan, "told_releases", lambda plan, judge: ["r"])
+    list(asked_by(plan))
+    assert {name for name, _ in told} == {"new_verdicts", "new_labelled"} and all(stale == {"f"} for _, stale in told)
+
+
 def test_items_that_are_this_runs_are_counted(plan: RulePlan) -> None:
     """Of a task whose number in the demo nobody knows, whatever there is; no more than the limit."""
     [items] = inputs.generate_replies(plan, **NAMES)["cases"]
@@ -332,6 +346,34 @@ def test_what_follows_from_the_verdicts_on_file_is_asked_of_the_file_too(monkeyp
     asyncio.run(requests.verdicts_on_file([(loaded, "a"), (loaded, "b")], nobody, nobody))
     assert asked == [(case, question) for case in "abc" for question in "12"]
     assert told == [["a1", "b1", "b2"], ["c1", "c2"]]
+
+
+def test_one_job_for_all_benchmarks_asks_a_tutor_what_each_of_them_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(
+        requests, "new_replies", lambda *given: told.append(given) or (given[1] if given[1] != "b" else None)
+    )
+    monkeypatch.setattr(requests, "summed", lambda *given: given)
+    plan: Any = SimpleNamespace(benchmarks=["a", "b", "c"])
+    assert requests.all_new_replies(plan, "t", {"f"}) == ("tutors", "t", "t", ["a", "c"])
+    assert told == [(plan, name, "t", {"f"}) for name in "abc"]
+
+
+def test_what_is_not_on_file_is_as_long_as_the_mean_of_it() -> None:
+    """Requests that nobody can word yet are as long as those that can be; where there are none, of unknown length."""
+    on_file: Any = SimpleNamespace(lacking={"a": 40, "b": 80})
+    found = requests.counted("tutors", "t", "m", on_file, 2, 5.0)
+    assert found == ("tutors", "t", "m", 4, 4 * tokens(60), 20.0, True)
+    on_file.lacking = {}
+    assert requests.counted("tutors", "t", "m", on_file, 3, 5.0) == ("tutors", "t", "m", 3, 0.0, 15.0, True)
+
+
+def test_answers_in_other_journals_are_on_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(requests, "answers_on_file", lambda *given: told.append(given) or Answers({}))
+    model: Any = None
+    requests.OnFile("t", model, {}, tmp_path / "one", [tmp_path / "two"])
+    assert told == [(tmp_path / "one", Entry, [tmp_path / "two"])]
 
 
 def test_one_job_for_all_benchmarks_is_asked_what_each_of_them_asks(monkeypatch: pytest.MonkeyPatch) -> None:

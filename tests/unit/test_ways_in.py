@@ -106,7 +106,9 @@ def test_init_writes_a_file_that_a_person_reads(tmp_path: Path, capsys: pytest.C
     out = tmp_path / "my.yaml"
     weights = {"model": "é", "address": "http://127.0.0.1:1/v1"}
     init(out, tutors=["qwen2.5-7b"], benchmarks=["kmpbench", "mrbench"], limit=5, **weights)
-    assert out.read_text(encoding="utf-8") == f"""\
+    assert (
+        out.read_text(encoding="utf-8")
+        == f"""\
 # Written by `maieutic init`. Every key in one line: config/README.md.
 #   snakemake --cores all --configfile {out} -n   # what it would do
 #   snakemake --cores all --configfile {out}
@@ -117,6 +119,7 @@ run:
   tasks: [kmpbench, mrbench]
   limit: 5
 """
+    )
     told = capsys.readouterr().out.splitlines()
     assert told[-1] == f"{out} is written; next: snakemake --cores all --configfile {out} -n"
     raw = configuration([out])
@@ -149,7 +152,7 @@ def test_init_asks_where_somebody_can_answer(tmp_path: Path, monkeypatch: pytest
         init(tmp_path / "b.yaml", benchmarks=["mrbench"])
     with pytest.raises(UserError, match=r"^--benchmarks: none is named.*one or more of mathtutorbench, "):
         init(tmp_path / "b.yaml", tutors=["gpt-4o"])
-    with pytest.raises(UserError, match="a.yaml: it is there already.*give another name, or --force"):
+    with pytest.raises(UserError, match=r"a\.yaml: it is there already.*give another name, or --force"):
         init(tmp_path / "a.yaml", tutors=["gpt-4o"], benchmarks=["mrbench"])
 
 

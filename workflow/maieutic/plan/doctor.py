@@ -83,9 +83,10 @@ def checked(what: str, check: Callable[[], object], right: str) -> Iterator[Find
         yield Finding(what, "ok", right)
 
 
-def served(plan: Plan | None) -> list[str]:
+def served(plan: Plan | None) -> dict[str, VllmModel]:
     """The models that a run serves itself."""
-    return [] if plan is None else [name for name in plan.used_models if isinstance(plan.models[name], VllmModel)]
+    used = {} if plan is None else {name: plan.models[name] for name in plan.used_models}
+    return {name: model for name, model in used.items() if isinstance(model, VllmModel)}
 
 
 def environments(plan: Plan | None) -> Iterator[Finding]:
@@ -110,7 +111,7 @@ def environments(plan: Plan | None) -> Iterator[Finding]:
 def disk(plan: Plan | None) -> Finding:
     """Room for weights and results."""
     free = shutil.disk_usage(".").free >> 20
-    sizes = [weights_of(name, plan.models[name]) for name in served(plan)] if plan else []
+    sizes = [weights_of(name, model) for name, model in served(plan).items()]
     needed = ROOM_MB + sum(round(BYTES * size.total * 1000) for size in sizes if size)
     unknown = f", {sum(size is None for size in sizes)} of unknown size" if None in sizes else ""
     finding = f"{free // 1000} GB free, about {needed // 1000} GB needed{unknown}"
@@ -121,7 +122,7 @@ def disk(plan: Plan | None) -> Finding:
 def memory(plan: Plan | None) -> Finding:
     """Memory for the largest job."""
     free, total = memory_mb()
-    needs = {name: plan.models[name].needs.mem_mb for name in served(plan)} if plan else {}
+    needs = {name: model.needs.mem_mb for name, model in served(plan).items()}
     largest = max(needs, key=lambda name: needs[name], default=None)
     if largest is None:
         return Finding("memory", "ok", f"{free // 1000} of {total // 1000} GB free")
@@ -137,9 +138,8 @@ def gpus(plan: Plan | None) -> Iterator[Finding]:
     names = gpu_names()
     _, devices = candidates(os.environ)
     yield Finding("GPUs", "ok" if names else "note", ", ".join(names) or "none, or no driver (nvidia-smi)")
-    for name in served(plan):
-        assert plan is not None
-        needed = plan.models[name].needs.gpus
+    for name, model in served(plan).items():
+        needed = model.needs.gpus
         if needed > len(devices):
             fix = "run it on a cluster (--profile slurm), on a machine with more, or lower needs.gpus"
             yield Finding(f"GPUs of {name}", "note", f"{needed} needed, this machine offers {len(devices)}", fix)

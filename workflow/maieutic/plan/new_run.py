@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from cyclopts import Parameter
 
 from maieutic.benchmarks import BENCHMARKS
-from maieutic.config.cards import CARDS, JUDGE, Card, read_card
+from maieutic.config.cards import CARDS, Card, read_card
 from maieutic.config.registry import unknown
 from maieutic.core.errors import UserError
 from maieutic.core.files import whole_file
@@ -109,7 +109,7 @@ def tutors_of(raw: dict[str, Any]) -> list[str]:
 def judged_cards(benchmarks: Sequence[str]) -> list[Card]:
     """The cards of some benchmarks that a judge judges."""
     cards = [read_card(path).card for name in benchmarks for path in sorted((CARDS / name).glob("*.yaml"))]
-    return [card for card in cards if JUDGE in card.graders and card.rubrics]
+    return [card for card in cards if card.rubrics]
 
 
 def run_file(registry: dict[str, Any], wanted: Wanted) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def seconds_of(
     reading = 2 * active * prompts / (gpus * gpu.operations * BUSY)
     batch = max(1.0, min(at_once, requests))
     # A step for the whole batch: of a mixture of experts a large batch touches all of them.
-    touched = min(stored, active * batch) if stored > active else stored
+    touched = min(stored, active * batch)
     memory = BYTES * touched / (gpus * gpu.bandwidth * STREAMING)
     arithmetic = 2 * active * batch / (gpus * gpu.operations * BUSY)
     writing = answers / batch * max(memory, arithmetic)
