@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -244,3 +245,13 @@ def test_the_locks_of_this_checkout_are_found() -> None:
     """By the script that makes the environments, wherever the package lies in the checkout."""
     assert all(len(one) == 16 for stack in ("driver", "serve") for one in images.locks_of(stack))
     assert images.locks_of("driver")
+
+
+def test_a_script_of_environments_that_fails_is_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "envs/setup"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\necho abc\nexit 3\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(images, "ROOT", tmp_path)
+    with pytest.raises(subprocess.CalledProcessError):
+        images.locks_of("driver")

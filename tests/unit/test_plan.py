@@ -20,7 +20,7 @@ from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.datasets.registry import LOADERS
 from maieutic.judges.rubrics import Rubric, read_rubric
-from maieutic.plan import checks, digest, inputs, jobs, lines, provenance, schemas
+from maieutic.plan import checks, digest, inputs, jobs, lines, provenance, rules, schemas
 from maieutic.plan.checks import check_config
 from maieutic.plan.entries import for_asking, for_scoring, for_training
 from maieutic.plan.items import items
@@ -383,17 +383,33 @@ def test_weights_come_with_code_where_it_is_run(entry: dict[str, Any], with_code
     assert (job.model, job.weights, job.with_code) == ("m", model.weights, with_code)
 
 
-def test_a_judge_of_words_has_the_tasks_that_it_judges(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_has_the_tasks_that_it_judges(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = plan.asked_judges[0]
     benchmark = plan.judged_benchmarks(judge)[0]
     one = plan.judge_cards(benchmark, judge)[:1]
     monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: one if judge else [])
     assert jobs.judge_by_words(plan, judge, benchmark, "x").tasks == inputs.tasks_of(one) != {}
+    assert jobs.judge_replies(plan, judge, benchmark, "x").tasks == inputs.tasks_of(one)
 
 
-def test_pairs_are_read_in_the_form_of_their_edition(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_and_labels_are_read_in_the_form_of_their_edition(
+    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Dataset, "form_of", lambda dataset, edition: f"of {edition}")
     assert set(jobs.make_pairs(plan, "bridge").forms) == {"of demo"}
+    assert set(jobs.make_labels(plan, "mrbench").forms) == {"of demo"}
+
+
+def test_an_extension_is_asked_of_its_own_jobs_with_the_plan(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    needs = plan.models["smollm2-135m"].needs
+    own = SimpleNamespace(
+        models_of=lambda given, names: told.append((given, names)) or ["one"],
+        needs_of=lambda given, names: told.append((given, names)) or needs,
+    )
+    monkeypatch.setattr(rules, "EXTENSIONS", (own,))
+    assert plan.models_of({"recipe": "r"}) == ["one"] and plan.needs({"recipe": "r"}) is needs  # type: ignore[arg-type]
+    assert [(given is plan, names) for given, names in told] == [(True, {"recipe": "r"})] * 2
 
 
 def test_a_judges_comparisons_are_its_own(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,7 +105,7 @@ def ask_the_judge(plan: RulePlan) -> Path:
     return journal
 
 
-def test_a_tutor_is_asked_what_its_journal_lacks_turn_by_turn(plan: RulePlan) -> None:
+def test_a_tutor_is_asked_what_its_journal_lacks_turn_by_turn(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     [items] = inputs.generate_replies(plan, **NAMES)["cases"]
     count = len(lines_of(Path(items)))
     fresh = new_replies(plan, **NAMES)
@@ -128,6 +128,10 @@ def test_a_tutor_is_asked_what_its_journal_lacks_turn_by_turn(plan: RulePlan) ->
     more = new_replies(plan, **NAMES)
     assert more is not None and more.requests == 2 * count - 1
     assert new_requests(plan, "parse_replies", NAMES, ()) is None
+    told: list[Any] = []
+    monkeypatch.setitem(requests.COUNTS, "generate_replies", lambda plan, **given: told.append(given))
+    new_requests(plan, "generate_replies", NAMES, {"f"})
+    assert told == [{**NAMES, "remade": {"f"}}]
 
 
 def test_a_judge_is_asked_about_what_is_there_alone(plan: RulePlan) -> None:
