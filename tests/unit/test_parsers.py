@@ -10,6 +10,7 @@ import pytest
 import yaml
 from maieutic.core.records import SCORINGS, Grade, Item
 from maieutic.core.thinking import cut_at_stop, split_thinking
+from maieutic.graders.answers import quotient
 from maieutic.graders.labels import released_step, robust_step
 from maieutic.graders.registry import GRADERS
 from maieutic.scores.metrics.common import RELEASED, Graded
@@ -174,3 +175,11 @@ def test_stop_strings_are_applied_where_the_server_did_not() -> None:
     assert cut_at_stop("18\nQuestion: what", ["Question:", "\n"]) == "18"
     assert cut_at_stop("\n18", ["\n"]) == "", "Q3: an answer that begins with the stop is empty"
     assert cut_at_stop("18", []) == "18"
+
+
+@pytest.mark.parametrize(
+    ("over", "under", "text"),
+    [("1.5", "2", " 0.75"), ("3,000", "1.5", " 2000"), ("1", "0", " "), ("1.2.3", "2", " "), ("1", "-.", " ")],
+)
+def test_a_fraction_is_its_value_or_nothing(over: str, under: str, text: str) -> None:
+    assert quotient(over, under) == text

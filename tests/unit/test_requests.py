@@ -205,6 +205,27 @@ def test_a_judge_that_probes_more_than_its_limit_is_asked_about_that_many(checke
     assert [part.requests for part in parts] == [2 + 2 * len(PROBES), 4]
 
 
+def test_a_release_that_a_judge_is_not_checked_on_is_not_probed(
+    checked: RulePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RulePlan, "releases_for", lambda plan, judge: [])
+    assert [part.requests for part in supposed_labelled(checked, JUDGE)] == [4, 8]
+
+
+def test_probes_are_of_as_many_replies_as_the_judge_is_asked_about(
+    checked: RulePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(requests, "there", lambda files, remade: True)
+    monkeypatch.setattr(requests, "work_on_labels", lambda *given: [])
+    monkeypatch.setattr(requests, "work_on_pairs", lambda *given: [])
+    monkeypatch.setattr(requests, "work_on_probes", lambda *given: told.append(given[1:]) or [])
+    new_labelled(checked, "few")
+    folder = Path(paths.LABELS.of(release="mrbench")).parent
+    assert told == [([folder], checked.run.probes, checked.label_limit("few"), checked.run.seed)]
+    assert checked.label_limit("few") is not None
+
+
 def test_a_pair_or_release_that_nobody_measured_is_not_known(
     checked: RulePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

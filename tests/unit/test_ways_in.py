@@ -11,6 +11,7 @@ import sys
 import time
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,10 +19,12 @@ import yaml
 from conftest import ROOT
 from httpserver import scripted, serving
 from maieutic.benchmarks import BENCHMARKS
+from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
 from maieutic.plan import doctor, estimate, new_run, runs
 from maieutic.plan.new_run import Wanted, ask_for_several, asked
 from maieutic.plan.pinning import configuration
+from maieutic.plan.requests import NewRequests
 from maieutic.plan.rules import plan_before_pins, plan_of
 from maieutic.plan.scale import GPUS, Weights, fits, seconds_of, weights_of
 from rich.console import Console
@@ -318,6 +321,16 @@ def test_an_estimate_is_a_table_with_what_it_rests_on(
     estimate.estimate(configfile=[Path("my.yaml")], gpu="a10")
     lines = capsys.readouterr().out.splitlines()
     assert "GPU hours (a10)" in lines[2] and "all" not in "".join(lines[4:6]) and lines[5].startswith("\u2514")
+
+
+def test_the_hours_of_a_model_are_of_all_its_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its size is read from its name too; so many seconds on two GPUs are as many hours of each."""
+    entry = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": 2}})
+    monkeypatch.setattr(estimate, "seconds_of", lambda *given: 7200.0)
+    asked = NewRequests("tutors", "mine-7b", "mine-7b", 3, 10.0, 4.0, exact=True)
+    plan: Any = SimpleNamespace(models={"mine-7b": entry, "mine": entry})
+    assert estimate.row_of(plan, "tutors", "mine-7b", [asked], "h100").gpu_hours == 4.0
+    assert estimate.row_of(plan, "tutors", "mine", [asked], "h100").gpu_hours is None
 
 
 def test_an_estimates_table_holds_long_names_whole_and_its_words_have_no_colours(
