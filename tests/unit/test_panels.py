@@ -303,6 +303,13 @@ def test_a_panel_has_what_its_judges_share_and_asks_nobody() -> None:
     assert files["verdicts"] == ["results/verdicts/one/labelled.jsonl", "results/verdicts/two/labelled.jsonl"]
 
 
+def test_a_panel_is_checked_on_as_many_labels_as_its_most_limited_judge() -> None:
+    panel = {"judges": ["one", "two"], "vote": "fitted"}
+    assert planned(panel, ["panel", "one", "two"]).label_limit("panel") is None
+    limited = planned(panel, ["panel", "one", "two"], two={**JUDGE, "label_limit": 7})
+    assert (limited.label_limit("panel"), limited.label_limit("one")) == (7, None)
+
+
 def test_labels_without_an_order_have_no_mean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dropped = "".join(
         f"  {name}: null\n"

@@ -205,9 +205,16 @@ def test_a_judge_that_probes_more_than_its_limit_is_asked_about_that_many(checke
     assert [part.requests for part in parts] == [2 + 2 * len(PROBES), 4]
 
 
+def test_a_judge_is_asked_of_its_own_tasks_alone(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = plan.judge_cards(BENCHMARK, JUDGE)
+    monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: own if judge == JUDGE else [])
+    assert (new_verdicts(plan, **BATCH).requests or 0) > 0
+
+
 def test_a_release_that_a_judge_is_not_checked_on_is_not_probed(
     checked: RulePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(RulePlan, "told_releases", lambda plan, judge: ["mrbench"])
     monkeypatch.setattr(RulePlan, "releases_for", lambda plan, judge: [])
     assert [part.requests for part in supposed_labelled(checked, JUDGE)] == [4, 8]
 
