@@ -419,6 +419,13 @@ def test_a_judges_comparisons_are_its_own(plan: RulePlan, monkeypatch: pytest.Mo
     assert inputs.compared_verdicts(plan, "one") == ["one/kmpbench"]
 
 
+@pytest.mark.parametrize(("folder", "expected"), [(None, None), ("/some/where", Path("/some/where"))])
+def test_data_come_from_the_folder_that_the_run_names(folder: str | None, expected: Path | None) -> None:
+    plan = plan_of({**shipped(), "data_dir": folder})
+    job = jobs.fetch_dataset(plan, plan.used_datasets[0])
+    assert job.data_dir == expected and job.edition == plan.edition
+
+
 def test_a_selection_of_another_configuration_takes_the_cards_that_were_read(plan: RulePlan) -> None:
     fresh = Selection(plan.config)
     assert fresh.of(plan.config).__dict__["_answers"] == {}, "none was"

@@ -207,8 +207,19 @@ def test_a_judge_that_probes_more_than_its_limit_is_asked_about_that_many(checke
 
 def test_a_judge_is_asked_of_its_own_tasks_alone(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     own = plan.judge_cards(BENCHMARK, JUDGE)
+    assert TUTOR in plan.judge_batches(BENCHMARK)
     monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: own if judge == JUDGE else [])
     assert (new_verdicts(plan, **BATCH).requests or 0) > 0
+
+
+def test_a_judge_of_a_task_that_nobody_measured_is_supposed_to_be_asked_once_an_item(
+    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "sizes", lambda: {})
+    card = plan.card(BENCHMARK, TASK)
+    items = requests.items_of(plan, card)
+    found = requests.supposed_verdicts(plan, JUDGE, card, TUTOR)
+    assert found == (items, items * tokens(4000.0), items * VERDICT_TOKENS) and items > 1
 
 
 def test_a_release_that_a_judge_is_not_checked_on_is_not_probed(
