@@ -191,6 +191,21 @@ def test_slurm_is_asked_what_jobs_need(tmp_path: Path, monkeypatch: pytest.Monke
         check_slurm([Asked("b", 3, 60, "gpu"), Asked("a", 2, 60, "gpu")], None)
 
 
+def test_a_command_that_is_not_there_says_so_itself() -> None:
+    with pytest.raises(
+        UserError, match=r"^no-such-command: \[Errno 2\] No such file or directory: 'no-such-command'\. Fix"
+    ):
+        cluster.ask("no-such-command", "-x")
+
+
+def test_of_a_long_complaint_the_end_is_said() -> None:
+    words = " ".join(f"w{number}" for number in range(200)) + "x"
+    with pytest.raises(UserError) as fault:
+        cluster.ask("sh", "-c", f"echo '{words}' >&2; exit 1")
+    assert fault.value.line == f"sh: {words[-300:]}. Fix: is the controller up? (scontrol ping)"
+    assert words[-301] != " " != words[-300]
+
+
 def test_how_jobs_are_looked_after_is_checked_by_what_slurm_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from maieutic.core import parent
-from maieutic.core.files import bare_cell, read_lines, safe_cell, write_lines
+from maieutic.core.files import bare_cell, read_lines, safe_cell, write_csv, write_lines
 from maieutic.core.ledger import SUFFIX, Spent, append_line, put_down, spent_since
 from maieutic.core.parent import PARENT
 from maieutic.core.paths import Pattern
@@ -67,6 +67,11 @@ def test_lines_are_kept_as_people_read_them(tmp_path: Path) -> None:
 def test_a_cell_is_read_as_it_was_written(text: str) -> None:
     assert bare_cell(safe_cell(text)) == text
     assert bare_cell("'quoted'") == "'quoted'", "an apostrophe that nobody put there stays"
+
+
+def test_a_table_has_the_line_ends_of_every_other_file(tmp_path: Path) -> None:
+    write_csv(tmp_path / "a.csv", ["x", "y"], [["=1", "a,b"], [2, "é"]])
+    assert (tmp_path / "a.csv").read_bytes() == 'x,y\n\'=1,"a,b"\n2,é\n'.encode()
 
 
 CHILD = """

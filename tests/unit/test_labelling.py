@@ -144,6 +144,7 @@ def test_a_sample_is_drawn_of_each_tutor_with_its_probability(
     assert {name.removeprefix(f"{TASK}, "): size for name, (size, _) in strata.items()}["far"] == count
     assert sum(number for _, number in strata.values()) == 12 == len(key.units)
     for unit in key.units.values():
+        assert "history" not in unit and "other" not in unit, "it is no pair"
         size, number = strata[unit["stratum"]]
         assert unit["probability"] == number / size and unit["stratum"] == f"{TASK}, {unit['tutor']}"
         assert unit["criteria"] == list(LABELS) and "response_1" not in unit
@@ -241,6 +242,13 @@ def test_what_cannot_be_labelled_is_one_line(options: dict[str, Any], fault: str
     assert not list(tmp_path.iterdir()), "nothing is written"
 
 
+def test_a_sample_is_named_by_all_that_decides_it() -> None:
+    loaded = read_rubric(RUBRIC)
+    told = [labelling.told_of(loaded, [], guideline, seed) for guideline, seed in (("", 1), ("", 2), ("read", 1))]
+    assert len({one.sample for one in told}) == 3
+    assert told[0].version == told[1].version != told[2].version
+
+
 def test_pairs_are_not_planned(here: Path) -> None:
     wanted = Wanted(n=6, tasks=[TASK], against="far")
     with pytest.raises(UserError, match=r"^--against: pairs of replies go without --plan\. Fix: leave --plan out$"):
@@ -277,7 +285,9 @@ def test_a_picture_that_is_not_there_is_named_before_anything_is_written(
 
     def with_picture(*arguments: Any) -> tuple[list[Candidate], Judged]:
         candidates, judged = plain(*arguments)
-        shown = [one._replace(item=one.item.model_copy(update={"images": ["gone.png"]})) for one in candidates]
+        shown = [
+            one._replace(item=one.item.model_copy(update={"images": ["gone.png", "lost.png"]})) for one in candidates
+        ]
         return shown, judged
 
     monkeypatch.setattr(labelling, "candidates_of", with_picture)

@@ -214,7 +214,7 @@ def marked(case: tuple[str, str, str, float]) -> Any:
     return pytest.param(*case, id=f"{task}-{tutor}", marks=[pytest.mark.slow] if task == "socratic_questioning" else [])
 
 
-@pytest.mark.parametrize(("task", "tutor", "metric", "expected"), map(marked, FLOORS))
+@pytest.mark.parametrize(("task", "tutor", "metric", "expected"), [marked(floor) for floor in FLOORS])
 def test_trivial_tutors_on_the_real_data(task: str, tutor: str, metric: str, expected: float, data: Path) -> None:
     score = scores_of(task, tutor, data)[metric, "paper_compat"]
     assert score.value == pytest.approx(expected, abs=0.005)

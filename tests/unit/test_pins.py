@@ -110,6 +110,7 @@ def test_a_pin_stays_until_its_name_is_given(place: Path, caplog: pytest.LogCapt
     pin()
     before = (place / "config/pins.lock.yaml").read_bytes()
     Hub.commit = SECOND
+    caplog.clear()
     with caplog.at_level("INFO", "maieutic.plan.pinning"):
         pin()
     assert (place / "config/pins.lock.yaml").read_bytes() == before

@@ -390,6 +390,9 @@ def test_a_judge_has_the_tasks_that_it_judges(plan: RulePlan, monkeypatch: pytes
     monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: one if judge else [])
     assert jobs.judge_by_words(plan, judge, benchmark, "x").tasks == inputs.tasks_of(one) != {}
     assert jobs.judge_replies(plan, judge, benchmark, "x").tasks == inputs.tasks_of(one)
+    batch = next(iter(plan.judge_batches(benchmark)))
+    cases = inputs.judge_replies(plan, judge, benchmark, batch)["cases"]
+    assert cases == inputs.item_files(benchmark, inputs.tasks_of(one))
 
 
 def test_pairs_and_labels_are_read_in_the_form_of_their_edition(
@@ -424,6 +427,14 @@ def test_data_come_from_the_folder_that_the_run_names(folder: str | None, expect
     plan = plan_of({**shipped(), "data_dir": folder})
     job = jobs.fetch_dataset(plan, plan.used_datasets[0])
     assert job.data_dir == expected and job.edition == plan.edition
+
+
+def test_a_tutors_answers_are_as_long_as_the_run_says() -> None:
+    config = shipped()
+    config["run"]["max_tokens"] = 77
+    plan = plan_of(config)
+    benchmark, tutor = next((one, tutor) for one in plan.benchmarks for tutor in plan.tutors_on(one))
+    assert jobs.generate_replies(plan, benchmark, tutor).max_tokens == 77
 
 
 def test_a_selection_of_another_configuration_takes_the_cards_that_were_read(plan: RulePlan) -> None:

@@ -14,6 +14,7 @@ import pytest
 from conftest import ROOT
 from httpserver import chat, scripted, serving
 from maieutic.config import cards
+from maieutic.config.models import VllmModel
 from maieutic.core import paths
 from maieutic.core.journal import Entry
 from maieutic.judges.commands import judge_labelled, judge_replies
@@ -22,6 +23,7 @@ from maieutic.plan import estimate, inputs, jobs, requests
 from maieutic.plan.estimate import asked_by, can_be_number_of_items, items_of_another_run
 from maieutic.plan.requests import (
     VERDICT_TOKENS,
+    NewRequests,
     NotOnFile,
     mean_answer,
     new_labelled,
@@ -33,7 +35,7 @@ from maieutic.plan.requests import (
     tokens,
 )
 from maieutic.plan.rules import RulePlan, plan_before_pins, plan_of
-from maieutic.replies.generate import generate_replies
+from maieutic.replies.generate import Shard, generate_replies
 from scripted import endpoint
 from shipped import shipped
 from steps import items_of, labels_of, pairs_of
@@ -409,6 +411,78 @@ def test_what_is_not_on_file_is_as_long_as_the_mean_of_it() -> None:
     assert found == ("tutors", "t", "m", 4, 4 * tokens(60), 20.0, True)
     on_file.lacking = {}
     assert requests.counted("tutors", "t", "m", on_file, 3, 5.0) == ("tutors", "t", "m", 3, 0.0, 15.0, True)
+
+
+def test_weights_that_are_there_are_part_of_what_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(requests, "served_identity", lambda *given: told.append(given) or {"commit": "x"})
+    model = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}})
+    manifest = tmp_path / "m/manifest.json"
+    assert requests.identity_of(model, []) is None and requests.identity_of(model, [str(manifest)]) is None and not told
+    manifest.parent.mkdir()
+    manifest.write_text("{}", encoding="utf-8")
+    assert requests.identity_of(model, [str(manifest), "other"]) == {"commit": "x"}
+    assert told == [(model, manifest.parent)]
+
+
+def test_an_input_of_a_rule_is_one_file_or_several() -> None:
+    assert requests.listed("one") == ["one"] and requests.listed(("one", "two")) == ["one", "two"]
+
+
+def test_a_task_of_which_nobody_says_how_many_items_it_has_has_an_unknown_number() -> None:
+    card: Any = SimpleNamespace(dataset="d", items=None)
+    dataset = SimpleNamespace(demo=None, published=SimpleNamespace(records=None))
+    plan: Any = SimpleNamespace(datasets={"d": dataset}, edition="published", run=SimpleNamespace(limit=None))
+    assert requests.items_of(plan, card) is None
+    assert requests.share_of(asked_of(None), Shard(number=2, of=4)).requests is None
+    shares = [requests.share_of(asked_of(10), Shard(number=number, of=4)) for number in (1, 2, 3, 4)]
+    assert [one.requests for one in shares] == [3, 3, 2, 2] and sum(one.prompt_tokens for one in shares) == 80.0
+
+
+def asked_of(number: int | None) -> NewRequests:
+    return NewRequests("tutors", "t", "t", number, 80.0, 40.0)
+
+
+def test_a_shard_is_asked_what_its_own_journal_and_the_others_lack(
+    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the settings of its job."""
+    told: dict[str, Any] = {}
+    job = SimpleNamespace(journals=lambda own: ["others of", own], work=lambda folder: [folder], max_tokens=5, seed=6)
+
+    async def behind(work: Any, on_file: Any, limits: Any) -> int:
+        told.update(work=work, limits=(limits.max_tokens, limits.seed))
+        return 3
+
+    monkeypatch.setattr(jobs, "generate_shard", lambda plan, *names: told.update(names=names) or job)
+    monkeypatch.setattr(requests, "there", lambda files, remade: True)
+    monkeypatch.setattr(requests, "mean_answer", lambda on_file, loadeds: 7.0)
+    monkeypatch.setattr(requests, "turns_behind", behind)
+    own, kept = requests.OnFile, []
+
+    def noted(*given: Any) -> Any:
+        kept.append(given)
+        return own(*given[:4])
+
+    monkeypatch.setattr(requests, "OnFile", noted)
+    found = new_replies(plan, **NAMES, shard="2-of-3")
+    journal = Path(paths.SHARD_JOURNAL.of(**NAMES, shard="2-of-3"))
+    [(asker, model, identity, at, others)] = kept
+    assert (asker, model, at, others) == (TUTOR, plan.models[TUTOR], journal, ["others of", journal]) and identity
+    assert told["names"] == (BENCHMARK, TUTOR, "2-of-3") and told["limits"] == (5, 6)
+    assert told["work"] == [Path(paths.ITEM_FOLDER.of(benchmark=BENCHMARK))]
+    assert found == ("tutors", TUTOR, TUTOR, 3, 0.0, 21.0, True)
+
+
+def test_a_tutor_of_a_task_that_nobody_measured_is_supposed_to_be_asked_at_length(
+    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "sizes", lambda: {})
+    [loaded] = [one for one in plan.benchmarks[BENCHMARK] if one.card.task == TASK]
+    found = requests.supposed_replies(plan, loaded)
+    assert found.requests and found.requests > 1
+    assert found[1:] == (found.requests * tokens(2000.0), found.requests * tokens(600.0))
+    assert requests.panel_of(plan, JUDGE).seed == plan.run.seed
 
 
 def test_answers_in_other_journals_are_on_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

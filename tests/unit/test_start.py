@@ -200,7 +200,7 @@ def test_a_run_is_checked_and_saved_before_its_first_job(
 ) -> None:
     into_a_checkout(tmp_path, monkeypatch)
     checked = Checked(monkeypatch)
-    to_be_asked = lambda plan, jobs: {"served"} if len(jobs) == 2 else set()  # noqa: E731
+    to_be_asked = lambda given, jobs: {"served"} if given is plan and len(jobs) == 2 else set()  # noqa: E731
     monkeypatch.setattr(telling, "to_be_asked", to_be_asked)
     (tmp_path / paths.PURSE).parent.mkdir(parents=True)
     (tmp_path / paths.PURSE).write_text("spent by an earlier run")

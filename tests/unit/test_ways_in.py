@@ -268,6 +268,14 @@ def test_a_models_own_name_becomes_one_of_ours(words: str, name: str) -> None:
     assert new_run.safe(words) == name
 
 
+def test_a_judge_of_the_registry_judges_as_it_stands_there() -> None:
+    wanted = Wanted(["gpt-4o"], ["mrbench"], "strict", None, None, None)
+    registry = {"gpt-4o": {"engine": "hosted"}, "strict": {"engine": "judge"}}
+    assert new_run.run_file(registry, wanted) == {
+        "run": {"tutors": ["gpt-4o"], "tasks": ["mrbench"], "judges": ["strict"]}
+    }
+
+
 @pytest.mark.parametrize("flags", [{"address": "http://x/v1"}, {"model": "m"}, {"address": "x", "key_env": "K_KEY"}])
 def test_a_model_by_flags_has_address_and_name(flags: dict[str, str]) -> None:
     with pytest.raises(UserError, match=r"^--address, --model: one of the two is missing.*give both"):

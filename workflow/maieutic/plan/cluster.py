@@ -147,6 +147,6 @@ def ask(*command: str) -> str:
             command[0], f"no answer within {SECONDS:.0f} s", "is the controller up? (scontrol ping)"
         ) from None
     except (OSError, subprocess.CalledProcessError) as error:
-        message = (getattr(error, "stderr", "") or str(error)).strip().replace("\n", " ")
+        message = (getattr(error, "stderr", "") or str(error)).strip()
         raise UserError(command[0], message[-300:], "is the controller up? (scontrol ping)") from None
     return done.stdout
