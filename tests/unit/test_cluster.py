@@ -199,7 +199,7 @@ def test_a_command_that_is_not_there_says_so_itself() -> None:
 
 
 def test_of_a_long_complaint_the_end_is_said() -> None:
-    words = " ".join(f"w{number}" for number in range(200)) + "x"
+    words = " ".join(f"w{number}" for number in range(200)) + "xy"
     with pytest.raises(UserError) as fault:
         cluster.ask("sh", "-c", f"echo '{words}' >&2; exit 1")
     assert fault.value.line == f"sh: {words[-300:]}. Fix: is the controller up? (scontrol ping)"

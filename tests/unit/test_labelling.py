@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -247,6 +248,70 @@ def test_a_sample_is_named_by_all_that_decides_it() -> None:
     told = [labelling.told_of(loaded, [], guideline, seed) for guideline, seed in (("", 1), ("", 2), ("read", 1))]
     assert len({one.sample for one in told}) == 3
     assert told[0].version == told[1].version != told[2].version
+
+
+def test_a_candidate_is_said_to_be_what_its_first_criterion_is(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of an item's own criteria, else of the rubric's; of nothing where there are none."""
+    loaded = read_rubric(RUBRIC)
+    item = next(iter(labelling.items_of("mrbench", TASK).values()))
+    reply = Reply(id=item.id, task=TASK, tutor="far", key="k", turns=[])
+    told: list[Any] = []
+    judged: Any = SimpleNamespace(said=lambda *given: told.append(given) or "desired", torn=lambda *given: given)
+    name = f"{TASK}/{item.id}"
+    first, *others = LABELS
+    desired = loaded.rubric.rules.desired_word(loaded.rubric.criteria[first].desired)
+    found = labelling.candidate_of(loaded, item, reply, judged)
+    assert found.criteria == loaded.rubric.criteria and found.torn == (name, "far", [first, *others])
+    own = {others[0]: loaded.rubric.criteria[others[0]]}
+    monkeypatch.setattr(labelling, "criteria_of", lambda given, of: own if (given, of) == (loaded, item) else {})
+    assert labelling.candidate_of(loaded, item, reply, judged).criteria == own
+    bare: Any = SimpleNamespace(rubric=SimpleNamespace(criteria={}, rules=loaded.rubric.rules))
+    assert labelling.candidate_of(bare, item, reply, judged).criteria == {}
+    assert told == [(name, "far", first, desired), (name, "far", others[0], desired), (name, "far", "", None)]
+
+
+def test_verdicts_by_another_rubric_are_not_taken(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, loaded = made(here), read_rubric(RUBRIC)
+    before = labelling.verdicts_of(plan, loaded, "mrbench")
+    assert set(before) == {"one", "two"}
+    other = Judgement(
+        id="new", task=TASK, tutor="far", rubric="mrbench_critic", key="k", raw="",
+        verdicts=[Verdict(criterion="c", value="Yes")],
+    )  # fmt: skip
+    write_records(tmp_path / "more.jsonl", [other])
+    kept = labelling.batch_verdicts
+    monkeypatch.setattr(labelling, "batch_verdicts", lambda *given: [*kept(*given), str(tmp_path / "more.jsonl")])
+    assert labelling.verdicts_of(plan, loaded, "mrbench") == before
+
+
+def test_each_tutors_replies_to_each_task_may_be_drawn(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But for a baseline's to a task whose card does not name it."""
+    plan, loaded = made(here), read_rubric(RUBRIC)
+    card = plan.card("mrbench", TASK)
+    items = labelling.items_of("mrbench", TASK)
+    none, named = (card.baselines.model_copy(update={"named": names}) for names in ([], ["always-ask"]))
+    cards = [
+        card.model_copy(update={"task": "another", "baselines": none}),
+        card.model_copy(update={"baselines": named}),
+    ]
+    monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: cards if name == "mrbench" else [])
+    monkeypatch.setattr(RulePlan, "people_rubrics", {TASK: [RUBRIC], "another": [RUBRIC]})
+    monkeypatch.setattr(RulePlan, "takes", lambda plan, card, tutor: True)
+    monkeypatch.setattr(labelling, "items_of", lambda benchmark, task: items)
+    candidates, _ = candidates_of(plan, loaded, None, ["far", "always-ask"])
+    assert Counter(one.tutor for one in candidates) == {"far": len(items), "always-ask": len(items)}
+
+
+def test_a_tutor_that_answers_none_of_the_tasks_has_nothing_to_be_labelled(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = made(here)
+    monkeypatch.setattr(RulePlan, "tutors_on", lambda plan, benchmark: ["far"])
+    monkeypatch.setattr(RulePlan, "takes", lambda plan, card, tutor: False)
+    monkeypatch.setattr(labelling, "read_made", lambda path, kind: [] if "items" in str(path) else 1 / 0)
+    with pytest.raises(UserError) as fault:
+        candidates_of(plan, read_rubric(RUBRIC), [TASK], ["far"])
+    assert fault.value.line == "--tutors: no reply of theirs can be labelled by it. Fix: name others, or another rubric"
 
 
 def test_pairs_are_not_planned(here: Path) -> None:
