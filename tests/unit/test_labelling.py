@@ -314,6 +314,27 @@ def test_a_tutor_that_answers_none_of_the_tasks_has_nothing_to_be_labelled(
     assert fault.value.line == "--tutors: no reply of theirs can be labelled by it. Fix: name others, or another rubric"
 
 
+def test_what_a_person_asks_for_decides_the_sample(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks and tutors, the seed, and the usual words where no guideline is named."""
+    told: dict[str, Any] = {}
+    candidates, told_of = labelling.candidates_of, labelling.told_of
+
+    def noted_candidates(plan: Any, loaded: Any, *wanted: Any) -> Any:
+        told["wanted"] = wanted
+        return candidates(plan, loaded, *wanted)
+
+    def noted_told(loaded: Any, units: Any, guideline: str, seed: int) -> Any:
+        told["guideline"], told["seed"] = guideline, seed
+        return told_of(loaded, units, guideline, seed)
+
+    monkeypatch.setattr(labelling, "candidates_of", noted_candidates)
+    monkeypatch.setattr(labelling, "told_of", noted_told)
+    drawn(here, tmp_path / "a", tutors=["far"], seed=7)
+    assert told == {"wanted": ([TASK], ["far"]), "guideline": labelling.GUIDELINE, "seed": 7}
+    drawn(here, tmp_path / "b", against="reference", tutors=["far"])
+    assert told["guideline"] == labelling.GUIDELINE_OF_PAIRS != labelling.GUIDELINE
+
+
 def test_pairs_are_not_planned(here: Path) -> None:
     wanted = Wanted(n=6, tasks=[TASK], against="far")
     with pytest.raises(UserError, match=r"^--against: pairs of replies go without --plan\. Fix: leave --plan out$"):

@@ -437,6 +437,28 @@ def test_a_tutors_answers_are_as_long_as_the_run_says() -> None:
     assert jobs.generate_replies(plan, benchmark, tutor).max_tokens == 77
 
 
+def test_files_of_pairs_are_in_the_registry_and_pinned() -> None:
+    refused = UserError("datasets.a.published", "is not pinned", "pin it")
+
+    class File:
+        def copy_of(self, name: str, edition: str) -> None:
+            if (name, edition) == ("a", "published"):
+                raise refused
+
+    plan: Any = SimpleNamespace(pair_datasets={"s": ["a"], "t": ["b"], "u": ["c"]}.get, edition="published")
+    plan.datasets = {"a": File(), "b": File()}
+    checks.check_source(plan, "model", "t")
+    with pytest.raises(UserError) as fault:
+        checks.check_source(plan, "model", "u")
+    assert fault.value.line == "source of pairs u: 'c' is not in the registry. Fix: known: a, b"
+    with pytest.raises(UserError) as fault:
+        checks.check_source(plan, "model", "s")
+    assert fault.value.line == (
+        "models.model: it learns from s: datasets.a.published: is not pinned. Fix: pin it, or leave model out of "
+        "run.reward_models and run.reward_comparisons"
+    )
+
+
 def test_a_selection_of_another_configuration_takes_the_cards_that_were_read(plan: RulePlan) -> None:
     fresh = Selection(plan.config)
     assert fresh.of(plan.config).__dict__["_answers"] == {}, "none was"
