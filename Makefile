@@ -80,7 +80,7 @@ schemas: driver  ## write workflow/schemas and resources/shipped.json anew
 plans: driver  ## write the plans of tests/cases/plans anew: after a change of the plan, of cards or of registries
 	PYTHONPATH=workflow:tests $(PYTHON) tests/whole_plans.py
 
-faults: driver  ## write tests/cases/faults anew: after a change of what faults say, of cards or of registries
+faults: driver  ## write tests/cases/faults and readings anew: after a change of what faults say, of cards or of registries
 	rm -f tests/cases/faults/*.json
 	CI=true MAIEUTIC_FAULTS_ANEW=1 $(PYTHON) -m pytest tests/unit -q
 

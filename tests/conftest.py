@@ -39,12 +39,24 @@ def absent(what: str, mend: str) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Start the fork servers, once for all processes of this run of tests.
 
-    A change of the code may make a loop endless: while one is tried (make mutants), the test that it holds up fails.
+    While a change of the code is tried (make mutants) there are none: a run is made for each, in a fork of a process
+    that has run all tests, so that what it remembers is the answer of other code. A change may make a loop endless: the
+    test that it holds up fails.
     """
-    if "__mutmut_" in os.environ.get("MUTANT_UNDER_TEST", ""):
+    mutant = os.environ.get("MUTANT_UNDER_TEST", "")
+    if "__mutmut_" in mutant:
         os.environ["PYTEST_TIMEOUT"] = "20"
-    if not hasattr(config, "workerinput"):
+        forget_answers()
+    if not mutant and not hasattr(config, "workerinput"):
         fork_server.start_servers(environment(), SERVE)
+
+
+def forget_answers() -> None:
+    """Empty the caches of the package's functions."""
+    modules = [module for name, module in sys.modules.items() if name.startswith("maieutic.")]
+    for value in [value for module in modules for value in vars(module).values()]:
+        if clear := getattr(value, "cache_clear", None):
+            clear()
 
 
 def pytest_sessionstart() -> None:

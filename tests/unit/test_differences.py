@@ -14,6 +14,7 @@ from maieutic.core.records import Difference, Grade, Item, write_records
 from maieutic.core.stats import MEAN, Sampling, estimate
 from maieutic.scores.differences import CompareTutors, compare_tutors, drawn_p, exact_mcnemar, two_sided, with_holm
 from scipy.stats import binomtest, ttest_1samp
+from scipy.stats import t as student
 
 TASK = "problem_solving"
 CARD: Card = read_card(Path("resources/benchmarks/mathtutorbench") / f"{TASK}.yaml").card
@@ -185,3 +186,20 @@ def test_a_pair_that_shares_nothing_stops_no_other(tmp_path: Path) -> None:
     found = compared(tmp_path, {"a": {"i1": True}, "b": {"i2": True}, "c": {"i1": False, "i2": False}})
     assert list(found) == [("a", "c"), ("b", "c")]
     assert {(one.value, one.by, one.criterion, one.metric) for one in found.values()} == {(1.0, None, None, "accuracy")}
+
+
+@pytest.mark.parametrize("problems", [2, 3, 10, 40])
+def test_where_no_draw_is_beyond_zero_p_is_students(problems: int) -> None:
+    """Of the difference over the draws' standard deviation, which draws from n problems make too small by (n - 1) / n."""
+    drawn = np.array([0.1, 0.2, 0.25, np.nan, 0.4])
+    deviation = np.nanstd(drawn) * np.sqrt(problems / (problems - 1))
+    expected = max(2.0 ** (1 - problems), 2 * student.sf(0.23 / deviation, problems - 1))
+    for sign in (1, -1):
+        assert two_sided(sign * drawn, sign * 0.23, problems) == pytest.approx(expected, rel=1e-12)
+
+
+def test_where_nothing_spreads_p_is_what_a_test_of_signs_can_find() -> None:
+    drawn = np.array([0.1, 0.3])
+    assert two_sided(drawn, 0.2, 1) == 1.0, "of one problem"
+    assert two_sided(drawn, float("nan"), 10) == 2.0**-9
+    assert two_sided(np.array([0.3, 0.3]), 0.3, 10) == 2.0**-9

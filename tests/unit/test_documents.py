@@ -11,8 +11,9 @@ from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
+from maieutic.core import documents
 from maieutic.core.documents import content_of, read_yaml
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, cut_word
 from maieutic.core.files import safe_cell
 from maieutic.core.logs import WithoutSecrets
 from maieutic.core.secrets import INSTEAD, Redactor, is_named_as_secret, redacted
@@ -32,6 +33,7 @@ REFUSED = {
     "key that stands twice": ("run:\n  seed: 1\n  seed: 2", "line 3: 'seed' stands on line 2 already"),
     "nested": ("[" * 100 + "]" * 100, "nested more than 64 deep"),
     "nested so that a parser would end": ("[ " * 100_000, "nested more than 64 deep"),
+    "nested after much that is closed": ("[" * 40 + "[], " * 30 + "[" * 40 + "]" * 80, "nested more than 64 deep"),
     "nested blocks": ("\n".join(" " * n + "a:" for n in range(80)), "nested more than 64 deep"),
     "nested by aliases": (
         "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 200)),
@@ -64,6 +66,22 @@ def test_a_file_that_is_too_long_or_cannot_be_one_is_refused(tmp_path: Path) -> 
         read_yaml(tmp_path / "long.yaml")
     with pytest.raises(UserError, match=r"cannot be read: .*null byte"):
         read_yaml(Path("a\0b"))
+
+
+def test_what_is_just_short_enough_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten values, of which the list is one; twenty bytes."""
+    monkeypatch.setattr(documents, "MOST_VALUES", 10)
+    assert content_of("[1, 2, 3, 4, [5, 6, 7], 8]") == [1, 2, 3, 4, [5, 6, 7], 8]
+    with pytest.raises(documents.Unsafe, match=r"^line 1: more than 10 values$"):
+        content_of("[1, 2, 3, 4, [5, 6, 7], 8, 9]")
+    monkeypatch.setattr(documents, "LONGEST", 20)
+    path = tmp_path / "a.yaml"
+    path.write_text("a: " + "x" * 17)
+    assert read_yaml(path) == {"a": "x" * 17}
+    path.write_text("a: " + "x" * 18)
+    with pytest.raises(UserError, match="no configuration is as long"):
+        read_yaml(path)
+    assert cut_word("x" * 300) == "x" * 300 and cut_word("x" * 301) == "x" * 300 + "…"
 
 
 def test_all_run_files_are_looked_at_before_they_are_used(tmp_path: Path) -> None:

@@ -16,7 +16,17 @@ from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.parsing import grades_of
 from maieutic.replies.baselines import TUTORS
-from maieutic.scores.metrics.common import RELEASED, Graded, level, mean_level, no_reason_read, of_counts
+from maieutic.scores.metrics.common import (
+    RELEASED,
+    Graded,
+    level,
+    macro,
+    macro_of_occurring,
+    mean_level,
+    no_reason_read,
+    of_counts,
+    weighted,
+)
 from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.score import index_of, score_task
 from sklearn import metrics as sklearn
@@ -116,6 +126,15 @@ def test_a_metric_of_counts_adds_them_up_over_items() -> None:
     assert asked == [[2.0, 4.0, 20.0], [0.0, 1.0, 5.0]]
     assert (metric.counts, metric.of_sums) == (counts, share_of)
     assert of_counts(counts, share_of).value([Graded(0.0, None, None)]) == 0.0, "no metric is open but by its own rule"
+
+
+def test_f1_is_of_the_classes_that_are_there_resample_by_resample() -> None:
+    """Two classes; columns: hits, predictions, true members. A resample may lose a class, or hold it as a guess alone."""
+    sums = np.array([[1.0, 0.0, 1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 1.0, 1.0, 1.0, 0.0], [1.0, 0.0, 1.0, 0.0, 1.0, 3.0]])
+    assert macro_of_occurring(sums).tolist() == [1.0, 0.5, 0.5]
+    assert macro(sums).tolist() == [1.0, 1.0, 0.5]
+    assert weighted(sums).tolist() == [1.0, 1.0, 0.25]
+    assert [float(of(sums[2])) for of in (macro_of_occurring, macro, weighted)] == [0.5, 0.5, 0.25]
 
 
 def test_levels_are_of_their_own_columns() -> None:
