@@ -102,6 +102,8 @@ def test_the_library_of_the_field_agrees_on_what_it_is_made_for(capsys: pytest.C
         ("x = 3 = 4", 4, None),  # what an equation ends with
         ("n = 2 + 3", None, "a calculation without its result"),
         ("3, 4", None, "several numbers in one box"),
+        ("3, 4 in 5 days", None, "several numbers in one box"),
+        ("total=5 items=7", 7, None),
         ("5 and 5", 5, None),
         (r"\frac{1,250.5}{2,501}", 0.5, None),
         (r"\frac{1.5}{0}", None, "no number"),
@@ -109,6 +111,7 @@ def test_the_library_of_the_field_agrees_on_what_it_is_made_for(capsys: pytest.C
 )
 def test_a_box_is_read_by_itself(content: str, value: float | None, why: str | None) -> None:
     final = read_final(f"So \\boxed{{{content}}}")
+    assert read_final("So \\boxed{5 and 5.0}").text == "5", "the first of those that are one"
     assert final.value == (None if value is None else pytest.approx(value)) and bool(final.why_none) is (value is None)
     if why and "no number" not in why:
         assert final.why_none == why and content.replace("n = ", "")[-1] in final.text
