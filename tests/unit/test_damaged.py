@@ -18,10 +18,14 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import Grade, Item, Judgement, Reply, Turn, Verdict, write_records
 from maieutic.datasets import pictures
 from maieutic.datasets.sources import read_source
+from maieutic.graders import parsing
 from maieutic.graders.parsing import ParseReplies, parse_replies
 from maieutic.judges.assignments import work_on_replies
 from maieutic.judges.grading import GradeVerdicts, grade_verdicts
 from maieutic.people.labels import read_people
+from maieutic.scores import differences
+from maieutic.scores import score as scores
+from maieutic.scores.differences import CompareTutors, compare_tutors
 from maieutic.scores.score import ScoreReplies, score_replies
 
 TASK = "problem_solving"
@@ -90,6 +94,46 @@ READERS: dict[
     "verdicts": (grades, verdict, {"value": "No"}, {}),
     "grades": (score, grade, {"correct": False}, {"by": "another"}),
 }
+
+
+def test_an_item_without_a_reply_is_named_by_its_file(tmp_path: Path) -> None:
+    items_in(tmp_path)
+    file = tmp_path / "replies.jsonl"
+    file.write_text("".join(json.dumps(reply(number)) + "\n" for number in (0, 2)))
+    with pytest.raises(UserError) as fault:
+        parse(tmp_path, file)
+    assert fault.value.line == f"{file}: no reply to {TASK}/i1. Fix: delete this file and run again"
+
+
+def test_each_task_is_read_by_its_card_and_scored_with_its_judges(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    items, told = items_in(tmp_path), []
+    file = tmp_path / "lines.jsonl"
+    monkeypatch.setattr(parsing, "cards_of", lambda *given: told.append(given) or [])
+    file.write_text("".join(json.dumps(reply(number)) + "\n" for number in range(3)))
+    parse(tmp_path, file)
+    assert told == [("mathtutorbench", [TASK], "released")]
+    told.clear()
+    monkeypatch.setattr(scores, "score_task", lambda card, *given: told.append((card.task, *given)) or [])
+    file.write_text("".join(json.dumps(grade(number)) + "\n" for number in range(3)))
+    job = ScoreReplies(
+        benchmark="mathtutorbench", tutor="t", tasks=[TASK], resamples=100, seed=1, judging={TASK: ["j"], "x": ["k"]}
+    )
+    score_replies(job=job, items=items, grades=[file], out=tmp_path / "out.json")
+    [(task, tutor, of_task, _, sampling, judges)] = told
+    assert (task, tutor, [one.id for one in of_task], judges) == (TASK, "t", ["i0", "i1", "i2"], ["j"])
+    assert (sampling.resamples, sampling.seed) == (100, 1)
+    told.clear()
+    monkeypatch.setattr(differences, "measured_on", lambda card, *given: told.append((card.task, *given)) or [])
+    compared = CompareTutors(
+        benchmark="mathtutorbench", tutors=["t"], tasks=[TASK], absent=[], resamples=100, seed=1, judging={TASK: ["j"]}
+    )
+    compare_tutors(job=compared, items=items, grades=[file], out=tmp_path / "out.json")
+    assert [(one[0], one[-1]) for one in told] == [(TASK, ["j"])]
+    file.write_text(json.dumps(grade(0)) + "\n" + json.dumps(grade(1, by="another")) + "\n")
+    with pytest.raises(UserError, match=r"expected by None, found 'another'"):
+        compare_tutors(job=compared, items=items, grades=[file], out=tmp_path / "out.json")
 
 
 @pytest.mark.parametrize("name", READERS)
