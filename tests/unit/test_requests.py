@@ -482,6 +482,9 @@ def test_a_tutor_of_a_task_that_nobody_measured_is_supposed_to_be_asked_at_lengt
     found = requests.supposed_replies(plan, loaded)
     assert found.requests and found.requests > 1
     assert found[1:] == (found.requests * tokens(2000.0), found.requests * tokens(600.0))
+
+
+def test_a_judge_draws_by_the_seed_of_the_run(plan: RulePlan) -> None:
     assert requests.panel_of(plan, JUDGE).seed == plan.run.seed
 
 

@@ -143,17 +143,20 @@ def test_images_are_those_of_planned_jobs(plan: RulePlan) -> None:
         ({"slurm_partition": ""}, None), ({"slurm_partition": 7}, "7"),
     ],
 )  # fmt: skip
-def test_what_slurm_is_asked_for_a_job(
-    resources: dict[str, Any], partition: str | None, plan: RulePlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_slurm_is_asked_for_a_job(resources: dict[str, Any], partition: str | None, plan: RulePlan) -> None:
     one = job("generate_replies", {"benchmark": "mrbench", "tutor": "served"}, runtime=50, **resources)
     assert start.asked_of_slurm(plan, one) == ("served", 2, 50, partition, "generate_replies")
     del one.resources["runtime"]
     assert start.asked_of_slurm(plan, one).minutes == 0
+
+
+def test_a_job_of_several_models_is_asked_for_under_all_their_names(
+    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(RulePlan, "models_of", lambda plan, wildcards: ["one", "other"])
     monkeypatch.setattr(RulePlan, "needs", lambda plan, wildcards: plan.models["served"].needs)
-    assert start.asked_of_slurm(plan, job("write_flows"))[:2] == ("one, other", 2)
-    assert start.asked_of_slurm(plan, job("write_flows")).step == "write_flows"
+    asked = start.asked_of_slurm(plan, job("write_flows"))
+    assert (asked.model, asked.gpus, asked.step) == ("one, other", 2, "write_flows")
 
 
 @pytest.mark.parametrize(

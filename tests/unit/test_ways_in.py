@@ -6,6 +6,7 @@ import contextlib
 import os
 import pty
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -105,10 +106,10 @@ def test_init_writes_over_nothing(tmp_path: Path) -> None:
 
 
 def test_init_writes_a_file_that_a_person_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its whole text, in the order of a run file, what to do with it above, names as they are; and what is told."""
+    """The whole text of a run file: what to do with it, then its keys in their order, names as they are."""
     out = tmp_path / "my.yaml"
-    weights = {"model": "é", "address": "http://127.0.0.1:1/v1"}
-    init(out, tutors=["qwen2.5-7b"], benchmarks=["kmpbench", "mrbench"], limit=5, **weights)
+    far = {"model": "é", "address": "http://127.0.0.1:1/v1"}
+    init(out, tutors=["qwen2.5-7b"], benchmarks=["kmpbench", "mrbench"], limit=5, **far)
     assert (
         out.read_text(encoding="utf-8")
         == f"""\
@@ -125,14 +126,13 @@ run:
     )
     told = capsys.readouterr().out.splitlines()
     assert told[-1] == f"{out} is written; next: snakemake --cores all --configfile {out} -n"
-    raw = configuration([out])
-    _, unpinned = plan_before_pins(raw)
+    _, unpinned = plan_before_pins(configuration([out]))
     assert told[:-1] == [f"before it runs: {fault.line}" for fault in unpinned]
     assert "models.qwen2.5-7b.weights.revision" in {fault.place for fault in unpinned}
 
 
 def test_init_asks_where_somebody_can_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And offers the models that answer as tutors."""
+    """`init` on a terminal asks for what is missing, of the models that answer as tutors; elsewhere it refuses."""
     offered = []
 
     def answered(wanted: Wanted, known: list[str]) -> Wanted:
@@ -332,7 +332,7 @@ def test_an_estimate_is_a_table_with_what_it_rests_on(
 
 
 def test_the_hours_of_a_model_are_of_all_its_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its size is read from its name too; so many seconds on two GPUs are as many hours of each."""
+    """GPU hours: the seconds of a server on each of its GPUs, where the model's name or entry says its size."""
     entry = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": 2}})
     monkeypatch.setattr(estimate, "seconds_of", lambda *given: 7200.0)
     asked = NewRequests("tutors", "mine-7b", "mine-7b", 3, 10.0, 4.0, exact=True)
@@ -352,9 +352,9 @@ def test_an_estimates_table_holds_long_names_whole_and_its_words_have_no_colours
     estimate.estimate(configfile=[tmp_path / "my.yaml"])
     told = capsys.readouterr().out
     assert "…" not in told
-    cells = [line.split("│")[2].strip() for line in told.splitlines() if line.startswith("│")]
-    assert "".join(cells) == name + "far", "folded; and a line of all beneath has no name"
-    assert "all" in [line.split("│")[1].strip() for line in told.splitlines() if line.startswith("│")]
+    rows = [line.split("│") for line in told.splitlines() if line.startswith("│")]
+    assert "".join(row[2].strip() for row in rows) == name + "far", "folded; and a line of all beneath has no name"
+    assert "all" in [row[1].strip() for row in rows]
     monkeypatch.setenv("FORCE_COLOR", "1")
     estimate.estimate(configfile=[tmp_path / "my.yaml"])
     words = [line for line in capsys.readouterr().out.splitlines() if line.startswith("- ")]
@@ -473,6 +473,8 @@ def test_the_doctor_names_every_fault_and_its_fix(tmp_path: Path, monkeypatch: p
     written(out, tutors=["qwen2.5-7b", "gpt-4o"], benchmarks=["mrbench"], **flags)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("FAR_KEY", "sk-secret")
+    roomy = shutil.disk_usage("/")._replace(free=1 << 50)  # how full this machine is would be a fault of its own
+    monkeypatch.setattr(shutil, "disk_usage", lambda place: roomy)
     found = list(doctor.findings_of([out]))
     faults = of_state(found, "fault")
     assert "maieutic pin" in faults["run file: models.qwen2.5-7b.weights.revision"].fix
