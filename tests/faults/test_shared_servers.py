@@ -233,7 +233,7 @@ def test_a_job_is_told_of_the_death_of_its_server(victim: str, jobs: Callable[..
     until(lambda: not alive([keeper, *below]), "keeper, server and worker die together")
     job.communicate("")
     assert job.returncode != 0
-    words = "the keeper of the server has ended" if victim == "keeper" else "the vLLM server ended with -9"
+    words = "the keeper of the server has ended: " if victim == "keeper" else "the vLLM server ended with -9"
     assert words in run.log(job)
     assert run.finish(run.job())["text"], "the next job starts another one in its place"
 

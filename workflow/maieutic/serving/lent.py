@@ -20,7 +20,7 @@ from maieutic.core.journal import digest
 from maieutic.serving.devices import candidates, check_number, try_devices, try_lock
 from maieutic.serving.handover import Run
 from maieutic.serving.keeper import LINE, SOCKET, Orders
-from maieutic.serving.server import SOCKETS, identity, sweep
+from maieutic.serving.server import SOCKETS, identity, last_error, sweep
 
 log = logging.getLogger(__name__)
 PLACES = 64  # servers of one model in one run
@@ -151,7 +151,10 @@ class LentServer:
         assert self.reader is not None
         line = await self.reader.readline()
         if not line:
-            raise UserError(str(self.log_path), "the keeper of the server has ended", "read this log, then run again")
+            said = last_error(self.log_path)
+            raise UserError(
+                str(self.log_path), f"the keeper of the server has ended: {said}", "read this log, then run again"
+            )
         return json.loads(line)
 
     def take(self, ready: dict[str, Any]) -> None:

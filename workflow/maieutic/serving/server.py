@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -63,11 +64,14 @@ def served_name(weights: Path) -> str:
 
 
 def sweep(place: Path) -> None:
-    """Remove the socket folders of drivers that were killed before they could."""
+    """Remove the socket folders of drivers that were killed before they could. Other processes may do the same."""
     for folder in place.glob("maieutic-*-*"):
         pid = folder.name.split("-")[1]
-        if pid.isdigit() and not Path(f"/proc/{pid}").exists() and folder.stat().st_uid == os.getuid():
-            shutil.rmtree(folder, ignore_errors=True)
+        if not pid.isdigit() or Path(f"/proc/{pid}").exists():
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            if folder.stat().st_uid == os.getuid():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 class VllmServer:

@@ -1,0 +1,46 @@
+"""Socket folders of servers, and what a job is told of a keeper that died."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from maieutic.serving import server
+from maieutic.serving.server import sweep
+
+
+@pytest.fixture(name="gone")
+def fixture_gone() -> int:
+    """The pid of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_folders_of_killed_drivers_are_removed_and_no_others(gone: int, tmp_path: Path) -> None:
+    kept = [f"maieutic-{os.getpid()}-a", "maieutic-x-a", f"maieutic.{gone}", f"other-{gone}-a"]
+    for name in [*kept, f"maieutic-{gone}-a", f"maieutic-{gone}-b"]:
+        (tmp_path / name).mkdir()
+    sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
+
+
+def test_two_processes_may_sweep_at_once(gone: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"maieutic-{gone}-{letter}" for letter in "abc"]
+    for name in names:
+        (tmp_path / name).mkdir()
+    remove, asked = shutil.rmtree, []
+
+    def the_other_is_faster(folder: Path, **options: Any) -> None:
+        asked.append(folder)
+        for name in names:
+            remove(tmp_path / name, **options)
+
+    monkeypatch.setattr(server.shutil, "rmtree", the_other_is_faster)
+    sweep(tmp_path)
+    assert len(asked) == 1 and not list(tmp_path.iterdir())
