@@ -102,6 +102,15 @@ def test_files_of_another_pattern_are_not_forgotten(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.txt", "d.json"]
 
 
+def test_another_process_may_forget_at_the_same_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in ("newest", "forgotten by the other", "oldest")]
+    for path in (paths[0], paths[2]):
+        path.write_text("")
+    monkeypatch.setattr(caching, "newest_first", lambda folder, pattern: paths)
+    forget_old(tmp_path, 1)
+    assert list(tmp_path.iterdir()) == [tmp_path / "newest"]
+
+
 def test_a_chart_is_drawn_once_by_each_library(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """The drawing that is kept is the one that is drawn, and another chart or library draws its own."""
     drawn, own = [], vl_convert.vegalite_to_svg

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 import itertools
+import json
 import logging
 import os
 from pathlib import Path
 from types import SimpleNamespace
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 import pytest
 from maieutic.core import documents
@@ -16,7 +17,7 @@ from maieutic.core.documents import content_of, read_yaml
 from maieutic.core.errors import UserError, cut_word
 from maieutic.core.files import safe_cell
 from maieutic.core.logs import WithoutSecrets
-from maieutic.core.secrets import INSTEAD, Redactor, is_named_as_secret, redacted
+from maieutic.core.secrets import INSTEAD, Redactor, forms_of, is_named_as_secret, redacted
 from maieutic.core.visible import visible
 from maieutic.plan.texts import check_texts
 from maieutic.serving.inherited import inherited
@@ -110,6 +111,23 @@ def test_no_form_of_a_key_is_left_in_a_text() -> None:
         assert INSTEAD in redactor(text) and redactor.finds(text), text
         assert len(redactor(text).replace(INSTEAD, "")) < 30, "what is left are letters beside it"
     assert redactor("nothing here") == "nothing here" and not Redactor(["short"]).finds("short")
+
+
+def in_base64(data: bytes, before: int) -> str:
+    """The characters that data alone decide, after some bytes of something else: they stay as its neighbours change."""
+    after = -(before + len(data)) % 3
+    texts = [base64.b64encode(fill * before + data + fill * after).decode() for fill in (b"\x00", b"\xff")]
+    return "".join(one for one, other in zip(*texts, strict=True) if one == other)
+
+
+@pytest.mark.parametrize("key", [KEY, "12345678", "ü/1 + ~?>", "not UTF-8: \udc80>>?~~ 9"])
+def test_a_key_has_these_forms_and_no_others(key: str) -> None:
+    data = os.fsencode(key)
+    bases = [in_base64(data, before) for before in range(3)]
+    bases += [text.replace("+", "-").replace("/", "_") for text in bases]
+    in_addresses = [quote(data), quote(data, safe=""), quote_plus(data)]
+    assert forms_of(key) == {key, json.dumps(key).strip('"'), *in_addresses, *bases}
+    assert Redactor([key])(f"a {key} b") == f"a {INSTEAD} b"
 
 
 def test_a_log_has_no_key_not_even_in_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from maieutic.core import parent
 from maieutic.core.files import bare_cell, read_lines, safe_cell, write_csv, write_lines
-from maieutic.core.ledger import SUFFIX, Spent, append_line, put_down, spent_since
+from maieutic.core.ledger import SUFFIX, Spent, append_line, now, put_down, spent_since, whole_lines
 from maieutic.core.parent import PARENT
 from maieutic.core.paths import Pattern
 
@@ -39,6 +40,21 @@ def test_a_ledger_gives_what_was_spent_from_a_time_on_in_its_order(tmp_path: Pat
     found = spent_since(early, tmp_path)
     assert [line.time for line in found] == [early, late, late]
     assert found[0].asker == "Zoë" and {line.asker for line in found[1:]} == {"a", "b"}
+
+
+def test_a_torn_line_is_left_out_whatever_bytes_it_ends_with(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_bytes(b'{"a": 1}\n{"b": \xff\xfe\n{"c": "\xc3\xa9"}\n')
+    assert list(whole_lines(tmp_path / "lines")) == [{"a": 1}, {"c": "é"}]
+
+
+def test_a_line_makes_its_folders_and_is_lost_where_it_cannot_be_written(tmp_path: Path) -> None:
+    append_line(tmp_path / "a/b/lines", {"a": 1})
+    append_line(tmp_path / "a/b/lines/c", {"a": 1})
+    assert list(whole_lines(tmp_path / "a/b/lines")) == [{"a": 1}]
+
+
+def test_the_time_of_a_line_is_in_utc() -> None:
+    assert datetime.fromisoformat(now()).utcoffset() == timedelta(0)
 
 
 def test_a_pattern_is_filled_in_by_parts() -> None:

@@ -168,6 +168,25 @@ def test_the_last_line_is_said_once_and_has_no_time_left(
     assert caplog.messages[1:] == ["nobody: 0/0", "one: 1/3"], "no rate of a single moment"
 
 
+def test_the_three_most_frequent_reasons_are_told() -> None:
+    shown = progress.Progress("tutor", 20)
+    for why in (
+        "timeout",
+        "refused",
+        "cut off",
+        "refused",
+        "cut off",
+        "refused",
+        "timeout",
+        "rare",
+        "timeout",
+        "timeout",
+    ):
+        shown.fail(why)
+    assert shown.reasons() == "timeout: 4, refused: 3, cut off: 2"
+    assert (shown.done, shown.failed, shown.tokens) == (10, 10, 0)
+
+
 @pytest.mark.parametrize("batches", [1, 2, 3, 10])
 @pytest.mark.parametrize("size", [2, 40, 150, 300])
 def test_the_rate_of_batches_is_that_of_the_whole(

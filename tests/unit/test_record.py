@@ -144,7 +144,14 @@ def test_other_formats_hold_every_task_and_tutor(run: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("../../etc", "_.._etc"), ("a/b c", "a_b_c"), ("", "_"), ("...", "_"), ("Qwen2.5-7B", "Qwen2.5-7B")],
+    [
+        ("../../etc", "_.._etc"),
+        ("a/b c", "a_b_c"),
+        ("", "_"),
+        ("...", "_"),
+        (".X.y", "X.y"),
+        ("Qwen2.5-7B", "Qwen2.5-7B"),
+    ],
 )
 def test_a_hostile_name_leads_nowhere_else(text: str, name: str) -> None:
     assert safe_name(text) == name

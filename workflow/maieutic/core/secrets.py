@@ -36,12 +36,12 @@ def is_named_as_secret(variable: str) -> bool:
 
 def forms_of(secret: str) -> set[str]:
     """The ways in which a text may hold a secret: as it is, in an address, in JSON, in Base64 at any place."""
-    data = secret.encode("utf-8", "surrogatepass")
-    forms = {secret, quote(secret, safe=""), quote(secret), quote_plus(secret), json.dumps(secret)[1:-1]}
+    data = secret.encode("utf-8", "surrogateescape")  # the environment's own bytes, whatever they are
+    forms = {secret, quote(data, safe=""), quote(data), quote_plus(data), json.dumps(secret)[1:-1]}
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + data).decode()
-        # The first and last characters hold bits of what stands beside the secret.
-        whole = encoded[(4 * before + 2) // 3 + (before > 0) : len(encoded) - 4 + (-(before + len(data)) % 3 == 0) * 4]
+        # Each character holds six bits; those at the ends hold bits of what stands beside the secret too.
+        whole = encoded[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
         forms |= {whole, whole.translate(str.maketrans("+/", "-_"))}
     return {form for form in forms if len(form) >= SHORTEST}
 
