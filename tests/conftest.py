@@ -37,26 +37,9 @@ def absent(what: str, mend: str) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Start the fork servers, once for all processes of this run of tests.
-
-    While a change of the code is tried (make mutants) there are none: a run is made for each, in a fork of a process
-    that has run all tests, so that what it remembers is the answer of other code. A change may make a loop endless: the
-    test that it holds up fails.
-    """
-    mutant = os.environ.get("MUTANT_UNDER_TEST", "")
-    if "__mutmut_" in mutant:
-        os.environ["PYTEST_TIMEOUT"] = "20"
-        forget_answers()
-    if not mutant and not hasattr(config, "workerinput"):
+    """Start the fork servers, once for all processes of this run of tests; none where changes are tried: no such test."""
+    if not os.environ.get("MUTANT_UNDER_TEST") and not hasattr(config, "workerinput"):
         fork_server.start_servers(environment(), SERVE)
-
-
-def forget_answers() -> None:
-    """Empty the caches of the package's functions."""
-    modules = [module for name, module in sys.modules.items() if name.startswith("maieutic.")]
-    for value in [value for module in modules for value in vars(module).values()]:
-        if clear := getattr(value, "cache_clear", None):
-            clear()
 
 
 def pytest_sessionstart() -> None:

@@ -1,107 +1,152 @@
-"""Change the code in small ways, one at a time, and see whether a unit test notices: `make mutants` (an hour and more).
+"""Change the code in small ways, one at a time, and see whether a unit test notices: `make mutants` (an hour).
 
-In a copy of the checkout, `.mutants`, by mutmut, which runs for each change the tests that reach the changed function.
-Prints the share of changes that a test notices, by module, and each other one that `equivalent.yaml` does not list with
-the reason why no test can tell it from the original. Ends with 1 below 95 %. Arguments: the modules, else all of MODULES.
+In a copy of the checkout, `.mutants`: mutmut makes the changes, and for each the tests that reach the changed function
+are run to the first that fails. Prints each change that no test notices and `equivalent.yaml` does not list with the
+reason why none can, and the share of those noticed by module. Ends with 1 below 95 %.
 """
 
 from __future__ import annotations
 
-import contextlib
-import re
-import shutil
-import subprocess
+import argparse
+import fnmatch
+import json
+import os
 import sys
+import time
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
+import pytest
 import yaml
-from mutmut.mutation.diff_apply import get_diff_for_mutant
+from changes import Change, copy_checkout, write_changes
+from mutmut.configuration import config
+from mutmut.mutation.trampoline import set_mutant_under_test
+from trying import NOTICED, TEST_SECONDS, Trials, Tried
 
 ROOT = Path(__file__).parents[2]
 COPY = ROOT / ".mutants"
+OUTCOMES = COPY / "outcomes.jsonl"
 MODULES = ["core/*", "scores/*", "graders/*", "plan/*", "serving/conversations.py"]
 ENOUGH = 0.95
-LINE = re.compile(r"^\s*(\S+?)__mutmut_(\d+): (.+)$", re.MULTILINE)
-NOTICED = {"killed", "segfault"}  # "timeout" is none: an endless loop fails a test, so that the run itself hung
-Changes = dict[str, list[str]]  # by function, each change as `-old +new`
+SAY_SECONDS = 30.0
+PYTEST = ["-q", "-m", "not slow and not own_text", "--capture=sys", f"--timeout={TEST_SECONDS}"]
 
 
-def copy_checkout(modules: list[str]) -> None:
-    """Make the copy anew, its package under `src`, as mutmut expects it."""
-    shutil.rmtree(COPY, ignore_errors=True)
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split(
-        "\n"
-    )
-    for name in filter(None, listed):
-        target = COPY / re.sub(r"^workflow/", "src/", name)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, target, follow_symlinks=False)
-    mutants = COPY / "mutants"
-    mutants.mkdir()
-    for folder in (COPY, mutants):
-        (folder / "workflow").symlink_to("src")
-        (folder / ".venv").symlink_to(ROOT / ".venv")
-    tests = [str(path.relative_to(COPY)) for path in sorted((COPY / "tests/unit").glob("test_*.py"))]
-    beside = [path.name for path in COPY.iterdir() if path.name not in {"src", "tests", "mutants", "workflow", ".venv"}]
-    settings = {
-        "source_paths": ["src/"],
-        "only_mutate": [f"src/maieutic/{module}" for module in modules],
-        "also_copy": [name for name in beside if name != "pyproject.toml"],
-        "pytest_add_cli_args": ["-m", "not slow and not own_text", "-p", "no:cacheprovider", "-W", "ignore", "-q"],
-        "pytest_add_cli_args_test_selection": tests,
-    }
-    with open(COPY / "pyproject.toml", "a", encoding="utf-8") as handle:
-        handle.write("\n[tool.mutmut]\n" + "".join(f"{key} = {value!r}\n" for key, value in settings.items()))
+class Equivalent:
+    """The changes that no test can tell from the original: of one function, and those that are so wherever they stand."""
+
+    def __init__(self, path: Path) -> None:
+        known: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        self.rules: list[dict[str, str]] = known.pop("everywhere")
+        self.of_function: dict[str, dict[str, str]] = known
+
+    def __contains__(self, change: Change) -> bool:
+        return change.text in self.of_function.get(change.function, {}) or self.is_everywhere(change.text)
+
+    def is_everywhere(self, text: str) -> bool:
+        """Whether a rule is about this change. text: `-old +new`."""
+        places = [place for place in range(len(text)) if text.startswith(" +", place)]
+        pairs = [(text[1:place], text[place + 2 :]) for place in places]
+        return any(
+            rule["old"] in old and old.replace(rule["old"], rule["new"], 1) == new
+            for old, new in pairs
+            for rule in self.rules
+        )
+
+    def stale(self, changes: dict[str, list[Change]]) -> list[str]:
+        """Functions with an entry about a change that is none any more, of the modules that were changed."""
+        modules = {module_of(function) for function in changes}
+        return [
+            function
+            for function, texts in self.of_function.items()
+            if module_of(function) in modules and texts.keys() - {change.text for change in changes.get(function, [])}
+        ]
 
 
-def mutmut(*words: str) -> str:
-    """What a command of mutmut says."""
-    line = [ROOT / ".venv/mutants/bin/mutmut", *words]
-    return subprocess.run(line, cwd=COPY, check=True, capture_output=True, text=True).stdout
+class Record:
+    """The outcomes as they come: a line each in `outcomes.jsonl`, and now and then one on the terminal."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.said = total, time.monotonic()
+        self.tried: list[Tried] = []
+
+    def add(self, tried: Tried) -> None:
+        """Put one down."""
+        self.tried.append(tried)
+        line = {**tried.change._asdict(), "outcome": tried.outcome, "test": tried.test}
+        with open(OUTCOMES, "a", encoding="utf-8") as handle:
+            handle.write(json.dumps(line, ensure_ascii=False) + "\n")
+        if time.monotonic() - self.said > SAY_SECONDS or len(self.tried) == self.total:
+            self.said = time.monotonic()
+            noticed = sum(one.outcome == NOTICED for one in self.tried)
+            print(f"{len(self.tried)} of {self.total} tried, {noticed} noticed", file=sys.__stderr__, flush=True)
 
 
-def change_of(mutant: str) -> str:
-    """A change as `-old +new`, without what stands around it."""
-    path = Path("src", *re.sub(r"\.x[_ǁ].*", "", mutant).split(".")).with_suffix(".py")
-    with contextlib.chdir(COPY):
-        told = get_diff_for_mutant(mutant, path=path if path.is_file() else path.with_suffix("") / "__init__.py")
-    lines = [line for line in told.splitlines() if re.match(r"[-+](?![-+])", line)]
-    return " ".join(f"{line[0]}{line[1:].strip()}" for line in lines)
+def module_of(function: str) -> str:
+    """`core.stats` of `maieutic.core.stats.x_share`."""
+    return function.replace(".xǁ", ".x_").partition(".x_")[0].removeprefix("maieutic.")
 
 
-def is_everywhere(change: str, rules: list[dict[str, str]]) -> bool:
-    """Whether a change is one of those that are equivalent wherever they stand. change: `-old +new`."""
-    places = [match.start() for match in re.finditer(r" \+", change)]
-    pairs = [(change[1:place], change[place + 2 :]) for place in places]
-    return any(
-        rule["old"] in old and old.replace(rule["old"], rule["new"], 1) == new for old, new in pairs for rule in rules
-    )
+def options() -> argparse.Namespace:
+    """What is asked for on the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("modules", nargs="*", default=MODULES, help="patterns of modules, below workflow/maieutic")
+    parser.add_argument("--functions", default="*", help="only functions of this pattern: '*.x_share'")
+    parser.add_argument("--tests", nargs="*", default=[], help="only these files of tests/unit: test_stats.py")
+    parser.add_argument("--known", type=Path, help="outcomes of an earlier run: what was noticed is not tried again")
+    parser.add_argument("--listed", action="store_true", help="try those of equivalent.yaml too")
+    return parser.parse_args()
+
+
+def noticed_before(outcomes: Path) -> set[tuple[str, str]]:
+    """Function and text of the changes that an earlier run's tests noticed."""
+    lines = map(json.loads, outcomes.read_text(encoding="utf-8").splitlines())
+    return {(Change(line["name"], line["text"]).function, line["text"]) for line in lines if line["outcome"] == NOTICED}
 
 
 def main() -> int:
-    copy_checkout(sys.argv[1:] or MODULES)
-    ran = subprocess.run([ROOT / ".venv/mutants/bin/mutmut", "run"], cwd=COPY)
-    if ran.returncode != 0:
-        return ran.returncode
-    known = yaml.safe_load((Path(__file__).parent / "equivalent.yaml").read_text(encoding="utf-8"))
-    everywhere = known.pop("everywhere")
+    asked = options()
+    known = noticed_before(asked.known) if asked.known else set()
+    listed = Equivalent(Path(__file__).parent / "equivalent.yaml")
+    copy_checkout(ROOT, COPY)
+    os.chdir(COPY)
+    config()  # mutmut reads it from the current folder, which tests change
+    every = write_changes(asked.modules)
+    wanted = {
+        function: [
+            change
+            for change in changes
+            if (asked.listed or change not in listed) and (function, change.text) not in known
+        ]
+        for function, changes in every.items()
+        if fnmatch.fnmatch(function, asked.functions)
+    }
+    record = Record(sum(map(len, wanted.values())))
+    set_mutant_under_test("")
+    os.environ["MUTANT_UNDER_TEST"] = "none"
+    tests = [f"tests/unit/{name}" for name in asked.tests] or ["tests/unit"]
+    code = pytest.main([*PYTEST, *tests], plugins=[Trials(wanted, record.add)])
+    if code != pytest.ExitCode.OK:
+        return int(code)
+    return tell(record.tried, listed.stale(every))
+
+
+def tell(tried: list[Tried], stale: list[str]) -> int:
+    """Print what became of the changes; gives the exit status."""
     counts: dict[str, Counter[bool]] = defaultdict(Counter)
-    unnoticed: Changes = defaultdict(list)
-    for function, number, outcome in LINE.findall(mutmut("results", "--all", "true")):
-        noticed = outcome in NOTICED
-        change = "" if noticed else change_of(f"{function}__mutmut_{number}")
-        if not noticed and (change in known.get(function, {}) or is_everywhere(change, everywhere)):
-            continue
-        module = re.sub(r"\.x[_ǁ].*", "", function).removeprefix("maieutic.")
-        counts[module][noticed] += 1
-        if not noticed:
-            unnoticed[function].append(f"{outcome}: {change}")
-    for function, changes in unnoticed.items():
+    unnoticed: dict[str, list[str]] = defaultdict(list)
+    for one in tried:
+        counts[module_of(one.change.function)][one.outcome == NOTICED] += 1
+        if one.outcome != NOTICED:
+            unnoticed[one.change.function].append(f"{one.outcome}: {one.change.text}")
+    for function, changes in sorted(unnoticed.items()):
         print(function, *changes, sep="\n  ")
+    for function in stale:
+        print(f"equivalent.yaml: {function} has no such change any more")
     for module, of in sorted(counts.items()):
         print(f"{module:32} {of[True] / of.total():7.1%} of {of.total()}")
-    total = sum(counts.values(), Counter())
+    total = sum(counts.values(), Counter[bool]())
     print(f"{'all':32} {total[True] / total.total():7.1%} of {total.total()}")
     return 0 if total[True] >= ENOUGH * total.total() else 1
 

@@ -574,6 +574,8 @@ def test_a_job_that_is_told_to_end_takes_what_it_has_asked(grace: int, key: None
         assert job.wait(10) == 130, "interrupted"
         kept = len(answers_on_file(tmp_path / "journal.jsonl", Entry))
         assert (len(handler.requests), kept) == (4, 4 if grace else 0)
+        told = f"told to end: takes the answers that come within {grace} s; once more ends at once"
+        assert log.read_text().count(told) == 1
         assert "was interrupted; what was finished is kept" in log.read_text() and "Traceback" not in log.read_text()
         assert len(drive(address, tmp_path, 12, concurrency=4)) == 12
         assert len(handler.requests) == 12 + 4 - kept

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -9,10 +10,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from maieutic.config.cards import Card, read_card
-from maieutic.core.records import Difference, Grade, Item, write_records
+from maieutic.config.cards import Card, Metric, read_card
+from maieutic.core.records import Difference, Grade, Item, Scoring, write_records
 from maieutic.core.stats import MEAN, Sampling, estimate
-from maieutic.scores.differences import CompareTutors, compare_tutors, drawn_p, exact_mcnemar, two_sided, with_holm
+from maieutic.scores.differences import (
+    Compared,
+    CompareTutors,
+    compare_tutors,
+    differences,
+    drawn_p,
+    exact_mcnemar,
+    two_sided,
+    with_holm,
+)
+from maieutic.scores.metrics.common import RELEASED, Graded
+from maieutic.scores.metrics.common import Metric as Function
+from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.score import Found, Measured
 from scipy.stats import binomtest, ttest_1samp
 from scipy.stats import t as student
 
@@ -193,9 +207,9 @@ def test_where_no_draw_is_beyond_zero_p_is_students(problems: int) -> None:
     """Of the difference over the draws' standard deviation, which draws from n problems make too small by (n - 1) / n."""
     drawn = np.array([0.1, 0.2, 0.25, np.nan, 0.4])
     deviation = np.nanstd(drawn) * np.sqrt(problems / (problems - 1))
-    expected = max(2.0 ** (1 - problems), 2 * student.sf(0.23 / deviation, problems - 1))
-    for sign in (1, -1):
-        assert two_sided(sign * drawn, sign * 0.23, problems) == pytest.approx(expected, rel=1e-12)
+    for value, sign in itertools.product((0.23, 0.05), (1, -1)):
+        expected = max(2.0 ** (1 - problems), 2 * student.sf(value / deviation, problems - 1))
+        assert two_sided(sign * drawn, sign * value, problems) == pytest.approx(expected, rel=1e-12)
 
 
 def test_where_nothing_spreads_p_is_what_a_test_of_signs_can_find() -> None:
@@ -203,3 +217,91 @@ def test_where_nothing_spreads_p_is_what_a_test_of_signs_can_find() -> None:
     assert two_sided(drawn, 0.2, 1) == 1.0, "of one problem"
     assert two_sided(drawn, float("nan"), 10) == 2.0**-9
     assert two_sided(np.array([0.3, 0.3]), 0.3, 10) == 2.0**-9
+
+
+def by_models(folder: Path, task: str, grades_of: Mapping[str, list[Grade]], items: int) -> list[Difference]:
+    """The differences of tutors on one task by reward models and judges; two files for each tutor, one a grader."""
+    benchmark = "mrbench" if task == "mistake_remediation" else "mathtutorbench"
+    names = [f"i{number}" for number in range(items)]
+    write_records(
+        folder / f"{task}.jsonl",
+        [Item(id=name, task=task, cluster=name, vars={}, reference={}) for name in names],
+    )
+    tutors, files = [], []
+    for tutor, of in grades_of.items():
+        for by in dict.fromkeys(grade.by for grade in of):
+            tutors.append(tutor)
+            files.append(folder / f"{tutor}-{by}.jsonl")
+            write_records(files[-1], [grade for grade in of if grade.by == by])
+    absent = ["reward"] if benchmark == "mrbench" else ["judge"]
+    job = CompareTutors(benchmark=benchmark, tutors=tutors, tasks=[task], absent=absent, resamples=200, seed=1)
+    compare_tutors(job=job, items=folder, grades=files, out=folder / "out.json")
+    found = [Difference.model_validate(one) for one in json.loads((folder / "out.json").read_text(encoding="utf-8"))]
+    return [one for one in found if one.scoring == "robust"]
+
+
+def test_the_first_judge_compares(tmp_path: Path) -> None:
+    def judged(*shares: tuple[str, list[float | None]]) -> list[Grade]:
+        return [
+            Grade(
+                id=f"i{number}", task="mistake_remediation", kind="judge", by=judge, scoring="robust",
+                criterion="desired_share", value=value, correct=None, raw="", why_none=None if value is not None else "no",
+            )
+            for judge, values in shares
+            for number, value in enumerate(values)
+        ]  # fmt: skip
+
+    one, other = judged(("strict", [0.25, 0.5, 0.75]), ("kind", [1, 1, 1])), judged(("strict", [0, 0, 0.75]))
+    third = judged(("strict", [None, None, None]), ("kind", [0.5, 0.5, 0.25]))
+    found = by_models(tmp_path, "mistake_remediation", {"a": one, "b": other, "c": third}, 3)
+    [of] = found  # the third's replies were all left open
+    told = (of.by, of.first, of.second, of.metric, of.criterion, of.value, of.n)
+    assert told == ("strict", "a", "b", "damr", "desired_share", 0.25, 3)
+
+
+def test_a_reference_is_not_compared_by_what_holds_replies_against_it(tmp_path: Path) -> None:
+    def won(*wins: bool) -> list[Grade]:
+        return [
+            Grade(
+                id=f"i{number}", task="scaffolding_generation", kind="reward", by="rm", scoring="robust",
+                criterion="win", value=win, correct=win, raw="",
+            )
+            for number, win in enumerate(wins)
+        ]  # fmt: skip
+
+    tutors = {"a": won(True, True, False, True), "reference": won(*[False] * 4), "b": won(True, False, False, False)}
+    [found] = by_models(tmp_path, "scaffolding_generation", tutors, 4)
+    assert (found.first, found.second, found.by, found.criterion, found.value) == ("a", "b", "rm", "win", 0.5)
+
+
+def by_function(function: str, scoring: Scoring, first: list[Graded], second: list[Graded]) -> Difference:
+    """The difference of two tutors by a metric that is no card's headline, as a team's own may be."""
+    items = [
+        Item(id=f"i{number}", task=TASK, cluster=f"i{number}", vars={}, reference={}) for number in range(len(first))
+    ]
+    metric = Metric(headline=True, function=function)
+    measured = {
+        tutor: Measured("own", metric, scoring, None, Found(list(zip(items, graded, strict=True)), 0, len(items)))
+        for tutor, graded in (("a", first), ("b", second))
+    }
+    [found] = differences(CARD, Compared(TASK, scoring, None), measured, Sampling(100, 1))
+    return found
+
+
+@pytest.mark.parametrize(("scoring", "functions"), [("paper_compat", RELEASED), ("robust", METRICS)])
+def test_a_difference_is_computed_as_its_scoring_computes_the_metric(
+    scoring: Scoring, functions: Mapping[str, Function]
+) -> None:
+    gold = ["x", "y", "x", "y"]
+    first = [Graded(said, said == true, true) for said, true in zip(["x", "y", "z", "y"], gold, strict=True)]
+    second = [Graded(said, said == true, true) for said, true in zip(["x", "y", "y", "y"], gold, strict=True)]
+    of = functions["macro_f1"]
+    found = by_function("macro_f1", scoring, first, second)
+    assert found.value == of.value(first) - of.value(second) and (found.metric, found.n) == ("own", 4)
+    assert RELEASED["macro_f1"].value(first) != METRICS["macro_f1"].value(first)
+
+
+def test_a_difference_of_no_number_is_none() -> None:
+    nothing = [Graded(None, None, None, (Graded(1, True, True), Graded(None, None, None)))] * 2
+    found = by_function("reason_accuracy", "robust", nothing, nothing)
+    assert found.value is None

@@ -187,6 +187,24 @@ def test_the_three_most_frequent_reasons_are_told() -> None:
     assert (shown.done, shown.failed, shown.tokens) == (10, 10, 0)
 
 
+@pytest.mark.parametrize("batch", [0.049, 0.05])
+@pytest.mark.parametrize("seconds", [0.999, 1.0, 2.0])
+def test_a_second_is_long_enough_for_a_rate(batch: float, seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of requests that ended together with the first one only that one counts, from a second on."""
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    clock.now = 0.0
+    shown = progress.Progress("tutor", 20)
+    shown.step()
+    clock.now = batch
+    for _ in range(3):
+        shown.step()
+    clock.now = seconds
+    shown.step()
+    counted = 2 if batch < 0.05 and seconds >= 1.0 else 5
+    assert shown.rate(seconds) == counted / seconds
+
+
 @pytest.mark.parametrize("batches", [1, 2, 3, 10])
 @pytest.mark.parametrize("size", [2, 40, 150, 300])
 def test_the_rate_of_batches_is_that_of_the_whole(

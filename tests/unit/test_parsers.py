@@ -176,6 +176,7 @@ def test_a_step_of_many_digits_is_what_python_reads() -> None:
 
 def test_stop_strings_are_applied_where_the_server_did_not() -> None:
     assert cut_at_stop("18\nQuestion: what", ["Question:", "\n"]) == "18"
+    assert cut_at_stop("18 Q: what Q: how", ["Q:"]) == "18 ", "the first of them"
     assert cut_at_stop("\n18", ["\n"]) == "", "Q3: an answer that begins with the stop is empty"
     assert cut_at_stop("18", []) == "18"
 

@@ -35,7 +35,6 @@ class Compared(NamedTuple):
     """What tutors are compared by: a task's headline metric under one scoring, by one grader (None: a parser)."""
 
     task: str
-    metric: str
     scoring: Scoring
     by: str | None
 
@@ -67,7 +66,7 @@ def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: 
         for task, card in cards.items():
             for measurement in measured_on(card, cases[task], index, job.judging.get(task)):
                 if measurement.metric.headline and not against_itself(card, measurement.metric, tutor):
-                    measured[Compared(task, measurement.name, measurement.scoring, measurement.by)][tutor] = measurement
+                    measured[Compared(task, measurement.scoring, measurement.by)][tutor] = measurement
     sampling = Sampling(job.resamples, job.seed)
     comparisons = [
         difference
@@ -153,7 +152,7 @@ def drawn_p(apart: Array) -> float | None:
 
 
 def two_sided(apart: Array, value: float, problems: int) -> float | None:
-    """The p value of no difference; None where there is nothing to draw. value: as observed, over so many problems.
+    """The p value of no difference; None where there is nothing to draw. value: as observed, over one problem or more.
 
     The bootstrap's, as long as some draws lie on either side of zero. Where none does, draws cannot say how small it
     is, and a correction over many pairs would find none of them: there it is Student's t of the difference over the
@@ -164,7 +163,7 @@ def two_sided(apart: Array, value: float, problems: int) -> float | None:
     drawn, known = drawn_p(apart), apart[~np.isnan(apart)]
     if drawn is None:
         return None
-    smallest = min(1.0, 2.0 ** (1 - problems))
+    smallest = 2.0 ** (1 - problems)
     if (known <= 0).any() and (known >= 0).any():
         return max(drawn, smallest)
     if known.min() == known.max() or problems < 2 or np.isnan(value):
