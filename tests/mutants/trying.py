@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing.connection import Connection
@@ -30,6 +30,7 @@ from mutmut.state import state
 TEST_SECONDS = 20  # a change may make a loop endless: the test that it holds up fails
 CHANGE_SECONDS = 900.0
 PART = 40  # changes that are tried one after the other: of one function, whose tests they share
+MOST_FIRST = 30  # tests
 QUICK = 0.5  # seconds of fixtures that do not matter
 WORKERS = 2 * (os.cpu_count() or 1)  # many tests wait
 STATS = "stats"  # mutmut: note which functions are called
@@ -143,18 +144,31 @@ class Trials:
         return Reach(reached, seconds, [self.shared] * len(items), failed, set(sys.modules))
 
     def tests_of(self, function: str) -> list[int]:
-        """The tests that reach a function, the quick ones first, after them those of files whose fixtures take long."""
+        """The tests that reach a function, those first that reach little else: they are about it, and quick."""
         places = [place for place, functions in enumerate(self.reach.functions) if function in functions]
 
-        def cost(place: int) -> tuple[float, str, float]:
+        def cost(place: int) -> tuple[float, str, int, float]:
             shared = max(0.0, self.reach.shared[place] - QUICK)
-            return (shared, self.file_of(place) if shared else "", self.reach.seconds[place])
+            file = self.file_of(place) if shared else ""
+            return (shared, file, len(self.reach.functions[place]), self.reach.seconds[place])
 
         return sorted(places, key=cost)
 
     def file_of(self, place: int) -> str:
         """The file of a test."""
         return self.items[place].nodeid.partition("::")[0]
+
+    def outcome(self, change: Change, places: Sequence[int]) -> tuple[str, int | None]:
+        """What becomes of a change, and the test that notices it; None where it ends the process of all tests."""
+        if not places:
+            return UNREACHED, None
+        try:
+            place = in_a_fork(lambda: self.run(change, places), CHANGE_SECONDS)
+        except TimeoutError:
+            return HUNG, None
+        except (ChildProcessError, EOFError):
+            return NOTICED, None
+        return (SURVIVED if place is None else NOTICED), place
 
     def run(self, change: Change, places: Sequence[int]) -> int | None:
         """Run tests with a change, in a process that does nothing else, to the first that fails: its place."""
@@ -168,6 +182,7 @@ class Trials:
         return None
 
 
+noticed: dict[str, Counter[int]] = defaultdict(Counter)  # by module: tests, by how many changes each has noticed here
 trials: list[Trials] = []  # those of this process, for its workers, which are forks of it
 
 
@@ -189,27 +204,17 @@ def reach_of_file(places: list[int]) -> Reach:
 
 
 def try_changes(changes: list[Change], places: list[int]) -> list[Tried]:
-    """Try changes of one function by its tests. Those that noticed an earlier one are asked first, quick files first."""
+    """Try changes of one function by its tests. Those are asked first that noticed most changes of its module so far."""
     [its] = trials
-    tried, first = [], list[int]()
+    tried = []
     for change in changes:
-        if not places:
-            tried.append(Tried(change, UNREACHED))
-            continue
+        noticed_by = noticed[change.function.rpartition(".")[0]]
+        first = [place for place, _ in noticed_by.most_common() if place in places][:MOST_FIRST]
         order = [*first, *(place for place in places if place not in first)]
-        try:
-            place = in_a_fork(lambda change=change, order=order: its.run(change, order), CHANGE_SECONDS)
-        except TimeoutError:
-            tried.append(Tried(change, HUNG))
-            continue
-        except (ChildProcessError, EOFError):  # it has ended the process of the tests
-            tried.append(Tried(change, NOTICED, "all"))
-            continue
-        if place is None:
-            tried.append(Tried(change, SURVIVED))
-            continue
-        first = [one for one in places if one == place or one in first]
-        tried.append(Tried(change, NOTICED, its.items[place].nodeid))
+        outcome, place = its.outcome(change, order)
+        if place is not None:
+            noticed_by[place] += 1
+        tried.append(Tried(change, outcome, "" if place is None else its.items[place].nodeid))
     return tried
 
 

@@ -121,7 +121,11 @@ def test_each_task_is_read_by_its_card_and_scored_with_its_judges(
         benchmark="mathtutorbench", tutor="t", tasks=[TASK], resamples=100, seed=1, judging={TASK: ["j"], "x": ["k"]}
     )
     score_replies(job=job, items=items, grades=[file], out=tmp_path / "out.json")
-    [(task, tutor, of_task, _, sampling, judges)] = told
+    judged = tmp_path / "judged.jsonl"
+    judged.write_text("".join(json.dumps(grade(number, by="j")) + "\n" for number in range(3)))
+    score_replies(job=job, items=items, grades=[file, judged], out=tmp_path / "out.json")
+    assert [set(index) for _, _, _, index, _, _ in told] == [{(TASK, None)}, {(TASK, None), (TASK, "j")}]
+    (task, tutor, of_task, _, sampling, judges), _ = told
     assert (task, tutor, [one.id for one in of_task], judges) == (TASK, "t", ["i0", "i1", "i2"], ["j"])
     assert (sampling.resamples, sampling.seed) == (100, 1)
     told.clear()

@@ -197,7 +197,7 @@ def paired(
                 measured[name] = measurement
     if len(measured) < 2:
         return None
-    compared = Compared(card.task, measured["later"].name, "robust", by)
+    compared = Compared(card.task, "robust", by)
     return next(differences(card, compared, measured, sampling), None)
 
 
