@@ -69,18 +69,19 @@ class Record:
 
     def __init__(self, total: int) -> None:
         self.total, self.said = total, time.monotonic()
-        self.tried: list[Tried] = []
+        self.last: dict[str, Tried] = {}
 
     def add(self, tried: Tried) -> None:
         """Put one down."""
-        self.tried.append(tried)
+        self.last[tried.change.name] = tried
         line = {**tried.change._asdict(), "outcome": tried.outcome, "test": tried.test}
         with open(OUTCOMES, "a", encoding="utf-8") as handle:
             handle.write(json.dumps(line, ensure_ascii=False) + "\n")
-        if time.monotonic() - self.said > SAY_SECONDS or len(self.tried) == self.total:
+        if time.monotonic() - self.said > SAY_SECONDS:
             self.said = time.monotonic()
-            noticed = sum(one.outcome == NOTICED for one in self.tried)
-            print(f"{len(self.tried)} of {self.total} tried, {noticed} noticed", file=sys.__stderr__, flush=True)
+            counts = Counter(one.outcome for one in self.last.values())
+            told = ", ".join(f"{number} {outcome}" for outcome, number in counts.most_common())
+            print(f"{len(self.last)} of {self.total} changes: {told}", file=sys.__stderr__, flush=True)
 
 
 def module_of(function: str) -> str:
@@ -129,7 +130,7 @@ def main() -> int:
     code = pytest.main([*PYTEST, *tests], plugins=[Trials(wanted, record.add)])
     if code != pytest.ExitCode.OK:
         return int(code)
-    return tell(record.tried, listed.stale(every))
+    return tell(list(record.last.values()), listed.stale(every))
 
 
 def tell(tried: list[Tried], stale: list[str]) -> int:

@@ -31,10 +31,12 @@ TEST_SECONDS = 20  # a change may make a loop endless: the test that it holds up
 CHANGE_SECONDS = 900.0
 PART = 40  # changes that are tried one after the other: of one function, whose tests they share
 MOST_FIRST = 30  # tests
+FEW_SECONDS = 4.0
 QUICK = 0.5  # seconds of fixtures that do not matter
 WORKERS = 2 * (os.cpu_count() or 1)  # many tests wait
 STATS = "stats"  # mutmut: note which functions are called
 NOTICED, SURVIVED, UNREACHED, HUNG = "noticed", "survived", "no test reaches it", "hung"
+LEFT = "left to all tests"  # the quick ones have not noticed it
 
 
 class Tried(NamedTuple):
@@ -105,16 +107,40 @@ class Trials:
                 importlib.import_module(module)
         forget_answers()
         gc.freeze()
+        every = [change for changes in self.changes.values() for change in changes]
+        left = []
+        for tried in self.try_all(every, self.quick_tests_of):
+            if tried.outcome == SURVIVED:
+                left.append(tried.change)
+                tried = tried._replace(outcome=LEFT)
+            self.told(tried)
+        for tried in self.try_all(left, self.tests_of):
+            self.told(tried)
+        return True
+
+    def try_all(self, changes: list[Change], tests_of: Callable[[str], list[int]]) -> Iterator[Tried]:
+        """Try changes, each by the tests that are given for its function, and tell what became of each."""
+        by_function: dict[str, list[Change]] = defaultdict(list)
+        for change in changes:
+            by_function[change.function].append(change)
         work = []
-        for function, changes in self.changes.items():
-            places = self.tests_of(function)
-            work += [(changes[start : start + PART], places) for start in range(0, len(changes), PART)]
+        for function, of_it in by_function.items():
+            places = tests_of(function)
+            work += [(of_it[start : start + PART], places) for start in range(0, len(of_it), PART)]
         work.sort(key=lambda part: sum(self.reach.seconds[place] for place in part[1]))
         with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("fork")) as workers:
             for done in as_completed([workers.submit(try_changes, *part) for part in work]):
-                for tried in done.result():
-                    self.told(tried)
-        return True
+                yield from done.result()
+
+    def quick_tests_of(self, function: str) -> list[int]:
+        """Of a function's tests the first, as long as they take no more than a few seconds: most changes fail there."""
+        found, seconds = [], 0.0
+        for place in self.tests_of(function):
+            seconds += self.reach.seconds[place]
+            if found and (seconds > FEW_SECONDS or self.reach.shared[place] > QUICK):
+                break
+            found.append(place)
+        return found
 
     def files(self) -> list[list[int]]:
         """The tests of each file."""

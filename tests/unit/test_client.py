@@ -30,6 +30,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.journal import Entry, answers_on_file
 from maieutic.core.records import SCORINGS, Item, Prompt, Reply, read_records, write_records
 from maieutic.graders.parsing import readings_of
+from maieutic.graders.reading import Reading
 from maieutic.replies.generate import CardItems, Limits, Shard, ask_tutor, request_of, together
 from maieutic.replies.shards import gather_shards
 from maieutic.serving import client
@@ -114,8 +115,11 @@ def test_the_text_as_sent_is_on_file_and_paper_compat_reads_it(key: None, tmp_pa
     silent = reply.model_copy(
         update={"turns": [reply.turns[0].model_copy(update={"raw": None, "text": "", "no_text": True})]}
     )
-    [failed] = readings_of("yes_no", item, silent, "paper_compat")
-    assert (failed.value, failed.correct) == (None, None) and "the released code fails" in str(failed.why_none)
+    why = "the released code fails: the server sent no text"
+    assert readings_of("yes_no", item, silent, "paper_compat") == [Reading(None, None, "", why)]
+    refused = reply.model_copy(update={"turns": [], "error": "too long"})
+    for scoring in SCORINGS:
+        assert readings_of("yes_no", item, refused, scoring) == [Reading(None, None, "", "refused: too long")]
 
 
 def test_parameters_that_a_server_refuses_are_left_out_and_extra_ones_sent() -> None:
@@ -574,7 +578,7 @@ def test_a_job_that_is_told_to_end_takes_what_it_has_asked(grace: int, key: None
         assert job.wait(10) == 130, "interrupted"
         kept = len(answers_on_file(tmp_path / "journal.jsonl", Entry))
         assert (len(handler.requests), kept) == (4, 4 if grace else 0)
-        told = f"told to end: takes the answers that come within {grace} s; once more ends at once"
+        told = f"WARNING told to end: takes the answers that come within {grace} s; once more ends at once\n"
         assert log.read_text().count(told) == 1
         assert "was interrupted; what was finished is kept" in log.read_text() and "Traceback" not in log.read_text()
         assert len(drive(address, tmp_path, 12, concurrency=4)) == 12

@@ -18,7 +18,7 @@ from maieutic.core.errors import UserError, cut_word
 from maieutic.core.files import safe_cell
 from maieutic.core.logs import WithoutSecrets
 from maieutic.core.secrets import INSTEAD, Redactor, forms_of, is_named_as_secret, redacted
-from maieutic.core.visible import visible
+from maieutic.core.visible import embedded, visible
 from maieutic.plan.texts import check_texts
 from maieutic.serving.inherited import inherited
 
@@ -171,6 +171,10 @@ def test_a_served_model_inherits_no_key() -> None:
         "SLURM_JOB_ID",
     }  # fmt: skip
     assert {"PATH", "HOME"} <= inherited(os.environ).keys()
+
+
+def test_data_in_a_page_close_no_script_and_are_short() -> None:
+    assert embedded({"a": ["<é>&", 1]}) == '{"a":["\\u003c\\u00e9\\u003e\\u0026",1]}'
 
 
 def test_a_control_character_is_a_sign_and_markup_stays_markup() -> None:

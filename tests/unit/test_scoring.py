@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from maieutic.config.cards import JUDGE, Metric
+from maieutic.config.cards import JUDGE, Metric, read_card
 from maieutic.core.records import Grade, Item, Scoring
+from maieutic.core.stats import Sampling
 from maieutic.graders.registry import OBJECTIVE
 from maieutic.graders.rubric import READINGS, Weighed, clipped, good
-from maieutic.scores.metrics.common import Graded, class_counts, detection_counts, detection_f1, of_counts, weighted
-from maieutic.scores.score import OPEN, Given, Reading, joined
+from maieutic.scores.metrics.common import (
+    RELEASED,
+    Graded,
+    class_counts,
+    detection_counts,
+    detection_f1,
+    of_counts,
+    weighted,
+)
+from maieutic.scores.metrics.common import Metric as Function
+from maieutic.scores.metrics.registry import METRICS
+from maieutic.scores.score import OPEN, Found, Given, Measured, Reading, ScoringJob, joined, score_metric
 from sklearn.metrics import f1_score
 
 PARSER = sorted(OBJECTIVE)[0]
@@ -103,3 +115,34 @@ def test_what_speaks_for_a_reply_depends_on_the_reading_of_negative_weights(pass
     assert good(fault, passed, "by_phrasing") != passed, "a fault that is there speaks against the reply"
     assert good(prohibition, passed, "violated") == good(fault, passed, "violated") == passed
     assert good(prohibition, passed, "satisfied") == good(fault, passed, "satisfied") != passed
+
+
+@pytest.mark.parametrize(("scoring", "value"), [("paper_compat", RELEASED), ("robust", METRICS)])
+def test_a_score_says_what_it_is_of_and_by_whom(scoring: Scoring, value: dict[str, Function]) -> None:
+    card = read_card(Path("resources/benchmarks/mrbench/mistake_remediation.yaml")).card
+    gold = ["x", "y", "x", "y"]
+    graded = [Graded(said, said == true, true) for said, true in zip(["x", "y", "z", "y"], gold, strict=True)]
+    items = [Item(id=f"i{number}", task="t", cluster=f"i{number // 2}", vars={}, reference={}) for number in range(4)]
+    metric = Metric(function="macro_f1", criterion="c", only={"source": "bridge", "turn": "2"}, headline=True)
+    found = Found(list(zip(items, graded, strict=True)), 3, 7, unreadable=1)
+    score = score_metric(card, "me", Measured("own", metric, scoring, "judge-1", found), Sampling(100, 1))
+    told = score.model_dump(exclude={"low", "high"}, exclude_none=True)
+    assert told == {
+        "task": card.task, "metric": "own", "value": pytest.approx(value["macro_f1"].value(graded)), "n": 4,
+        "missing": 3, "clusters": 2, "tutor": "me", "benchmark": "mrbench", "criterion": "c", "subset": "bridge, 2",
+        "by": "judge-1", "scoring": scoring, "headline": True, "unreadable": 1, "version": card.version,
+    }  # fmt: skip
+    whole = Measured("own", metric.model_copy(update={"only": {}}), scoring, None, found)
+    assert score_metric(card, "me", whole, Sampling(100, 1)).subset is None
+
+
+def test_a_task_that_no_judge_has_a_rubric_for_is_scored_without_one() -> None:
+    task = "mistake_remediation"
+
+    def headline(**columns: Any) -> str:
+        job = ScoringJob(benchmark="mrbench", tasks=[task], resamples=100, seed=1, **columns)
+        return job.card(task).headline
+
+    assert headline() == headline(unjudged=["another"]) == headline(absent=["reward"]) == "damr"
+    assert headline(unjudged=[task]) == headline(absent=["judge"]) == "match"
+    assert headline(unjudged=[task], absent=["judge"]) == "match"
