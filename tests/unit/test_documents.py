@@ -75,6 +75,12 @@ def test_what_is_just_short_enough_is_read(tmp_path: Path, monkeypatch: pytest.M
     assert content_of("[1, 2, 3, 4, [5, 6, 7], 8]") == [1, 2, 3, 4, [5, 6, 7], 8]
     with pytest.raises(documents.Unsafe, match=r"^line 1: more than 10 values$"):
         content_of("[1, 2, 3, 4, [5, 6, 7], 8, 9]")
+    repeated = "a: &x [1, 2]\nb: [*x, *x]"
+    monkeypatch.setattr(documents, "MOST_VALUES", 13)  # a list of two, three times; two keys, a mapping and a list
+    assert content_of(repeated) == {"a": [1, 2], "b": [[1, 2], [1, 2]]}
+    monkeypatch.setattr(documents, "MOST_VALUES", 12)
+    with pytest.raises(documents.Unsafe, match=r"^line 1: more than 12 values, with those that aliases repeat$"):
+        content_of(repeated)
     monkeypatch.setattr(documents, "LONGEST", 20)
     path = tmp_path / "a.yaml"
     path.write_text("a: " + "x" * 17)

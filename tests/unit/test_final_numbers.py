@@ -11,7 +11,7 @@ import pytest
 import yaml
 from maieutic.core.records import Item
 from maieutic.graders.answers import answer, read_final
-from maieutic.graders.numerals import numerals
+from maieutic.graders.numerals import numerals, written
 
 TABLE: dict[str, list[Any]] = yaml.safe_load(
     (Path(__file__).parents[1] / "cases/final_numbers.yaml").read_text(encoding="utf-8")
@@ -118,3 +118,9 @@ def test_a_box_is_read_by_itself(content: str, value: float | None, why: str | N
 
 def test_of_one_number_in_two_spellings_a_box_gives_the_first() -> None:
     assert read_final("So \\boxed{5 and 5.0}").text == "5"
+
+
+def test_a_number_of_more_than_300_digits_is_beyond_all() -> None:
+    assert written("1,234.5", ",", ".") == 1234.5 and written("1.234,5", ".", ",") == 1234.5
+    assert written("1" * 300, "", "") == float("1" * 300)
+    assert written("0." + "0" * 299, "", ".") == math.inf

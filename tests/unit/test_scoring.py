@@ -23,7 +23,18 @@ from maieutic.scores.metrics.common import (
 )
 from maieutic.scores.metrics.common import Metric as Function
 from maieutic.scores.metrics.registry import METRICS
-from maieutic.scores.score import OPEN, Found, Given, Measured, Reading, ScoringJob, joined, score_metric
+from maieutic.scores.score import (
+    OPEN,
+    Found,
+    Given,
+    Measured,
+    Reading,
+    ScoringJob,
+    all_metrics,
+    graded_items,
+    joined,
+    score_metric,
+)
 from sklearn.metrics import f1_score
 
 PARSER = sorted(OBJECTIVE)[0]
@@ -146,3 +157,29 @@ def test_a_task_that_no_judge_has_a_rubric_for_is_scored_without_one() -> None:
     assert headline() == headline(unjudged=["another"]) == headline(absent=["reward"]) == "damr"
     assert headline(unjudged=[task]) == headline(absent=["judge"]) == "match"
     assert headline(unjudged=[task], absent=["judge"]) == "match"
+
+
+def test_metrics_by_parsers_have_a_twin_over_readable_answers() -> None:
+    def twins(name: str) -> dict[str, Metric]:
+        card = read_card(Path("resources/benchmarks") / f"{name}.yaml").card
+        return {name: metric for name, metric in all_metrics(card).items() if name not in card.metrics}
+
+    assert set(twins("mathtutorbench/problem_solving")) == {"accuracy_readable"}
+    [twin] = twins("mathtutorbench/problem_solving").values()
+    assert (twin.headline, twin.readable, twin.function) == (False, True, "accuracy")
+    assert set(twins("tutorbench/text")) == {"match_readable"}, "a judge's numbers have none"
+
+
+def test_items_of_a_metric_are_those_that_its_grader_was_asked_about() -> None:
+    items = [Item(id=f"i{number}", task="t", cluster="c", vars={}, reference={}) for number in range(3)]
+    grades = {
+        f"i{number}": Grade(id=f"i{number}", task="t", kind=PARSER, scoring="robust", value=value, correct=None, raw="")
+        for number, value in enumerate(("bad", "good"))
+    }
+    metric = Metric(function="accuracy", value="bad")
+    found = graded_items(metric, PARSER, "robust", items, grades)
+    assert found is not None and [graded.correct for _, graded in found.known] == [True, False]
+    assert (found.counted, found.missing, found.unreadable) == (3, 1, 0)
+    some = graded_items(metric.model_copy(update={"subset": True}), PARSER, "robust", items, grades)
+    assert some is not None and (some.counted, some.missing) == (2, 0)
+    assert graded_items(metric, PARSER, "robust", items, {}) is None

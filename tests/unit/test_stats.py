@@ -109,7 +109,9 @@ def test_a_statistic_without_a_value_in_some_draws_warns_nobody() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         drawn = clustered_draws(counts, ratio, ["a", "b", "c"], MANY)
+        open_ended = clustered_draws(np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]]), ratio, ["a", "b", "c"], MANY)
     assert len(drawn) == 400 and np.isnan(drawn).any() and not np.isnan(drawn).all()
+    assert np.isinf(open_ended).any() and np.isnan(open_ended).any()
     assert len(clustered_draws(counts[:1], ratio, ["a"], MANY)) == 0
 
 

@@ -42,14 +42,14 @@ def all_metrics(card: Card) -> dict[str, Metric]:
         metrics[name] = metric
         graders = {part.grader for part in metric.parts} or {metric.grader or card.graders[0]}
         if graders & OBJECTIVE:
-            twin = {"headline": False, "stand_in": False, "readable": True, "function": metric.function or name}
+            twin = {"headline": False, "readable": True, "function": metric.function or name}
             metrics[f"{name}{READABLE}"] = metric.model_copy(update=twin)
     return metrics
 
 
 def index_of(grades: Iterable[Grade]) -> Index:
     """Grades by task, grader and reading."""
-    index: Index = defaultdict(lambda: defaultdict(dict))
+    index: Index = defaultdict(dict)
     for grade in grades:
         reading = Reading(grade.kind, grade.scoring, grade.criterion)
         index[grade.task, grade.by].setdefault(reading, {})[grade.id] = grade
