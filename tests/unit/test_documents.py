@@ -136,6 +136,11 @@ def test_a_key_has_these_forms_and_no_others(key: str) -> None:
     assert Redactor([key])(f"a {key} b") == f"a {INSTEAD} b"
 
 
+@pytest.mark.parametrize("keys", [["abcd1234", "abcd1234-efgh"], ["abcd1234-efgh", "abcd1234"]])
+def test_a_key_that_begins_as_another_one_is_whole(keys: list[str]) -> None:
+    assert Redactor(keys)("abcd1234-efgh abcd1234") == f"{INSTEAD} {INSTEAD}"
+
+
 def test_a_log_has_no_key_not_even_in_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redacted, "secrets", set())
     monkeypatch.setattr(redacted, "pattern", None)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from maieutic.core import parent
-from maieutic.core.files import bare_cell, read_lines, safe_cell, write_csv, write_lines
+from maieutic.core.errors import Unpinned, UserError, check_in_turn
+from maieutic.core.files import bare_cell, read_lines, safe_cell, write_csv, write_json, write_lines
 from maieutic.core.ledger import SUFFIX, Spent, append_line, now, put_down, spent_since, whole_lines
 from maieutic.core.parent import PARENT
 from maieutic.core.paths import Pattern
+from maieutic.core.records import Item, each_record
 
 OWN = {
     **{k: v for k, v in os.environ.items() if k != PARENT},
@@ -164,3 +168,46 @@ def test_what_is_named_to_another_parent_ends_at_once() -> None:
         [sys.executable, "-c", child], env={**OWN, PARENT: str(os.getpid())}, capture_output=True, text=True
     )
     assert kept.returncode == 0 and kept.stdout
+
+
+def raising(*faults: UserError) -> Callable[[], None]:
+    """A check that finds something."""
+
+    def check() -> None:
+        if faults:
+            raise UserError.of(list(faults))
+
+    return check
+
+
+def test_checks_go_on_as_long_as_pins_alone_are_missing() -> None:
+    pin, other = Unpinned("a", "has no revision", "pin it"), UserError("b", "is wrong", "mend it")
+    last = UserError("c", "is wrong too", "mend it")
+    check_in_turn([raising()], [raising()])
+    with pytest.raises(UserError) as found:
+        check_in_turn([raising(pin)], [raising(), raising(other)], [raising(last)])
+    assert [fault.line for fault in found.value.all] == [pin.line, other.line]
+    with pytest.raises(UserError) as found:
+        check_in_turn([raising(pin)], [raising()])
+    assert [fault.line for fault in found.value.all] == [pin.line]
+
+
+def test_json_is_written_for_people(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"a": [1]})
+    assert (tmp_path / "a.json").read_text() == '{\n "a": [\n  1\n ]\n}'
+
+
+def test_faults_are_lines_one_after_the_other() -> None:
+    first, second = UserError("a", "is wrong.", "mend it"), UserError("b", "goes on ...", "read it")
+    assert (first.line, second.line) == ("a: is wrong. Fix: mend it", "b: goes on .... Fix: read it")
+    both = UserError.of([first, second, first])
+    assert str(both) == f"{first.line} Also, {second.line}" and both.lines == f"{first.line}\n{second.line}"
+
+
+def test_a_record_that_is_none_is_told_by_its_field(tmp_path: Path) -> None:
+    path = tmp_path / "items.jsonl"
+    whole = {"id": "i", "task": "t", "cluster": "c", "vars": {}, "reference": {}}
+    for line, field in (({**whole, "tags": {"a": []}}, "tags.a"), ([], "the line")):
+        path.write_text(json.dumps(line) + "\n")
+        with pytest.raises(UserError, match=rf"^{path}:1: expected a Item record, found .* at {field}\. Fix: "):
+            list(each_record(path, Item))
