@@ -70,7 +70,7 @@ class Trials:
         self.reach = Reach([], [], [], [], set())
         self.failed = ""
         self.of_fixture: dict[str, set[str]] = {}
-        self.shared = 0.0  # seconds in which fixtures of a file were made
+        self.shared: dict[str, float] = {}  # by name, the seconds in which a fixture of a file was made
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note that a test has failed, and how."""
@@ -88,7 +88,7 @@ class Trials:
             return (yield)
         finally:
             if fixturedef.scope != "function":
-                self.shared += time.monotonic() - began
+                self.shared[fixturedef.argname] = time.monotonic() - began
             reached = set(state()._stats)
             self.of_fixture.setdefault(fixturedef.argname, set()).update(reached)
             state()._stats.update(before | reached)
@@ -158,16 +158,17 @@ class Trials:
         for item, following in zip(items, [*items[1:], None], strict=True):
             state()._stats.clear()
             item.add_marker(pytest.mark.timeout(CHANGE_SECONDS))  # what is kept on disk is made now
-            self.failed, began, before = "", time.monotonic(), self.shared
+            self.failed, began, before = "", time.monotonic(), sum(self.shared.values())
             item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-            seconds.append(time.monotonic() - began - (self.shared - before))
+            seconds.append(time.monotonic() - began - (sum(self.shared.values()) - before))
             reached.append(set(state()._stats))
             failed.append(self.failed)
         for item, functions in zip(items, reached, strict=True):
             for name, of_fixture in self.of_fixture.items():
-                if name in item.fixturenames:  # type: ignore[attr-defined]
+                if name in names_of(item):
                     functions |= of_fixture
-        return Reach(reached, seconds, [self.shared] * len(items), failed, set(sys.modules))
+        shared = [sum(self.shared.get(name, 0.0) for name in names_of(item)) for item in items]
+        return Reach(reached, seconds, shared, failed, set(sys.modules))
 
     def tests_of(self, function: str) -> list[int]:
         """The tests that reach a function, those first that reach little else: they are about it, and quick."""
@@ -210,6 +211,11 @@ class Trials:
 
 noticed: dict[str, Counter[int]] = defaultdict(Counter)  # by module: tests, by how many changes each has noticed here
 trials: list[Trials] = []  # those of this process, for its workers, which are forks of it
+
+
+def names_of(item: pytest.Item) -> set[str]:
+    """The fixtures that a test uses, directly or not."""
+    return set(getattr(item, "fixturenames", ()))
 
 
 def joined(parts: list[Reach]) -> Reach:

@@ -226,16 +226,21 @@ def test_what_is_for_type_checkers_and_for_a_main_module_defines_nothing() -> No
 
 def test_the_classes_that_arguments_are_read_as_are_named() -> None:
     """Of every kind of argument; a class and a value have none."""
-    text = "def x(a: tools.A, /, b: summit, *, c: 'list[str]', d: bottom = 1, e=2) -> HOME: ...\nz: bottom = 1\n"
+    text = (
+        "def x(a: tools.A, /, b: summit, *, c: 'list[str]', d: bottom = 1, e=2, f: K) -> HOME: ...\n"
+        "z: bottom = 1\nclass K: ...\n"
+    )
     defined = definitions_of("here", IMPORTS + text, MODULES.__contains__)
     assert {tuple(one) for one in defined["x"].arguments} == {
         ("tools", "A"),
         ("deep.below", "top"),
         ("deep.below", "bottom"),
+        ("here", "K"),
     }
     assert defined["z"].arguments == defined["summit"].arguments == frozenset()
     one = Code({"here": IMPORTS + text, **dict.fromkeys(MODULES, "")}.get)
-    assert one.arguments(Name("here", "x")) == [("deep.below", "bottom"), ("deep.below", "top"), ("tools", "A")]
+    named = [("deep.below", "bottom"), ("deep.below", "top"), ("here", "K"), ("tools", "A")]
+    assert one.arguments(Name("here", "x")) == named
     for gone in (Name("here", "y"), Name("nowhere", "x")):
         with pytest.raises(LookupError, match=rf"maieutic\.{gone.module} has no {gone.name}"):
             one.arguments(gone)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import platform
 import re
 import shutil
@@ -231,8 +232,19 @@ def test_a_machine_says_what_it_is(
         if text is not None:
             (tmp_path / name).write_text(text, encoding="latin-1")
     found = this_machine(tmp_path)
-    assert (found.processor, found.memory_gib) == (processor, memory) and found.cores >= 1, why
-    assert found.told.count(",") == 2
+    assert (found.processor, found.memory_gib) == (processor, memory), why
+    assert found.cores == len(os.sched_getaffinity(0)) and found.told.count(",") == 2
+
+
+@pytest.mark.parametrize(("counted", "cores"), [(7, 7), (None, 1)])
+def test_a_machine_that_says_nothing_has_a_core(
+    counted: int | None, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: counted)
+    monkeypatch.setattr(platform, "machine", lambda: "")
+    found = this_machine(tmp_path)
+    assert (found.cores, found.processor, found.memory_gib) == (cores, "an unknown processor", None)
 
 
 @pytest.mark.parametrize(

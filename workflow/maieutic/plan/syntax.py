@@ -178,7 +178,7 @@ def uses_of(statement: ast.AST, module: str, own: set[str], imports: Imports) ->
 
 def plugged_in(call: ast.Call, known: Imports) -> Iterable[Name]:
     """What a call of `plugins.parts` or `plugins.merged` imports. Raises ValueError for what is not constant."""
-    if not isinstance(call.func, ast.Name) or known.definitions.get(call.func.id, Name("", "")) not in PLUGS:
+    if not isinstance(call.func, ast.Name) or known.definitions.get(call.func.id) not in PLUGS:
         return
     words = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
     if len(words) != len(call.args):
