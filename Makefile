@@ -43,7 +43,7 @@ test-containers: env  ## build the images and run in them, by Apptainer and Dock
 tour: env  ## the pictures of docs/tour.md, from the demo's results (Chromium)
 	$(PYTHON) tests/tour.py
 
-mutants:  ## change the code in small ways, and see whether a unit test notices (an hour and more; not in CI)
+mutants:  ## change the code in small ways, and see whether a unit test notices (hours; not in CI)
 	@envs/setup driver mutants
 	.venv/mutants/bin/python tests/mutants/run.py
 

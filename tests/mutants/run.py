@@ -1,8 +1,9 @@
-"""Change the code in small ways, one at a time, and see whether a unit test notices: `make mutants` (an hour).
+"""Change the code in small ways, one at a time, and see whether a unit test notices: `make mutants` (hours).
 
 In a copy of the checkout, `.mutants`: mutmut makes the changes, and for each the tests that reach the changed function
-are run to the first that fails. Prints each change that no test notices and `equivalent.yaml` does not list with the
-reason why none can, and the share of those noticed by module. Ends with 1 below 95 %.
+are run to the first that fails: the quick ones for every change, then all of them for those that are left. Prints each
+change that no test notices and `equivalent.yaml` does not list with the reason why none can, and the share of those
+noticed by module. Ends with 1 below 95 %. What became of each stands in `.mutants/outcomes.jsonl` as it comes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PYTEST = ["-q", "-m", "not slow and not own_text", "--capture=sys", f"--timeout=
 
 
 class Equivalent:
-    """The changes that no test can tell from the original: of one function, and those that are so wherever they stand."""
+    """The changes that no test can tell from the original: of one function, and those of which it holds everywhere."""
 
     def __init__(self, path: Path) -> None:
         known: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -236,7 +236,7 @@ def reach_of_file(places: list[int]) -> Reach:
 
 
 def try_changes(changes: list[Change], places: list[int]) -> list[Tried]:
-    """Try changes of one function by its tests. Those are asked first that noticed most changes of its module so far."""
+    """Try changes of one function by its tests, first by those that noticed most changes of its module so far."""
     [its] = trials
     tried = []
     for change in changes:

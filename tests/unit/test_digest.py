@@ -350,6 +350,8 @@ def test_a_definition_stands_for_those_that_a_job_uses(tmp_path: Path) -> None:
     assert inner in closure and Name("base", "Base") in closure and table not in closure
     assert Name("tools", "helped") not in closure
     whole = code.closure([Name("tools", ANY)], {})
+    [first] = ROOT
+    assert code.closure([first, Name("tools", ANY)], {}) == whole | code.closure([first], {}), "all roots are followed"
     assert {one.name for one in whole if one.module == "tools"} == {
         "LIMIT",
         "TABLE",
