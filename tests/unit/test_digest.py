@@ -679,8 +679,11 @@ def test_old_definitions_are_forgotten(tmp_path: Path) -> None:
     for number in range(6):
         (tmp_path / f"{number}.json").write_text("{}")
         os.utime(tmp_path / f"{number}.json", (number, number))
+    (tmp_path / "of somebody else").write_text("")
+    os.utime(tmp_path / "of somebody else", (0, 0))
     digest.write_definitions(digest.package_code(), tmp_path / "new.json", checksums())
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["3.json", "4.json", "5.json", "new.json"]
+    left = ["3.json", "4.json", "5.json", "new.json", "of somebody else"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == left
 
 
 def test_what_is_neutral_is_there_and_says_why() -> None:
