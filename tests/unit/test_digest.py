@@ -689,3 +689,7 @@ def test_old_definitions_are_forgotten(tmp_path: Path) -> None:
 def test_what_is_neutral_is_there_and_says_why() -> None:
     assert all(read_source(name) is not None and len(why) > 10 for name, why in NEUTRAL.items())
     assert Name("x", ANY) != Name("x", "")
+
+
+def test_a_digest_of_code_has_16_digits() -> None:
+    assert re.fullmatch("[0-9a-f]{16}", digest.code_of("score-replies"))

@@ -583,3 +583,28 @@ def test_schemas_and_the_page_of_keys_are_written(tmp_path: Path, monkeypatch: p
     text = page.read_text(encoding="utf-8")
     assert text == f"# Ours\n\n{schemas.BEGIN}\n\n{schemas.config_keys()}\n\n{schemas.END}\n\nAfter it.\n"
     assert "| `run.tutors` | " in text and "\nold\n" not in text
+
+
+def test_what_is_shown_of_pooled_tasks_is_of_each_benchmark() -> None:
+    """Two benchmarks with pooled tasks, which no shipped configuration has; all that a run may ask for, then nothing."""
+    run = SimpleNamespace(taggers=["j"], difficulty=SimpleNamespace(tutors=["t"]), human_labels=["labels.csv"])
+    plan: Any = SimpleNamespace(
+        pooled_benchmarks=["one", "two"],
+        tutors_on={"one": ["a", "b"], "two": ["b"]}.__getitem__,
+        pooled_judges={"one": ["j", "k"], "two": ["k"]}.__getitem__,
+        run=run,
+    )
+    breakdowns = [f"results/scores/breakdowns/{place}.json" for place in ("one/a", "one/b", "two/b")]
+    assert inputs.pooled_files(plan) == [
+        *breakdowns[:2],
+        "results/scores/tags/one.json",
+        "results/scores/difficulty/one.csv",
+        "results/validation/j/raters/one.json",
+        "results/validation/k/raters/one.json",
+        *breakdowns[2:],
+        "results/scores/tags/two.json",
+        "results/scores/difficulty/two.csv",
+        "results/validation/k/raters/two.json",
+    ]
+    run.taggers, run.difficulty.tutors, run.human_labels = [], [], []
+    assert inputs.pooled_files(plan) == breakdowns

@@ -57,7 +57,7 @@ def readings_of(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list
         if scoring == "paper_compat" and reply.turns[-1].no_text:
             return [Reading(None, None, "", "the released code fails: the server sent no text")]
         return read(item, reply.released if scoring == "paper_compat" else reply.text, scoring)
-    assert read_all is not None, "a grader reads the last turn or all of them"
+    assert read_all is not None  # a grader reads the last turn or all of them
     texts = [turn.text for turn in reply.turns]
     if not reply.error:
         return read_all(item, texts, scoring)
