@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from maieutic.config.cards import JUDGE, Metric, read_card
 from maieutic.core.records import Grade, Item, Scoring
-from maieutic.core.stats import Sampling
+from maieutic.core.stats import MEAN, Sampling, estimate
 from maieutic.graders.registry import OBJECTIVE
 from maieutic.graders.rubric import READINGS, Weighed, clipped, good
 from maieutic.scores.metrics.common import (
@@ -34,6 +34,7 @@ from maieutic.scores.score import (
     graded_items,
     joined,
     score_metric,
+    score_of,
 )
 from sklearn.metrics import f1_score
 
@@ -183,3 +184,10 @@ def test_items_of_a_metric_are_those_that_its_grader_was_asked_about() -> None:
     some = graded_items(metric.model_copy(update={"subset": True}), PARSER, "robust", items, grades)
     assert some is not None and (some.counted, some.missing) == (2, 0)
     assert graded_items(metric, PARSER, "robust", items, {}) is None
+
+
+def test_a_score_is_no_headline_unless_its_columns_say_so() -> None:
+    found = estimate(MEAN, [1.0, 0.0], ["a", "b"], Sampling(100, 1))
+    plain, head = score_of(found, "t", "m"), score_of(found, "t", "m", headline=True, scoring="paper_compat")
+    assert (plain.scoring, plain.headline, plain.value) == ("robust", False, 0.5)
+    assert (head.scoring, head.headline) == ("paper_compat", True)
