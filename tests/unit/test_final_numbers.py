@@ -124,3 +124,38 @@ def test_a_number_of_more_than_300_digits_is_beyond_all() -> None:
     assert written("1,234.5", ",", ".") == 1234.5 and written("1.234,5", ".", ",") == 1234.5
     assert written("1" * 300, "", "") == float("1" * 300)
     assert written("0." + "0" * 299, "", ".") == math.inf
+
+
+UNITS = "a quantity in two units"
+NUMERALS: dict[str, list[tuple[float, str, bool, str | None]]] = {
+    # what stands there: each number with its text, whether it is a circumstance, and why it is no answer
+    "3 hundred thousand": [(300000, "3 hundred thousand", False, None)],
+    "2 Thousands": [(2000, "2 Thousands", False, None)],
+    "2 THOUSAND": [(2000, "2 THOUSAND", False, None)],
+    "5-million": [(5000000, "5-million", False, None)],
+    "$5m": [(5000000, "$5m", False, None)],
+    "5 km": [(5, "5", False, None)],
+    "1.5E3": [(1500, "1.5E3", False, None)],
+    "12:30": [(12, "12", False, "a time or a ratio"), (30, "30", False, "a time or a ratio")],
+    "7 and -3": [(7, "7", False, None), (-3, "-3", False, None)],
+    "3-5 apples": [(3, "3", False, "a range"), (5, "5", False, "a range")],
+    "5 to 5": [(5, "5", False, None), (5, "5", False, None)],
+    "5-3": [(5, "5", False, None), (3, "3", False, None)],
+    "between 4 and 6": [(4, "4", True, "a range"), (6, "6", False, "a range")],
+    "from 3 to 5": [(3, "3", True, None), (5, "5", False, None)],
+    "2 hours 1 minute": [(2, "2", False, UNITS), (1, "1", False, UNITS)],
+    "1 hour 30 miles": [(1, "1", False, None), (30, "30", False, None)],
+    "9 apples, 5 feet 3 inches": [(9, "9", False, None), (5, "5", False, UNITS), (3, "3", False, UNITS)],
+    "2nd": [(2, "2", True, None)],
+    "1. five apples": [(1, "1", True, None)],
+    "step 2": [(2, "2", True, None)],
+    "step # 2": [(2, "2", True, None)],
+    "step. 2": [(2, "2", False, None)],
+    "No. 5": [(5, "5", True, None)],
+    "Step's 2": [(2, "2", False, None)],
+}
+
+
+@pytest.mark.parametrize("text", NUMERALS)
+def test_each_number_of_a_text_is_told_with_what_speaks_against_it(text: str) -> None:
+    assert [(one.value, one.text, one.weak, one.unsettled) for one in numerals(text)] == NUMERALS[text]
