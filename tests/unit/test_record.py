@@ -236,6 +236,13 @@ def test_a_machine_says_what_it_is(
     assert found.cores == len(os.sched_getaffinity(0)) and found.told.count(",") == 2
 
 
+def test_a_machine_has_the_cores_that_this_process_may_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {1, 3, 5})
+    (tmp_path / "meminfo").write_text("MemTotal:       17000000 kB\n")
+    found = this_machine(tmp_path)
+    assert (found.cores, found.memory_gib) == (3, 16.2)
+
+
 @pytest.mark.parametrize(("counted", "cores"), [(7, 7), (None, 1)])
 def test_a_machine_that_says_nothing_has_a_core(
     counted: int | None, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
