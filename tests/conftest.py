@@ -37,7 +37,7 @@ def absent(what: str, mend: str) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Start the fork servers, once for all processes of this run of tests; none where changes are tried: no such test."""
+    """Start the fork servers, once for all processes of this run of tests; `make mutants` runs no test that uses them."""
     if not os.environ.get("MUTANT_UNDER_TEST") and not hasattr(config, "workerinput"):
         fork_server.start_servers(environment(), SERVE)
 

@@ -125,8 +125,7 @@ def main() -> int:
         if fnmatch.fnmatch(function, asked.functions)
     }
     record = Record(sum(map(len, wanted.values())))
-    set_mutant_under_test("")
-    os.environ["MUTANT_UNDER_TEST"] = "none"
+    set_mutant_under_test("none")
     tests = [f"tests/unit/{name}" for name in asked.tests] or ["tests/unit"]
     code = pytest.main([*PYTEST, *tests], plugins=[Trials(wanted, record.add)])
     if code != pytest.ExitCode.OK:

@@ -155,14 +155,16 @@ class Trials:
         reached: list[set[str]] = []
         seconds, failed = [], []
         items = [self.items[place] for place in places]
-        for item, following in zip(items, [*items[1:], None], strict=True):
-            state()._stats.clear()
+        for item in items:
             item.add_marker(pytest.mark.timeout(CHANGE_SECONDS))  # what is kept on disk is made now
-            self.failed, began, before = "", time.monotonic(), sum(self.shared.values())
-            item.ihook.pytest_runtest_protocol(item=item, nextitem=following)
-            seconds.append(time.monotonic() - began - (sum(self.shared.values()) - before))
+        began, before = time.monotonic(), 0.0
+        for _, how in self.in_turn(places):
+            shared = sum(self.shared.values())
+            seconds.append(time.monotonic() - began - (shared - before))
             reached.append(set(state()._stats))
-            failed.append(self.failed)
+            failed.append(how)
+            state()._stats.clear()
+            began, before = time.monotonic(), shared
         for item, functions in zip(items, reached, strict=True):
             for name, of_fixture in self.of_fixture.items():
                 if name in names_of(item):
@@ -200,13 +202,15 @@ class Trials:
     def run(self, change: Change, places: Sequence[int]) -> int | None:
         """Run tests with a change, in a process that does nothing else, to the first that fails: its place."""
         set_mutant_under_test(change.name)
-        self.failed = ""
+        return next((place for place, how in self.in_turn(places) if how), None)
+
+    def in_turn(self, places: Sequence[int]) -> Iterator[tuple[int, str]]:
+        """Run tests one after the other, and tell of each how it failed; nothing where it did not."""
         for place, following in zip(places, [*places[1:], None], strict=True):
-            next_item = None if following is None else self.items[following]
-            self.items[place].ihook.pytest_runtest_protocol(item=self.items[place], nextitem=next_item)
-            if self.failed:
-                return place
-        return None
+            self.failed = ""
+            item, next_item = self.items[place], None if following is None else self.items[following]
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=next_item)
+            yield place, self.failed
 
 
 noticed: dict[str, Counter[int]] = defaultdict(Counter)  # by module: tests, by how many changes each has noticed here

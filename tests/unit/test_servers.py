@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from maieutic.serving import server
-from maieutic.serving.server import sweep
+from maieutic.serving.server import last_error, sweep
 
 
 @pytest.fixture(name="gone")
@@ -44,3 +44,18 @@ def test_two_processes_may_sweep_at_once(gone: int, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(server.shutil, "rmtree", the_other_is_faster)
     sweep(tmp_path)
     assert len(asked) == 1 and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "it wrote nothing"),
+        ("\n", "it wrote nothing"),
+        ("starts\nready\n", "ready"),
+        ("KeyError: 'x'\nends\n", "KeyError: 'x'"),
+    ],
+)
+def test_the_last_words_of_a_log(text: str | None, said: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "log").write_text(text)
+    assert last_error(tmp_path / "log") == said

@@ -195,7 +195,8 @@ class VllmServer:
 
 
 def last_error(path: Path) -> str:
-    """The last line of a log that looks like an error, else its last line."""
-    lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-200:] if line.strip()]
+    """The last line of a log that looks like an error, else its last line. A log that is gone says nothing."""
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    lines = [line for line in text.splitlines()[-200:] if line.strip()]
     errors = [line for line in lines if "Error" in line]
     return (errors or lines or ["it wrote nothing"])[-1][-300:]
