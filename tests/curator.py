@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -162,14 +165,31 @@ class Curator:
     def __init__(self, faults: dict[str, tuple[str, Fault]] | None = None, wait: float = 0.0) -> None:
         self.faults = faults or {}
         self.wait = wait
+        self.lock, self.more = threading.Lock(), math.inf
+        self.released = threading.Event()
         self.asked: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
+
+    @contextmanager
+    def answering(self, more: int) -> Iterator[None]:
+        """Within it so many requests are answered; the others are held, and dropped at its end."""
+        self.more, self.released = more, threading.Event()
+        yield
+        self.released.set()
+        self.more = math.inf
+
+    def may_answer(self) -> bool:
+        """Whether a request is one of those that are answered; waits where it is not."""
+        released = self.released
+        with self.lock:
+            self.more -= 1
+            free = self.more >= 0
+        return free or not released.wait()
 
     def answer(self, body: dict[str, Any]) -> str:
         prompt, seed = prompt_of(body), body.get("seed", 0)
         stage = stage_of(prompt)
         self.asked[stage] += 1
-        self.requests[repr(sorted((key, repr(value)) for key, value in body.items()))] += 1
         attempt, sample = divmod(max(0, seed - SEED), 1000) if seed else (0, 0)
         said = good(prompt, body["model"], sample)
         case = MARK.findall(prompt)[-1][0] if MARK.search(prompt) else ""
@@ -181,6 +201,10 @@ class Curator:
         """For `httpserver.serving`."""
 
         def reply(n: int, body: dict[str, Any]) -> tuple[int, dict[str, Any], dict[str, str]]:
+            with self.lock:
+                self.requests[repr(sorted((key, repr(value)) for key, value in body.items()))] += 1
+            if not self.may_answer():
+                return 0, {}, {}
             time.sleep(self.wait)
             return 200, chat({"content": self.answer(body)}), {}
 

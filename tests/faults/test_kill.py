@@ -32,10 +32,19 @@ from small import (
     until,
 )
 
+RUNS: list[int] = []  # Snakemake's pids
+
+
+def begin(folder: Path, config: Path) -> subprocess.Popen[str]:
+    """Start a run and note its pid."""
+    process = start(folder, config)
+    RUNS.append(process.pid)
+    return process
+
 
 def interrupt(folder: Path, config: Path, share: float, total: int, victim: Callable[[int, int], int]) -> list[int]:
     """Run until a share of all answers is on file, then SIGKILL the victim; gives the driver's descendants."""
-    process = start(folder, config)
+    process = begin(folder, config)
     until(lambda: len(journal_keys(folder)) >= share * total, f"{share:.0%} of {total} answers")
     driver = driver_pid(folder)
     below = children(driver)
@@ -54,8 +63,8 @@ def server_of(snakemake: int, driver: int) -> int:
 
 
 def left_behind() -> list[Path]:
-    """Folders of sockets whose owners are gone."""
-    return [path for path in Path("/tmp").glob("maieutic-*-*") if not Path(f"/proc/{path.name.split('-')[1]}").exists()]
+    """Folders of sockets of the runs of this file."""
+    return [path for pid in RUNS for path in Path("/tmp").glob(f"maieutic-{pid}-*")]
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +108,8 @@ def test_a_run_killed_three_times_ends_as_if_nothing_had_happened(
 
     known, counted = journal_keys(folder), answered(folder)
     config = configure(folder, stub_of(folder))
-    done = run(folder, config)
-    assert done.returncode == 0, done.stdout
-    until(lambda: not left_behind(), "keepers remove the folders of their runs, and sweep up after killed ones")
+    assert begin(folder, config).wait(PATIENCE) == 0, (folder / "snakemake.log").read_text(encoding="utf-8")
+    until(lambda: not left_behind(), "keepers remove the folders of their runs")
     keys = journal_keys(folder)
     assert Counter(keys) == Counter(journal_keys(undisturbed)), "every answer once, none asked twice"
     assert answered(folder) - counted == total - len(set(known)), "the last server was asked for what was missing only"

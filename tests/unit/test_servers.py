@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -10,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from maieutic.serving import server
+from maieutic.config.models import VllmModel
+from maieutic.serving import lent, server
+from maieutic.serving.backends import vllm_backend
+from maieutic.serving.handover import RUN, Run
 from maieutic.serving.server import last_error, sweep
 
 
@@ -44,6 +48,25 @@ def test_two_processes_may_sweep_at_once(gone: int, tmp_path: Path, monkeypatch:
     monkeypatch.setattr(server.shutil, "rmtree", the_other_is_faster)
     sweep(tmp_path)
     assert len(asked) == 1 and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_job_that_asks_nothing_leaves_no_folder(
+    shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only keepers remove a run's folder: where all answers are in the journal, there is none."""
+    sockets = tmp_path / "sockets"
+    sockets.mkdir()
+    for module in (lent, server):
+        monkeypatch.setattr(module, "SOCKETS", sockets)
+    monkeypatch.setenv(RUN, Run.here(5.0 if shared else 0.0).variable())
+    (tmp_path / "manifest.json").write_text('{"files": {"model.safetensors": "aa"}}', encoding="utf-8")
+    model = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}, "needs": {"gpus": 0}})
+    backend, _ = vllm_backend("m", model, tmp_path, tmp_path / "log")
+    backend.check()
+    assert not list(sockets.iterdir())
+    asyncio.run(backend.close())
+    assert not list(sockets.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -163,12 +163,25 @@ def server_of(name: str, model: VllmModel, weights: Path, server_log: Path) -> V
 
 
 def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -> tuple[Backend, dict[str, Any]]:
-    """A vLLM server of our own: the run's where jobs share servers, else the job's."""
-    process = server_of(name, model, weights, server_log)
+    """A vLLM server of our own: the run's where jobs share servers, else the job's.
+
+    A job that asks nothing, since all is in its journal, makes no folder of sockets, which nobody would remove.
+    """
+    begun: list[VllmServer | LentServer] = []
 
     async def start() -> Any:
+        process = server_of(name, model, weights, server_log)
+        begun.append(process)
         await process.start()
         await process.ready()
         return client_of(model, "http://server/v1", served_name(weights), socket=process.socket)
 
-    return Backend(start, process.stop, process.check_alive), identity(model, weights)
+    def stop() -> None:
+        for process in begun:
+            process.stop()
+
+    def check() -> None:
+        for process in begun:
+            process.check_alive()
+
+    return Backend(start, stop, check), identity(model, weights)
