@@ -26,11 +26,12 @@ from maieutic.benchmarks.kmpbench.study import INSTANCES, KEY, draw_study, read_
 from maieutic.config.cards import CARDS, JUDGE, check_variables, read_card
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.core.errors import UserError
-from maieutic.core.records import Item, Judgement, Reply, Turn, Verdict, read_records, write_records
+from maieutic.core.records import Item, Judgement, Reply, Scoring, Turn, Verdict, read_records, write_records
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.answers import final_number
-from maieutic.graders.parsing import grades_of
+from maieutic.graders.parsing import grades_of, readings_of
+from maieutic.graders.reading import Reading
 from maieutic.judges.answers import read_answer
 from maieutic.judges.assignments import case_of, reply_cases, work_on_replies
 from maieutic.judges.grading import DESIRED_SHARE, SAME_IN_BOTH, grades_by_judge
@@ -230,6 +231,17 @@ def test_what_was_said_before_a_refusal_counts() -> None:
     last = scores["final_round"]
     assert (last.value, last.n, last.missing, last.unreadable, scores["round_2"].value) == (0, 1, 0, 1, 1)
     assert (scores["final_round_readable"].n, scores["final_round_readable"].missing) == (0, 1)
+
+
+@pytest.mark.parametrize("scoring", ["robust", "paper_compat"])
+def test_turns_that_were_not_asked_after_a_refusal_are_refused_too(scoring: Scoring) -> None:
+    """A conversation ends with its refusal: its later turns are no replies at all."""
+    seed = kmp.Posed("p", "s", "1")
+    item = kmp.asked("i", "fqa", seed, [kmp.Posed("q", "s", "2"), kmp.Posed("r", "s", "3")])
+    said = reply(item, "\\boxed{1}").model_copy(update={"error": "400: too long"})
+    first, *others = readings_of("round_answers", item, said, scoring)
+    assert first == Reading(1.0, True, "1", None, "round_1")
+    assert others == [Reading(None, None, "", "refused: 400: too long", f"round_{n}") for n in (2, 3)]
 
 
 def test_only_a_right_step_has_a_reason_to_judge() -> None:

@@ -498,6 +498,84 @@ def test_two_rubrics_of_a_task_have_one_scale_a_criterion(plan: RulePlan, monkey
 
 
 @pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("demo-judg", "'demo-judg' is not in config/models.yaml. Fix: did you mean 'demo-judge'?"),
+        ("demo-judge", "is a judge: the model that answers is asked. Fix: name smollm2-135m"),
+        ("mrbench-word-lists", "is a judge that asks nobody. Fix: leave it out"),
+    ],
+)
+def test_a_budget_names_models_that_are_asked(name: str, line: str) -> None:
+    with pytest.raises(UserError) as fault:
+        plan_of(raw(budget={"models": {"echo": {"requests": 5}, name: {"requests": 5}}}))
+    assert fault.value.line == f"run.budget.models.{name}: {line}"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"tutors": ["m"]},
+        {"judges": ["j"]},
+        {"taggers": ["j"], "judges": ["served"], "tasks": ["tutorbench/text"]},
+    ],
+)
+def test_money_is_limited_where_whoever_is_asked_has_a_price(keys: dict[str, list[str]]) -> None:
+    served = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["tutorbench"]}
+    hosted = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:1/v1"}
+    judge = {"engine": "judge", "model": "m", "rubrics": ["mrbench_taxonomy"], "tags": ["tutorbench_bloom"]}
+
+    def run(**own: Any) -> RulePlan:
+        kept = {"tutors": ["echo"], "judges": [], "reward_models": [], "tasks": ["mrbench"], "budget": {"usd": 1}}
+        config = raw(**{**kept, **keys})
+        return plan_of(
+            {
+                **config,
+                "edition": "published",
+                "models": {**config["models"], "m": {**hosted, **own}, "j": judge, "served": served},
+            }
+        )
+
+    run(price={"input": 1, "output": 2})
+    with pytest.raises(UserError) as fault:
+        run()
+    assert fault.value.line == "run.budget.usd: m has no price. Fix: set models.m.price"
+
+
+def judged_run(people: Path, *lines: str, **run: Any) -> RulePlan:
+    """The plan of a run of one judged benchmark with labels by people. Raises UserError where they do not fit."""
+    people.write_text("".join(f"{line}\n" for line in ("task,item,tutor,criterion,annotator,label", *lines)))
+    keys = {"tutors": ["echo", "reference"], "judges": ["demo-judge"], "tasks": ["mrbench"], "reward_models": []}
+    return plan_of(raw(**{**keys, **run}, human_labels=str(people)))
+
+
+def test_labels_by_people_are_of_this_runs_tutors(tmp_path: Path) -> None:
+    people, word = tmp_path / "people.csv", "mistake_remediation,i1,{},Mistake_Identification,ann,Yes"
+    judged_run(people, word.format("echo"), word.format("reference"))
+    with pytest.raises(UserError) as fault:
+        judged_run(people, *map(word.format, ("echo", "ech", "nobody", "reference")))
+    assert [line.removeprefix(str(tmp_path)) for line in fault.value.lines.splitlines()] == [
+        "/people.csv:3: 'ech' is not in the tutors of this run. Fix: did you mean 'echo'?",
+        "/people.csv:4: 'nobody' is not in the tutors of this run. Fix: known: always-ask, echo, reference, reveal",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("run", "line"),
+    [
+        ({"judges": []}, "labels by people correct a judge, and run.judges is empty. Fix: name one"),
+        (
+            {"tasks": ["mathtutorbench/problem_solving"]},
+            "no selected task is judged. Fix: add mrbench to run.tasks, or drop the labels",
+        ),
+    ],
+)
+def test_labels_by_people_need_a_judge_and_a_judged_task(run: dict[str, Any], line: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as fault:
+        judged_run(tmp_path / "people.csv", **run)
+    assert fault.value.line == f"run.human_labels: {line}"
+
+
+@pytest.mark.parametrize(
     ("panel", "judge", "found"),
     [("a", "a", None), ("a", "b", "b"), ("a", None, "none"), (None, "b", None), (None, None, None)],
 )
