@@ -459,6 +459,27 @@ def test_files_of_pairs_are_in_the_registry_and_pinned() -> None:
     )
 
 
+def test_files_of_pairs_that_a_run_checks_can_be_had() -> None:
+    refused = UserError("datasets.b.demo", "has no demo edition", "set edition: published")
+
+    class File:
+        def copy_of(self, name: str, edition: str) -> None:
+            if (name, edition) == ("b", "demo"):
+                raise refused
+
+    plan: Any = SimpleNamespace(
+        config=SimpleNamespace(preferences={}), run=SimpleNamespace(preferences=None), preferences=["s"],
+        used_sources=["s"], pair_datasets={"s": ["a", "b"]}.get, datasets={"a": File(), "b": File()}, edition="demo",
+    )  # fmt: skip
+    with pytest.raises(UserError) as fault:
+        checks.check_preferences(plan)
+    assert fault.value is refused
+    plan.edition = "published"
+    checks.check_preferences(plan)
+    plan.edition, plan.used_sources = "demo", []
+    checks.check_preferences(plan)
+
+
 def test_a_selection_of_another_configuration_takes_the_cards_that_were_read(plan: RulePlan) -> None:
     fresh = Selection(plan.config)
     assert fresh.of(plan.config).__dict__["_answers"] == {}, "none was"
@@ -545,7 +566,8 @@ def judged_run(people: Path, *lines: str, **run: Any) -> RulePlan:
     """The plan of a run of one judged benchmark with labels by people. Raises UserError where they do not fit."""
     people.write_text("".join(f"{line}\n" for line in ("task,item,tutor,criterion,annotator,label", *lines)))
     keys = {"tutors": ["echo", "reference"], "judges": ["demo-judge"], "tasks": ["mrbench"], "reward_models": []}
-    return plan_of(raw(**{**keys, **run}, human_labels=str(people)))
+    limits = run.pop("limits", {})
+    return plan_of({**raw(**{**keys, **run}, human_labels=str(people)), "limits": limits})
 
 
 def test_labels_by_people_are_of_this_runs_tutors(tmp_path: Path) -> None:
@@ -557,6 +579,14 @@ def test_labels_by_people_are_of_this_runs_tutors(tmp_path: Path) -> None:
         "/people.csv:3: 'ech' is not in the tutors of this run. Fix: did you mean 'echo'?",
         "/people.csv:4: 'nobody' is not in the tutors of this run. Fix: known: always-ask, echo, reference, reveal",
     ]
+
+
+def test_labels_by_people_are_of_criteria_and_no_larger_than_the_limits(tmp_path: Path) -> None:
+    people = tmp_path / "people.csv"
+    own = {"judges": ["claude-sonnet-4-judge"], "tasks": ["tutorbench/text"], "tutors": ["echo"]}
+    judged_run(people, "text,i1,echo,c01,ann,pass", **own)
+    with pytest.raises(UserError, match=r"people\.csv: more than limits\.labels_mb, 1e-05 MB"):
+        judged_run(people, "text,i1,echo,c01,ann,pass", limits={"labels_mb": 1e-5}, **own)
 
 
 @pytest.mark.parametrize(

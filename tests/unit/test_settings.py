@@ -132,6 +132,7 @@ BAD = [
     ("reward model as tutor", "run/tutors", ["demo-reward-model"], r"^run\.tutors\[0\]: 'demo-reward-model' is no tutor: its engine is reward"),
     ("tutor as reward model", "run/reward_models", ["echo"], r"^run\.reward_models\[0\]: 'echo' is no reward model: its engine is baseline"),
     ("reward model as classifier", "run/classifiers", ["rm-mrbench"], r"^run\.classifiers\[0\]: 'rm-mrbench' is no criteria classifier"),
+    ("comparison of no reward model", "run/reward_comparisons", ["demo-judge"], r"^run\.reward_comparisons\[0\]: 'demo-judge' is no reward model"),
     ("grader twice", "run/reward_comparisons", ["demo-reward-model"], r"^run\.reward_models\[0\]: 'demo-reward-model' is listed twice"),
     ("unpinned reward model", "run/reward_models", ["pedagogical-rm-1.5b"], r"^models\.pedagogical-rm-1\.5b\.weights\.revision: .* has no pinned commit"),
     ("unpinned base", "models/demo-reward-model/train/base", "llama-3.2-3b", r"^models\.llama-3\.2-3b\.weights\.revision: .* has no pinned commit"),
