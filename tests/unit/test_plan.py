@@ -459,6 +459,73 @@ def test_files_of_pairs_are_in_the_registry_and_pinned() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("dataset", "dataset: 'x' is not in the registry. Fix: known: "),
+        ("loader", "loader: 'x' is not in the registry. Fix: known: "),
+        ("graders", "graders: 'x' is not in the registry. Fix: known: "),
+    ],
+)
+@pytest.mark.own_faults  # the whole lists stand there
+def test_what_a_card_names_is_looked_for_under_its_key(key: str, line: str, plan: RulePlan) -> None:
+    path, loaded = next(iter(plan.cards.items()))
+    value = ["x"] if key == "graders" else "x"
+    with pytest.raises(UserError) as fault:
+        checks.check_card(plan, path, loaded.model_copy(update={"card": loaded.card.model_copy(update={key: value})}))
+    assert fault.value.line.startswith(f"{path}: {line}")
+
+
+def test_a_card_without_the_runs_edition_is_told_by_its_dataset(plan: RulePlan) -> None:
+    """Both faults of one kind in one go."""
+    with pytest.raises(UserError) as fault:
+        plan_of(raw(tasks=["tutorbench"], tutors=["echo"], judges=[]))
+    names = ("tutorbench_copy", "tutorbench_sample")
+    problem = "this dataset has no demo edition. Fix: set edition: published"
+    assert fault.value.lines.splitlines() == [f"datasets.{name}.demo: {problem}" for name in names]
+
+
+ENDPOINT = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:1/v1"}
+
+
+def with_tutor(task: str, **own: Any) -> RulePlan:
+    """The plan of one task and one hosted tutor beside a trivial one. own: keys of its entry."""
+    config = raw(tasks=[task], tutors=["echo", "m"], judges=[], reward_models=[])
+    return plan_of({**config, "models": {**config["models"], "m": {**ENDPOINT, **own}}})
+
+
+@pytest.mark.parametrize("task", ["kmpbench/ec", "kmpbench/fqa", "tutorbench/text"])
+def test_completions_hold_no_conversation(task: str) -> None:
+    with_tutor(task)
+    with_tutor("mathtutorbench/problem_solving", endpoint="completions")
+    with pytest.raises(UserError) as fault:
+        with_tutor(task, endpoint="completions")
+    assert fault.value.line == (
+        f"models.m.endpoint: {task} is a conversation, and completions hold one prompt. Fix: set it to chat, drop it "
+        "(the card says chat), or take the task out of run.tasks"
+    )
+
+
+def test_peoples_replies_are_a_tutor_where_there_are_some() -> None:
+    with pytest.raises(UserError) as fault:
+        plan_of(raw(tasks=["tutorbench/text"], tutors=["reference"], judges=[], reward_models=[]))
+    problem = "no task of run.tasks has people's replies"
+    assert fault.value.line == f"models.reference.tutor: {problem}. Fix: leave it out of run.tutors"
+
+
+def test_the_prompts_of_a_tutors_own_protocol_are_checked_by_their_cards(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = with_tutor("mathtutorbench", protocol="corrected")
+    checked: list[Any] = []
+    monkeypatch.setattr(checks.cards, "check_variables", lambda *words: checked.append(words))
+    checks.check_own_protocol(own, "echo")
+    assert not checked, "those of the run's protocol are checked with its cards"
+    checks.check_own_protocol(own, "m")
+    assert checked == [
+        (cards.card_path(one.card.benchmark, one.card.task), one, LOADERS[one.card.loader].variables)
+        for one in own.cards_for("mathtutorbench", "m")
+    ]
+
+
 def test_files_of_pairs_that_a_run_checks_can_be_had() -> None:
     refused = UserError("datasets.b.demo", "has no demo edition", "set edition: published")
 
