@@ -526,6 +526,68 @@ def test_the_prompts_of_a_tutors_own_protocol_are_checked_by_their_cards(monkeyp
     ]
 
 
+def with_judge(rubric: str | None = None, changed: dict[str, Any] | None = None, **keys: Any) -> RulePlan:
+    """The plan of a run with one judge. changed: keys of a rubric that are other than those of its file."""
+    judge = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["mrbench_taxonomy"], **keys}
+    own = checks.read_rubric
+
+    def read(name: str) -> Any:
+        loaded = own(name)
+        return (
+            loaded.model_copy(update={"rubric": loaded.rubric.model_copy(update=changed)}) if name == rubric else loaded
+        )
+
+    config = raw(tasks=["mrbench"], tutors=["echo"], judges=["j"], reward_models=[])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checks, "read_rubric", read)
+        return plan_of({**config, "models": {**config["models"], "j": judge}})
+
+
+@pytest.mark.parametrize(
+    ("about", "line"),
+    [
+        (
+            {"rubric": "mrbench_taxonomy", "changed": {"when": "x"}},
+            "{rubrics}/mrbench_taxonomy.yaml: when: 'x' is not in the benchmarks' conditions. Fix: known: {conditions}",
+        ),
+        (
+            {"rubrics": ["mrbench_taxonomy", "mrbench_taxonomy"]},
+            "models.j: mrbench_taxonomy is listed twice. Fix: list it once",
+        ),
+        (
+            {"rubric": "pairs_simple", "changed": {"both_orders": False}, "pairs": ["pairs_simple"]},
+            "{pairs}/pairs_simple.yaml: one order alone measures the place. Fix: set both_orders: true",
+        ),
+    ],
+)
+def test_a_judges_cards_are_checked_by_name(about: dict[str, Any], line: str) -> None:
+    with_judge(pairs=["pairs_simple"])
+    folders = {
+        "rubrics": checks.rubric_path("mrbench_taxonomy").parent,
+        "pairs": checks.rubric_path("pairs_simple").parent,
+    }
+    with pytest.raises(UserError) as fault:
+        with_judge(**about)
+    assert fault.value.line == line.format(**folders, conditions=", ".join(checks.CONDITIONS))
+
+
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        ({"taggers": ["gpt-5-tagger"]}, "run.taggers"),
+        ({"difficulty": {"tutors": ["echo"], "at_least": 1}}, "run.difficulty"),
+        ({"taggers": ["gpt-5-tagger"], "difficulty": {"tutors": ["echo"], "at_least": 1}}, "run.difficulty"),
+    ],
+)
+def test_what_is_about_items_with_criteria_needs_some(keys: dict[str, Any], place: str) -> None:
+    with pytest.raises(UserError) as fault:
+        plan_of(raw(tasks=["mrbench"], tutors=["echo"], judges=["demo-judge"], reward_models=[], **keys))
+    assert fault.value.line == (
+        f"{place}: no selected task has items with criteria of their own that a judge judges. Fix: add tutorbench to "
+        "run.tasks and its judge to run.judges, or leave the key out"
+    )
+
+
 def test_files_of_pairs_that_a_run_checks_can_be_had() -> None:
     refused = UserError("datasets.b.demo", "has no demo edition", "set edition: published")
 
