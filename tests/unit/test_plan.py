@@ -609,6 +609,34 @@ def test_files_of_pairs_that_a_run_checks_can_be_had() -> None:
     checks.check_preferences(plan)
 
 
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        ({"releases": ["set"]}, "labelled release set: 'b' is not in the registry. Fix: known: a"),
+        (
+            {"run": SimpleNamespace(labels=["set"], predictions=[], judges=[]), "taxonomies": []},
+            "run.labels[0]: no judge of run.judges has a rubric for set. Fix: name a judge with one (rubrics: [r, s]) in "
+            "run.judges, or leave the release out",
+        ),
+    ],
+)
+def test_labelled_sets_have_their_files_and_a_judge(
+    keys: dict[str, Any], line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan: Any = SimpleNamespace(
+        label_sets={"set": SimpleNamespace()}, releases=[], run=SimpleNamespace(labels=[], predictions=[]),
+        edition="demo", label_source=lambda name: SimpleNamespace(labelled=True, about="about the set"),
+        label_datasets={"set": ["a", "b"]}.get, datasets={"a": SimpleNamespace(copy_of=lambda *words: None)},
+    )  # fmt: skip
+    monkeypatch.setattr(checks, "check_table", lambda entry: None)
+    monkeypatch.setattr(checks, "rubrics_that_fit", {"about the set": ["r", "s"]}.get)
+    checks.check_labels(plan)
+    vars(plan).update(keys)
+    with pytest.raises(UserError) as fault:
+        checks.check_labels(plan)
+    assert fault.value.line == line
+
+
 def test_a_selection_of_another_configuration_takes_the_cards_that_were_read(plan: RulePlan) -> None:
     fresh = Selection(plan.config)
     assert fresh.of(plan.config).__dict__["_answers"] == {}, "none was"

@@ -340,9 +340,10 @@ def check_names_of_judges(plan: Plan) -> None:
 def check_coverage(plan: Plan) -> None:
     """Every judge of replies has something to judge. A task that none has a rubric for is left to its other graders."""
     for number, name in enumerate(plan.run.judges):
-        rubrics = getattr(plan.models[name], "rubrics", [])
+        entry = plan.models[name]
+        assert isinstance(entry, JudgeModel)
         judged = [card for benchmark in plan.judged_benchmarks(name) for card in plan.judge_cards(benchmark, name)]
-        if rubrics and not judged and plan.unjudged and not plan.releases_for(name):
+        if entry.rubrics and not judged and plan.unjudged and not plan.releases_for(name):
             shipped = (plan.shipped_card(path, plan.run.protocol).card for path in plan.cards)
             wanted = sorted({rubric for card in shipped for rubric in card.rubrics})
             raise UserError(
