@@ -476,6 +476,30 @@ def test_what_a_card_names_is_looked_for_under_its_key(key: str, line: str, plan
     assert fault.value.line.startswith(f"{path}: {line}")
 
 
+def test_a_cards_prompt_is_checked_by_its_file(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, loaded = next(iter(plan.cards.items()))
+    checked: list[Any] = []
+    monkeypatch.setattr(checks.cards, "check_variables", lambda *words: checked.append(words))
+    checks.check_card(plan, path, loaded)
+    assert checked == [(path, loaded, LOADERS[loaded.card.loader].variables)]
+
+
+def test_each_judge_has_something_to_judge_of_its_own() -> None:
+    """What another one judges is no work of a judge whose rubrics are for no task of the run."""
+    config = raw(tasks=["mrbench", "kmpbench/ec"], tutors=["echo"], judges=["one", "two"], reward_models=[], labels=[])
+    one = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["mrbench_taxonomy"]}
+
+    def planned(rubric: str) -> RulePlan:
+        return plan_of({**config, "models": {**config["models"], "one": one, "two": {**one, "rubrics": [rubric]}}})
+
+    planned("mrbench_critic")
+    with pytest.raises(UserError) as fault:
+        planned("pairs_simple")
+    assert fault.value.line.startswith(
+        "run.judges[1]: two has no rubric for any task of run.tasks. Fix: their cards take"
+    )
+
+
 def test_a_card_without_the_runs_edition_is_told_by_its_dataset(plan: RulePlan) -> None:
     """Both faults of one kind in one go."""
     with pytest.raises(UserError) as fault:
@@ -607,6 +631,65 @@ def test_files_of_pairs_that_a_run_checks_can_be_had() -> None:
     checks.check_preferences(plan)
     plan.edition, plan.used_sources = "demo", []
     checks.check_preferences(plan)
+
+
+def sets_of_pairs(**keys: Any) -> Any:
+    """What is asked of a plan about its sets of pairs: nothing is wrong with them unless `keys` say so."""
+    own: dict[str, Any] = {"config": {"preferences": {}}, "run": {"preferences": None}, **keys}
+    own |= {name: SimpleNamespace(**own[name]) for name in ("config", "run")}
+    usual = {"pair_source": None, "preferences": ["s"], "reward_models": [], "classifiers": [], "used_sources": ["s"]}
+    files = {"pair_datasets": lambda name: ["a"], "datasets": {"a": SimpleNamespace(copy_of=lambda *words: None)}}
+    return SimpleNamespace(**{**usual, **files, "edition": "demo", **own, "pair_source": lambda name: None})
+
+
+def pairs_entry(file: str | None = None, loader: str = "own_pairs") -> Any:
+    return SimpleNamespace(file=file, loader=loader)
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        (
+            {"config": {"preferences": {"own": pairs_entry(), "mathdial": pairs_entry()}}},
+            "preferences.mathdial: is the name of a source of training pairs. Fix: give it another name",
+        ),
+        (
+            {"config": {"preferences": {"own": pairs_entry("gone.jsonl")}}},
+            "preferences.own.file: there is no gone.jsonl. Fix: name a file, or leave it out",
+        ),
+        (
+            {"config": {"preferences": {"own": pairs_entry()}}, "run": {"preferences": ["own", "x"]}},
+            "run.preferences[1]: 'x' is not in the sets of preferences. Fix: known: own",
+        ),
+        (
+            {"config": {"preferences": {"own": pairs_entry()}}, "run": {"preferences": ["own", "own"]}},
+            "run.preferences[1]: own is listed twice. Fix: list it once",
+        ),
+        (
+            {"preferences": [], "reward_models": ["r"]},
+            "run.preferences: reward models and classifiers are checked on no pairs. Fix: name one of `preferences`, or "
+            "leave the key out",
+        ),
+        (
+            {"preferences": [], "classifiers": ["c"]},
+            "run.preferences: reward models and classifiers are checked on no pairs. Fix: name one of `preferences`, or "
+            "leave the key out",
+        ),
+        (
+            {"pair_datasets": lambda name: ["a", "b"]},
+            "preferences.s.datasets: 'b' is not in the registry. Fix: known: a",
+        ),
+    ],
+)
+def test_sets_of_pairs_exist_and_are_named_once(keys: dict[str, Any], line: str, tmp_path: Path) -> None:
+    file = tmp_path / "pairs.jsonl"
+    file.touch()
+    fine = {"own": pairs_entry(str(file)), "mathdial": pairs_entry(loader="mathdial")}
+    checks.check_preferences(sets_of_pairs(config={"preferences": fine}, run={"preferences": ["own"]}))
+    checks.check_preferences(sets_of_pairs(preferences=[]))
+    with pytest.raises(UserError) as fault:
+        checks.check_preferences(sets_of_pairs(**keys))
+    assert fault.value.line == line
 
 
 @pytest.mark.parametrize(
