@@ -18,6 +18,7 @@ from maieutic.report.page import GRID
 from shipped import registries
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_lists_packages_models_and_data(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

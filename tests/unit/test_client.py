@@ -242,6 +242,7 @@ NO_ANSWERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NO_ANSWERS)
 def test_a_body_without_an_answer_costs_one_item(
     name: str, key: None, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -297,6 +298,7 @@ def test_storm(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(one.attempts for one in answers) == len(handler.requests), "every attempt is counted, none is hidden"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["number", "date"])
 def test_retry_after_holds_every_request_back(form: str) -> None:
     def script(number: int, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
@@ -341,6 +343,7 @@ def test_a_long_wait_is_said_with_its_end_and_cut_to_the_patience(
     assert re.search(r"nothing is asked until \d\d:\d\d:\d\d", said)
 
 
+@pytest.mark.slow
 def test_retry_after_of_zero_does_not_switch_the_back_off_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "FIRST_WAIT", 0.2)
     handler = scripted(lambda n, body: (429, b"{}", {"Retry-After": "0"}) if n < 3 else (200, completion("x"), {}))

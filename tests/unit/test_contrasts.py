@@ -107,6 +107,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_first_screen_says_who_is_ahead_and_by_what_rule(run: Path) -> None:
     plan = Plan(configuration(tutors=TUTORS))
     found = contrasts.contrasts(plan, run)
@@ -250,6 +251,7 @@ async def looked_at(page: Path, folder: Path) -> dict[str, Any]:
     return seen
 
 
+@pytest.mark.slow
 def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None:
     if lacking := why_not():
         absent(*lacking)
@@ -341,6 +343,7 @@ def test_every_page_can_be_read_by_anybody_on_a_phone_and_on_paper(run: Path, tm
     assert len(found) == 2 * len(PAGES) and not any(found.values()), found
 
 
+@pytest.mark.slow
 def test_a_page_without_pairs_has_no_page_of_two_tutors_and_no_library(tmp_path: Path) -> None:
     finished(tmp_path, configuration())
     page = (tmp_path / "report/index.html").read_text(encoding="utf-8")

@@ -58,6 +58,7 @@ def end(*processes: subprocess.Popen[str]) -> None:
         process.communicate()
 
 
+@pytest.mark.slow
 def test_two_processes_get_two_devices_and_a_third_waits_for_a_killed_one(locks: Path) -> None:
     first = holder(locks, 1)
     assert said(first) == "0"

@@ -13,8 +13,8 @@ import pytest
 from maieutic.core import caching
 from maieutic.datasets.registry import LOADERS
 from maieutic.plan import digest
-from maieutic.plan.digest import NEUTRAL, Code, closure_of, code_of, commands, roots_of
-from maieutic.plan.syntax import ANY, Name, bare, definitions_of
+from maieutic.plan.digest import NEUTRAL, Code, Source, closure_of, code_of, commands, roots_of
+from maieutic.plan.syntax import ANY, Module, Name, bare, definitions_of
 from maieutic.rewards.pairs import PAIR_SOURCES
 
 # Of the package as it is; read once.
@@ -413,16 +413,41 @@ def edited(text: str) -> str:
     return ast.unparse(tree)
 
 
-PARSED = Code(read_source)
+class Watched(Code):
+    """Code that notes which modules are looked at."""
+
+    def __init__(self, source: Source, modules: dict[str, Module | None]) -> None:
+        super().__init__(source)
+        self.modules, self.looked_at = modules, set[str]()
+
+    def module(self, name: str) -> Module | None:
+        self.looked_at.add(name)
+        return super().module(name)
+
+    def of(self, function: Name) -> str:
+        """The digest of a command's function."""
+        return self.digest(self.closure(roots_of(function, self), {}))
+
+
+PARSED: dict[str, Module | None] = {}
+
+
+@cache
+def unchanged() -> dict[str, tuple[str, set[str]]]:
+    """The digest of every command, and the modules that were looked at for it: no other one can change it."""
+    codes = {name: Watched(read_source, PARSED) for name in commands()}
+    return {name: (codes[name].of(function), codes[name].looked_at) for name, function in commands().items()}
 
 
 def digests(**changed: str) -> dict[str, str]:
     """The digest of every command, with other texts of some modules. The others are parsed once for all tests."""
-    code = Code(lambda name: changed.get(name, read_source(name)))
-    code.modules = {name: one for name, one in PARSED.modules.items() if name not in changed}
-    told = {name: code.digest(code.closure(roots_of(function, code), {})) for name, function in commands().items()}
-    PARSED.modules |= {name: one for name, one in code.modules.items() if name not in changed}
-    return told
+    before = unchanged()
+    parsed = {name: one for name, one in PARSED.items() if name not in changed}
+    code = Watched(lambda name: changed.get(name, read_source(name)), parsed)
+    return {
+        name: code.of(function) if before[name][1] & changed.keys() else before[name][0]
+        for name, function in commands().items()
+    }
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 from maieutic.core.records import Item
-from maieutic.graders.answers import answer, read_final
+from maieutic.graders.answers import Final, after_marker, answer, chosen, of_calculation, read_final, without_brackets
 from maieutic.graders.numerals import numerals, written
+from maieutic.graders.reading import plain
 
 TABLE: dict[str, list[Any]] = yaml.safe_load(
     (Path(__file__).parents[1] / "cases/final_numbers.yaml").read_text(encoding="utf-8")
@@ -153,7 +154,56 @@ NUMERALS: dict[str, list[tuple[float, str, bool, str | None]]] = {
     "step. 2": [(2, "2", False, None)],
     "No. 5": [(5, "5", True, None)],
     "Step's 2": [(2, "2", False, None)],
+    "1/0 and 5": [(5, "5", False, None)],
+    "9e307 thousand, then 5": [(5, "5", False, None)],
+    "3 dollars and 20 cents, 7 apples": [(3.2, "3", False, None), (7, "7", False, None)],
+    "It ran for 5 m": [(5, "5 m", False, None)],
+    "3 to 5 to 7": [(3, "3", False, "a range"), (5, "5", False, "a range"), (7, "7", False, "a range")],
+    "all 3": [(3, "3", True, None)],
+    "(step) 3": [(3, "3", False, None)],
+    "the girls' 3": [(3, "3", False, None)],
+    "step X 2": [(2, "2", False, None)],
+    "when the girls' 3": [(3, "3", True, None)],
+    "US$5": [(5, "$5", False, None)],
+    "H2O and x-5": [(5, "5", False, None)],
 }
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("10\u00b2 and 10\u207b\u00b9\u00b2", "10^2 and 10^-12"),
+        ("3\u00bd", "3 1/2"),
+        ("25 cm\u00b2 or 4 m^2 wide", "25 cm or 4 m wide"),
+        ("eggs\n  - 7 a day\n\u2022 5", "eggs\n   7 a day\n 5"),
+        ("- 7 apples", "7 apples"),
+        ("7 apples \u2013 5 pears", "7 apples 5 pears"),
+        ("**5** `x_1`\u200b", "5 x1"),
+        ("\uff15 \uff0b \uff13", "5 + 3"),
+    ],
+)
+def test_signs_of_print_become_those_of_a_keyboard(text: str, read: str) -> None:
+    assert plain(text) == read
+
+
+def test_a_calculation_gives_the_first_number_behind_it() -> None:
+    assert of_calculation("1 + 2 = the 3 boxes hold 12") == Final(3.0, "3")
+    assert of_calculation("2 * 13 = 26 inches in 13 years") == Final(26.0, "26")
+    assert of_calculation("1 + 2 = 3 boxes, and 12 more") is None
+
+
+def test_what_is_no_single_number_is_told_with_its_characters() -> None:
+    assert chosen(numerals("3-5 apples"), last=True) == Final(None, "5", "a range")
+
+
+def test_the_last_line_is_read_by_itself() -> None:
+    assert read_final("2 + 3 = 5\n7 apples").value == 7
+    assert without_brackets("7 apples (half a dozen) here") == "7 apples   here"
+
+
+def test_the_mark_of_a_list_behind_a_marker_is_no_answer() -> None:
+    assert after_marker("Final answer:\n1. 42 apples") == "42 apples"
+    assert after_marker("Final answer: 7 apples\n1. 42 apples") == " 7 apples"
 
 
 @pytest.mark.parametrize("text", NUMERALS)

@@ -355,6 +355,7 @@ def test_a_judge_that_cannot_be_read_is_stopped_after_its_first_hundred_verdicts
     assert not (tmp_path / "out.jsonl").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.own_faults
 def test_each_rubric_is_watched_by_itself_and_the_limit_may_be_raised(tmp_path: Path) -> None:
     """150 good answers by one rubric hide nothing of another; a judge may be allowed more."""
@@ -442,6 +443,7 @@ def test_a_prompt_that_places_the_fences_notice_has_it_right_before_the_reply(na
     assert not any(replies.fullmatch(used) for used in re.findall(r"\{\{\s*(\w+)", before))
 
 
+@pytest.mark.slow
 def test_questions_that_begin_alike_are_asked_after_each_other(tmp_path: Path) -> None:
     """A server that caches what it has read reads each beginning once; the record keeps the order of the work."""
     card = rubric(kind="labels", criteria={"one": LABELLED["one"]})

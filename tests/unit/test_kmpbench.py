@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,14 @@ from maieutic.benchmarks.kmpbench.study import INSTANCES, KEY, draw_study, read_
 from maieutic.config.cards import CARDS, JUDGE, check_variables, read_card
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.core.errors import UserError
-from maieutic.core.records import Item, Judgement, Reply, Scoring, Turn, Verdict, read_records, write_records
+from maieutic.core.records import SCORINGS, Item, Judgement, Reply, Scoring, Turn, Verdict, read_records, write_records
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.graders.answers import final_number
+from maieutic.graders.grader import Grader
 from maieutic.graders.parsing import grades_of, readings_of
 from maieutic.graders.reading import Reading
+from maieutic.graders.registry import GRADERS
 from maieutic.judges.answers import read_answer
 from maieutic.judges.assignments import case_of, reply_cases, work_on_replies
 from maieutic.judges.grading import DESIRED_SHARE, SAME_IN_BOTH, grades_by_judge
@@ -242,6 +245,23 @@ def test_turns_that_were_not_asked_after_a_refusal_are_refused_too(scoring: Scor
     first, *others = readings_of("round_answers", item, said, scoring)
     assert first == Reading(1.0, True, "1", None, "round_1")
     assert others == [Reading(None, None, "", "refused: 400: too long", f"round_{n}") for n in (2, 3)]
+
+
+@pytest.mark.parametrize("scoring", ["robust", "paper_compat"])
+def test_a_problem_that_was_never_written_is_refused_and_not_wrong(scoring: Scoring) -> None:
+    said = reply(GEN, GOOD).model_copy(update={"error": "400: too long"})
+    assert readings_of("new_problem", GEN, said, scoring) == [Reading(None, None, "", "refused: 400: too long")]
+
+
+def test_each_scoring_reads_what_was_said_before_a_refusal_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_all(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
+        return [Reading(f"{scoring} {text}", True, text, None, f"turn_{place}") for place, text in enumerate(texts)]
+
+    monkeypatch.setitem(GRADERS, "toy", Grader(read_all=read_all))
+    said = reply(ec_item(), "a").model_copy(update={"error": "400: too long"})
+    for scoring in SCORINGS:
+        found = readings_of("toy", ec_item(), said, scoring)
+        assert [one.value for one in found] == [f"{scoring} a", f"{scoring} "]
 
 
 def test_only_a_right_step_has_a_reason_to_judge() -> None:

@@ -48,6 +48,7 @@ def words_in(path: Path) -> str:
     return ast.dump(tree).casefold()
 
 
+@pytest.mark.slow
 def test_an_extension_is_a_folder_with_its_keys_and_its_rules() -> None:
     """Curation and fine-tuning: beside files of their own at most five others know of them."""
     own = {"config/curation.py", "../rules/curation.smk", "../rules/tuning.smk"}

@@ -166,6 +166,7 @@ def test_a_folder_without_a_run_is_told(tmp_path: Path) -> None:
 # a shared run ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_shared_holds_what_it_says_and_nothing_of_other_runs(run: Path, shared: Path) -> None:
     listed = dict(reversed(line.split("  ", 1)) for line in (shared / MANIFEST).read_text().splitlines())  # type: ignore[misc]
     there = {str(path.relative_to(shared)) for path in shared.rglob("*") if path.is_file()}
@@ -274,6 +275,7 @@ def test_a_processor_says_whether_it_computes_in_bfloat16(
     assert computes_in_bfloat16(tmp_path) is computes, why
 
 
+@pytest.mark.slow
 def test_an_archive_is_checked_as_a_folder_is(run: Path, tmp_path: Path) -> None:
     share(run=run, out=tmp_path / "run.zip")
     assert not (tmp_path / "run").exists() and zipfile.is_zipfile(tmp_path / "run.zip")
@@ -359,6 +361,7 @@ def test_an_archive_that_leads_out_of_its_folder_is_not_unpacked(tmp_path: Path)
     assert not (tmp_path.parent / "outside.txt").exists()
 
 
+@pytest.mark.slow
 def test_a_key_in_a_file_stops_the_sharing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also one that a server has repeated in an answer."""
     results = tmp_path / "results"
@@ -465,6 +468,7 @@ def test_only_what_is_of_the_run_is_shared(run: Path, tmp_path: Path) -> None:
         share(run=results / "report", out=tmp_path / "more")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("why", "change", "message"),
     [
@@ -501,6 +505,7 @@ def test_a_damaged_archive_and_a_link_are_told_in_a_line(shared: Path, run: Path
         verify(tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_a_shared_run_is_looked_at_where_its_makers_files_are_not(shared: Path, tmp_path: Path) -> None:
     """A folder of data and a file of labels that only the sender has."""
     shutil.copytree(shared, tmp_path / "run")

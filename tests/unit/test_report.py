@@ -313,6 +313,7 @@ PROBE = """<script>addEventListener("load", () => { setTimeout(() => {
   }, 100); }, 50); });</script>"""
 
 
+@pytest.mark.slow
 def test_the_page_works_in_a_browser_on_a_phone(results: Path, tmp_path: Path) -> None:
     if CHROMIUM is None:
         absent("Chromium", "install chromium to run this test")

@@ -180,6 +180,7 @@ def test_replies_to_one_dialogue_are_read_together() -> None:
     )
 
 
+@pytest.mark.slow
 def test_forward_passes_for_n_tutors_are_2954_n_plus_1477(data: Path, tmp_path: Path) -> None:
     """Two tasks on 1,150 and two on 327 dialogues a tutor; the human replies are scored once, whoever asks for them."""
     items = [

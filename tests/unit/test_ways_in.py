@@ -159,6 +159,7 @@ def test_init_asks_where_somebody_can_answer(tmp_path: Path, monkeypatch: pytest
         init(tmp_path / "a.yaml", tutors=["gpt-4o"], benchmarks=["mrbench"])
 
 
+@pytest.mark.slow
 def test_init_asks_on_a_terminal(tmp_path: Path) -> None:
     out = tmp_path / "my.yaml"
     answers = ["n", "gpt-4o llama-9", "gpt-4o", "mrbench", "7", "trial", "gpt-4o"]

@@ -115,10 +115,9 @@ def numerals(text: str) -> list[Numeral]:
             continue
         before = text[max(0, match.start() - CONTEXT) : match.start()]
         after = text[match.end() : match.end() + CONTEXT]
-        bare = not (match["sign"] or match["word"] or match["currency"])
         # What stands right before decides which patterns can match at all: most numbers stand in formulas.
         touching, last = before[-1:], before.rstrip()[-1:]
-        if bare and touching.isalpha() and NAME.search(before) and not WORD.search(before):
+        if not match["currency"] and touching.isalpha() and NAME.search(before) and not WORD.search(before):
             continue
         scale = scale_of(match)
         value = value_of(match)
@@ -215,9 +214,8 @@ def settled(numbers: list[Numeral], text: str) -> list[Numeral]:
         why = "a range" if rising or (BETWEEN.search(before) and between == " and ") else None
         if (joint := JOINT.fullmatch(between)) and (unit := UNIT.match(text, other.end)):
             first, second = (name[1].casefold() for name in (joint, unit))
-            part = PARTS.get(first) or PARTS.get(first.removesuffix("s"))
+            part = PARTS.get(first.removesuffix("s"))
             why = "a quantity in two units" if part and second in {part, f"{part}s", f"{part}es"} else why
         if why:
             marked[place], marked[place + 1] = number._replace(unsettled=why), other._replace(unsettled=why)
-            numbers[place + 1] = marked[place + 1]
     return list(marked.values())
