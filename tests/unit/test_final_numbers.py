@@ -198,6 +198,7 @@ def test_what_is_no_single_number_is_told_with_its_characters() -> None:
 
 def test_the_last_line_is_read_by_itself() -> None:
     assert read_final("2 + 3 = 5\n7 apples").value == 7
+    assert read_final("It costs 5 dollars. Look at x2.").value == 5, "a name is no number: what stands before is read"
     assert without_brackets("7 apples (half a dozen) here") == "7 apples   here"
 
 
