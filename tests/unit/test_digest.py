@@ -700,6 +700,28 @@ def test_definitions_of_another_text_or_python_are_others(monkeypatch: pytest.Mo
     assert len(checksums | {kept_of(sources)}) == 5
 
 
+def test_definitions_are_kept_by_their_modules_in_whatever_order(tmp_path: Path) -> None:
+    here = {"a": "1", "b": "2"}
+    assert digest.kept_at(tmp_path, here) == digest.kept_at(tmp_path, dict(reversed(here.items())))
+    assert {len(one) for one in digest.module_checksums({"a.py": b"x = 1"}).values()} == {16}
+
+
+SMALL = {"jobs": "class Job: ...\n", "run": "from maieutic.jobs import Job\n\ndef run(job: Job) -> None: ...\n"}
+
+
+def test_what_is_kept_is_what_was_read(tmp_path: Path) -> None:
+    """With what the arguments of functions name; a newer file that is none of definitions does not matter."""
+    code, checksums = Code(SMALL.get), {"jobs": "1", "run": "2"}
+    digest.write_definitions(code, tmp_path / "kept.json", checksums)
+    assert code.arguments(Name("run", "run")) == [Name("jobs", "Job")]
+    (tmp_path / "newer.txt").write_text("{", encoding="utf-8")
+    os.utime(tmp_path / "kept.json", (1, 1))
+    assert digest.read_definitions(tmp_path / "kept.json", checksums) == code.modules
+    assert digest.unchanged_definitions(tmp_path, checksums) == code.modules
+    (tmp_path / "no folder").write_text("", encoding="utf-8")
+    digest.write_definitions(code, tmp_path / "no folder/kept.json", checksums)
+
+
 def test_old_definitions_are_forgotten(tmp_path: Path) -> None:
     for number in range(6):
         (tmp_path / f"{number}.json").write_text("{}")

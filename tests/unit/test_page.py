@@ -19,6 +19,8 @@ from maieutic.config.datasets import Dataset
 from maieutic.config.settings import Config
 from maieutic.core.errors import UserError
 from maieutic.core.records import ReportedScore
+from maieutic.judges import rubrics
+from maieutic.judges.rubrics import read_rubric, rubric_path
 from maieutic.plan import provenance
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
@@ -246,6 +248,41 @@ def test_one_changed_word_of_a_prompt_marks_its_task_and_no_other(edited: Path) 
     assert found.differs == {name: "edited"}
     told = {one.card.task: differences(found, Plan(config), one.card) for one in Plan(config).cards.values()}
     assert told == {"problem_solving": [f"{name}, edited"], "socratic_questioning": []}
+
+
+def test_data_that_are_not_the_shipped_ones_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan(configuration(tasks=["mathtutorbench"]))
+    data = dict(provenance.shipped()["data"])
+    names = [provenance.data_name(name, "demo") for name in plan.datasets]
+    first, second = [name for name in names if name in data][:2]
+    del data[first]
+    data[second] = "another"
+    known = {**provenance.shipped(), "data": data}
+    monkeypatch.setattr(provenance, "shipped", lambda: known)
+    assert record(plan, Code(commit=None)).differs == {first: "not shipped", second: "another file"}
+
+
+def test_a_task_rests_on_the_files_of_who_grades_it() -> None:
+    merged = shipped()
+    merged["models"]["elsewhere"] = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["kmp_error_reason"]}
+    own = {"tutors": ["echo"], "tasks": ["mrbench", "kmpbench/ec"], "judges": ["demo-judge", "elsewhere"]}
+    merged["run"] |= {**NO_GRADERS, **own, "reward_comparisons": ["rm-prompted"]}
+    plan = Plan(check_config(merged))
+    [card] = [loaded.card for loaded in plan.cards.values() if loaded.card.benchmark == "mrbench"]
+    assert provenance.grader_paths(plan, card, "demo-judge") == rubrics.files_of("mrbench_taxonomy")
+    assert provenance.grader_paths(plan, card, "elsewhere") == [], "a judge of other tasks"
+    instruction = provenance.instruction_of(plan.models["rm-prompted"])
+    assert provenance.grader_paths(plan, card, "rm-prompted") == instruction and len(instruction) == 1
+    assert provenance.grader_paths(plan, card, None) == []
+    versions = provenance.versions_of(plan)
+    assert versions[str(rubric_path("kmp_error_reason"))] == read_rubric("kmp_error_reason").rubric.version
+
+
+def test_a_copy_is_of_its_edition_and_a_record_may_lack(tmp_path: Path) -> None:
+    dataset = Plan(configuration()).datasets["gsm8k"]
+    assert provenance.copy_of(dataset, "demo") is dataset.demo
+    assert provenance.copy_of(dataset, "published") is dataset.published is not dataset.demo
+    assert provenance.read_provenance(tmp_path / "gone.json") is None
 
 
 def test_a_changed_rubric_marks_the_judges_numbers_and_not_the_parsers(edited: Path) -> None:
