@@ -25,6 +25,8 @@ from maieutic.scores.printed import (
     difference_note,
     names_of_tutors,
     paper_name,
+    paper_title,
+    printed_of,
     printed_values,
 )
 from running import NO_GRADERS
@@ -273,3 +275,11 @@ def test_a_printed_value_is_as_exact_as_its_column() -> None:
     """MRBench prints 73.96 and 54 %: half of the last digit that any of them has."""
     assert rounding_of([0.7396, 0.54]) == pytest.approx(0.00005)
     assert [round(rounding_of(values), 6) for values in ([0.429, 0.5], [1.0], [])] == [0.0005, 0.5, 0.5]
+
+
+def test_a_paper_has_a_title_and_its_rows() -> None:
+    assert paper_title("mrbench") == PAPERS["mrbench"].title != "mrbench"
+    assert paper_title("no such benchmark") == "no such benchmark"
+    rows = printed_values("mrbench")
+    assert printed_of(rows, rows[-1].model, rows[-1].task, rows[-1].metric) == rows[-1]
+    assert printed_of(rows, "nobody", rows[0].task, rows[0].metric) is None

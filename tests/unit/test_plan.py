@@ -633,6 +633,24 @@ def test_files_of_pairs_that_a_run_checks_can_be_had() -> None:
     checks.check_preferences(plan)
 
 
+def test_peoples_labels_are_compared_with_the_judges_that_said_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = SimpleNamespace(judges=["one", "two", "silent"], human_labels="people.csv")
+    nothing: dict[str, list[str]] = {
+        name: [] for name in ("reward_models", "classifiers", "releases", "probed_judges", "panels", "further_pairs")
+    }
+    plan: Any = SimpleNamespace(run=run, **nothing, judge_entry=lambda name: SimpleNamespace(pairs=[]))
+    said, compared = {"one": ["verdicts of one"], "two": ["verdicts of two"]}, {"two": ["verdicts of two"]}
+    monkeypatch.setattr(inputs, "all_verdicts", lambda plan, name: said.get(name, []))
+    monkeypatch.setattr(inputs, "compared_verdicts", lambda plan, name: compared.get(name, []))
+    corrected = [
+        pattern.of(judge=name) for name in ("one", "two") for pattern in (paths.CORRECTED, paths.CORRECTED_DIFFERENCES)
+    ]
+    with_labels = inputs.validation_files(plan)
+    run.human_labels = None
+    without = inputs.validation_files(plan)
+    assert with_labels == [*without, *corrected, paths.ALIGNMENT.of(judge="two")]
+
+
 def sets_of_pairs(**keys: Any) -> Any:
     """What is asked of a plan about its sets of pairs: nothing is wrong with them unless `keys` say so."""
     own: dict[str, Any] = {"config": {"preferences": {}}, "run": {"preferences": None}, **keys}
