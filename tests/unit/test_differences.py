@@ -255,6 +255,7 @@ def test_the_first_judge_compares(tmp_path: Path) -> None:
     third = judged(("strict", [None, None, None]), ("kind", [0.5, 0.5, 0.25]))
     found = by_models(tmp_path, "mistake_remediation", {"a": one, "b": other, "c": third}, 3)
     [of] = found  # the third's replies were all left open
+    assert (of.benchmark, of.task) == ("mrbench", "mistake_remediation")
     told = (of.by, of.first, of.second, of.metric, of.criterion, of.value, of.n)
     assert told == ("strict", "a", "b", "damr", "desired_share", 0.25, 3)
 
