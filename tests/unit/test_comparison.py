@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from maieutic.benchmarks.mathtutorbench.printed import RM
 from maieutic.config.cards import Card
-from maieutic.config.models import BaselineModel
+from maieutic.config.models import BaselineModel, HostedModel
 from maieutic.config.settings import Config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
@@ -22,7 +23,9 @@ from maieutic.scores.papers import PEOPLE, Printed
 from maieutic.scores.printed import (
     PAPERS,
     Circumstances,
+    check_papers,
     difference_note,
+    names_for,
     names_of_tutors,
     paper_name,
     paper_title,
@@ -283,3 +286,33 @@ def test_a_paper_has_a_title_and_its_rows() -> None:
     rows = printed_values("mrbench")
     assert printed_of(rows, rows[-1].model, rows[-1].task, rows[-1].metric) == rows[-1]
     assert printed_of(rows, "nobody", rows[0].task, rows[0].metric) is None
+
+
+def hosted(**keys: Any) -> HostedModel:
+    return HostedModel.model_validate({"engine": "hosted", "model": "m", "base_url": "http://x/v1", **keys})
+
+
+def test_a_name_in_two_papers_is_one_of_them() -> None:
+    counted = Counter(name for names in names_of_tutors().values() for name in names)
+    name = next(name for name, tables in counted.items() if tables == 2)
+    first, second = [benchmark for benchmark, names in names_of_tutors().items() if name in names]
+    check_papers({"m": hosted(paper={first: name}), "n": hosted(paper={second: name})})
+    with pytest.raises(UserError) as fault:
+        check_papers({"m": hosted(paper=name)})
+    assert fault.value.line == (
+        f"models.m.paper: {name!r} is in the tables of {first} and {second}. Fix: say which one: "
+        f"paper: {{{first}: {name}}}"
+    )
+
+
+@pytest.mark.own_faults  # every name of every paper stands there
+def test_names_that_no_paper_has_are_told_in_one_line() -> None:
+    with pytest.raises(
+        UserError, match=r"^models\.a\.paper: 'x' is not in .* \(so are models\.b\.paper, models\.c\.paper\)"
+    ):
+        check_papers({name: hosted(paper="x") for name in ("a", "b", "c")})
+
+
+def test_a_trivial_tutor_is_in_no_paper() -> None:
+    trivial = BaselineModel.model_validate({"engine": "baseline", "tutor": "echo"})
+    assert names_for(trivial) == {} and names_for(hosted()) == names_of_tutors()
