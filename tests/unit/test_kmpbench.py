@@ -264,6 +264,13 @@ def test_each_scoring_reads_what_was_said_before_a_refusal_its_own_way(monkeypat
         assert [one.value for one in found] == [f"{scoring} a", f"{scoring} "]
 
 
+def test_of_what_nobody_graded_there_is_no_score() -> None:
+    """Neither of parsers nor of a judge whose verdicts are beside parsers' grades that are not there."""
+    card = read_card(FOLDER / "ec.yaml").card
+    assert score_task(card, "m", [ec_item()], {}, Sampling(100, 1)) == []
+    assert score_task(card, "m", [ec_item()], {}, Sampling(100, 1), ["j"]) == []
+
+
 def test_only_a_right_step_has_a_reason_to_judge() -> None:
     good = "<correctness>no</correctness><error_step_num>2</error_step_num>"
     assert located(ec_item(2), [good]) and not located(ec_item(3), [good])
