@@ -105,6 +105,20 @@ def test_an_item_without_a_reply_is_named_by_its_file(tmp_path: Path) -> None:
     assert fault.value.line == f"{file}: no reply to {TASK}/i1. Fix: delete this file and run again"
 
 
+def test_the_scores_of_all_tasks_are_the_tutors(tmp_path: Path) -> None:
+    items = items_in(tmp_path)
+    further = "mistake_correction"
+    text = (items / f"{TASK}.jsonl").read_text(encoding="utf-8")
+    (items / f"{further}.jsonl").write_text(text.replace(TASK, further), encoding="utf-8")
+    kinds = {TASK: "answer", further: "corrected_answer"}
+    lines = [{**grade(number), "task": task, "kind": kind} for task, kind in kinds.items() for number in range(3)]
+    (tmp_path / "grades.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    job = ScoreReplies(benchmark="mathtutorbench", tutor="t", tasks=list(kinds), resamples=100, seed=1)
+    score_replies(job=job, items=items, grades=[tmp_path / "grades.jsonl"], out=tmp_path / "out.json")
+    found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert {one["task"] for one in found} == set(kinds) and {one["tutor"] for one in found} == {"t"}
+
+
 def test_each_task_is_read_by_its_card_and_scored_with_its_judges(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
