@@ -9,13 +9,25 @@ import struct
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import ROOT
 from maieutic.config.limits import Limits
 from maieutic.core.errors import UserError
-from maieutic.core.records import Grade, Item, Judgement, Reply, Turn, Verdict, write_records
+from maieutic.core.records import (
+    NO_REPLY,
+    SCORINGS,
+    Grade,
+    Item,
+    Judgement,
+    Reply,
+    Turn,
+    Verdict,
+    read_records,
+    write_records,
+)
 from maieutic.datasets import pictures
 from maieutic.datasets.sources import read_source
 from maieutic.graders import parsing
@@ -103,6 +115,20 @@ def test_an_item_without_a_reply_is_named_by_its_file(tmp_path: Path) -> None:
     with pytest.raises(UserError) as fault:
         parse(tmp_path, file)
     assert fault.value.line == f"{file}: no reply to {TASK}/i1. Fix: delete this file and run again"
+
+
+def test_each_parser_of_a_card_reads_every_reply_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge among a card's graders has a job of its own; a recorded tutor may lack a reply."""
+    items_in(tmp_path)
+    card = SimpleNamespace(card=SimpleNamespace(task=TASK, graders=["answer", "judge", "corrected_answer"]))
+    monkeypatch.setattr(parsing, "cards_of", lambda *given: [card])
+    file = tmp_path / "replies.jsonl"
+    lines = [reply(0), {**reply(1), "turns": [], "error": NO_REPLY}, reply(2)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    parse(tmp_path, file)
+    found = [(one.kind, one.id, one.scoring) for one in read_records(tmp_path / "out.jsonl", Grade)]
+    wanted = {(k, i, s) for k in ("answer", "corrected_answer") for i in ("i0", "i2") for s in SCORINGS}
+    assert len(found) == len(wanted) and set(found) == wanted
 
 
 def test_the_scores_of_all_tasks_are_the_tutors(tmp_path: Path) -> None:
