@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import threading
 import time
@@ -52,6 +53,15 @@ class Quiet(BaseHTTPRequestHandler):
             self.send_header(name.replace("_", "-"), value)
         self.end_headers()
         self.wfile.write(body)
+
+    def is_left(self) -> bool:
+        """Whether the client is gone. Asked when its request was read: it says nothing more before its answer."""
+        try:
+            return self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+        except BlockingIOError:
+            return False
+        except ConnectionError:
+            return True
 
 
 class Folder(SimpleHTTPRequestHandler):
@@ -124,6 +134,9 @@ def scripted(script: Script) -> type[Quiet]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if self.is_left():  # killed while it waited to be read
+                self.close_connection = True
+                return
             with self.lock:
                 number = len(self.requests)
                 self.requests.append((time.monotonic(), self.path, body))

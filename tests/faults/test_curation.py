@@ -9,7 +9,6 @@ import random
 import shutil
 import signal
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 from curator import SEED, Curator, counting, curation, entries, seeded
 from httpserver import serving
 from running import overlay, run, start
+from small import alive, until
 
 SEEDS, KILLS = 12, 3  # kills of each job that asks
 ASKING = {
@@ -30,7 +30,6 @@ PRODUCTS = (
     *(f"outcomes/{step}.jsonl" for step in ASKING),
 )  # fmt: skip
 IN_FLIGHT = 5 * 64  # requests: five models, the concurrency of each
-PATIENCE = 120.0
 
 
 def configure(folder: Path, address: str) -> Path:
@@ -95,20 +94,21 @@ def kill_within(folder: Path, config: Path, step: str, more: int) -> bool:
     """Kill a run when a job has so many answers more; whether it was alive."""
     first = lines(journal(folder, step))
     process = start(folder, config, f"results/curation/c/{ASKING[step]}", "--rerun-incomplete")
-    until = time.monotonic() + PATIENCE
-    while lines(journal(folder, step)) < first + more and process.poll() is None and time.monotonic() < until:
-        time.sleep(0.005)
-    assert time.monotonic() < until, f"waited in vain for {more} answers of {step}"
-    alive = process.poll() is None
+    until(
+        lambda: lines(journal(folder, step)) >= first + more or process.poll() is not None,
+        f"{more} answers of {step}",
+    )
+    was_alive = process.poll() is None
     end(process, folder)
     shutil.rmtree(folder / ".snakemake/locks", ignore_errors=True)  # as --unlock does, without its seconds
-    return alive
+    return was_alive
 
 
 def end(process: subprocess.Popen[str], folder: Path) -> None:
-    """SIGKILL Snakemake and all that it has started in a folder."""
+    """SIGKILL Snakemake and all that it has started in a folder, and wait until they are gone: they ask no more."""
     process.send_signal(signal.SIGKILL)
     process.wait()
+    killed = []
     for one in Path("/proc").glob("[0-9]*"):
         try:
             words = (one / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
@@ -116,5 +116,7 @@ def end(process: subprocess.Popen[str], folder: Path) -> None:
         except OSError:
             continue
         if where == str(folder) and "maieutic" in words:
+            killed.append(int(one.name))
             with contextlib.suppress(ProcessLookupError):
-                os.kill(int(one.name), signal.SIGKILL)
+                os.kill(killed[-1], signal.SIGKILL)
+    until(lambda: not alive(killed), "the job is gone")
