@@ -465,6 +465,7 @@ def users() -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.own_text
 @pytest.mark.parametrize("module", module_names())
 def test_each_module_decides_the_commands_that_use_it_and_no_other(module: str, now: dict[str, str]) -> None:
@@ -588,6 +589,7 @@ def test_templates_and_style_sheets_join_by_name(tmp_path: Path) -> None:
     assert code_of("build-report", files=[style]) != before != code_of("build-report")
 
 
+@pytest.mark.slow
 @pytest.mark.own_text
 def test_definitions_are_read_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that finds them reads no syntax, and has the digests of one that did; a damaged file is none."""
