@@ -178,10 +178,11 @@ class Curator:
         self.released.set()
         self.more = math.inf
 
-    def may_answer(self) -> bool:
-        """Whether a request is one of those that are answered; waits where it is not."""
+    def may_answer(self, body: dict[str, Any]) -> bool:
+        """Note a request. Whether it is one of those that are answered; waits where it is not."""
         released = self.released
         with self.lock:
+            self.requests[repr(sorted((key, repr(value)) for key, value in body.items()))] += 1
             self.more -= 1
             free = self.more >= 0
         return free or not released.wait()
@@ -201,9 +202,7 @@ class Curator:
         """For `httpserver.serving`."""
 
         def reply(n: int, body: dict[str, Any]) -> tuple[int, dict[str, Any], dict[str, str]]:
-            with self.lock:
-                self.requests[repr(sorted((key, repr(value)) for key, value in body.items()))] += 1
-            if not self.may_answer():
+            if not self.may_answer(body):
                 return 0, {}, {}
             time.sleep(self.wait)
             return 200, chat({"content": self.answer(body)}), {}

@@ -509,13 +509,10 @@ def test_a_card_without_the_runs_edition_is_told_by_its_dataset(plan: RulePlan) 
     assert fault.value.lines.splitlines() == [f"datasets.{name}.demo: {problem}" for name in names]
 
 
-ENDPOINT = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:1/v1"}
-
-
 def with_tutor(task: str, **own: Any) -> RulePlan:
     """The plan of one task and one hosted tutor beside a trivial one. own: keys of its entry."""
     config = raw(tasks=[task], tutors=["echo", "m"], judges=[], reward_models=[])
-    return plan_of({**config, "models": {**config["models"], "m": {**ENDPOINT, **own}}})
+    return plan_of({**config, "models": {**config["models"], "m": {**HOSTED, **own}}})
 
 
 @pytest.mark.parametrize("task", ["kmpbench/ec", "kmpbench/fqa", "tutorbench/text"])
@@ -612,27 +609,6 @@ def test_what_is_about_items_with_criteria_needs_some(keys: dict[str, Any], plac
     )
 
 
-def test_files_of_pairs_that_a_run_checks_can_be_had() -> None:
-    refused = UserError("datasets.b.demo", "has no demo edition", "set edition: published")
-
-    class File:
-        def copy_of(self, name: str, edition: str) -> None:
-            if (name, edition) == ("b", "demo"):
-                raise refused
-
-    plan: Any = SimpleNamespace(
-        config=SimpleNamespace(preferences={}), run=SimpleNamespace(preferences=None), preferences=["s"],
-        used_sources=["s"], pair_datasets={"s": ["a", "b"]}.get, datasets={"a": File(), "b": File()}, edition="demo",
-    )  # fmt: skip
-    with pytest.raises(UserError) as fault:
-        checks.check_preferences(plan)
-    assert fault.value is refused
-    plan.edition = "published"
-    checks.check_preferences(plan)
-    plan.edition, plan.used_sources = "demo", []
-    checks.check_preferences(plan)
-
-
 def test_peoples_labels_are_compared_with_the_judges_that_said_something(monkeypatch: pytest.MonkeyPatch) -> None:
     run = SimpleNamespace(judges=["one", "two", "silent"], human_labels="people.csv")
     nothing: dict[str, list[str]] = {
@@ -653,11 +629,27 @@ def test_peoples_labels_are_compared_with_the_judges_that_said_something(monkeyp
 
 def sets_of_pairs(**keys: Any) -> Any:
     """What is asked of a plan about its sets of pairs: nothing is wrong with them unless `keys` say so."""
-    own: dict[str, Any] = {"config": {"preferences": {}}, "run": {"preferences": None}, **keys}
-    own |= {name: SimpleNamespace(**own[name]) for name in ("config", "run")}
-    usual = {"pair_source": None, "preferences": ["s"], "reward_models": [], "classifiers": [], "used_sources": ["s"]}
-    files = {"pair_datasets": lambda name: ["a"], "datasets": {"a": SimpleNamespace(copy_of=lambda *words: None)}}
-    return SimpleNamespace(**{**usual, **files, "edition": "demo", **own, "pair_source": lambda name: None})
+    usual = {
+        "config": {"preferences": {}}, "run": {"preferences": None}, "preferences": ["s"], "used_sources": ["s"],
+        "reward_models": [], "classifiers": [], "pair_source": lambda name: None, "pair_datasets": lambda name: ["a"],
+        "datasets": {"a": SimpleNamespace(copy_of=lambda *words: None)}, "edition": "demo", **keys,
+    }  # fmt: skip
+    return SimpleNamespace(**{**usual, **{name: SimpleNamespace(**usual[name]) for name in ("config", "run")}})
+
+
+def test_files_of_pairs_that_a_run_checks_can_be_had() -> None:
+    refused = UserError("datasets.b.demo", "has no demo edition", "set edition: published")
+
+    def copy_of(name: str, edition: str) -> None:
+        if (name, edition) == ("b", "demo"):
+            raise refused
+
+    files = {"pair_datasets": {"s": ["a", "b"]}.get, "datasets": dict.fromkeys("ab", SimpleNamespace(copy_of=copy_of))}
+    with pytest.raises(UserError) as fault:
+        checks.check_preferences(sets_of_pairs(**files))
+    assert fault.value is refused
+    checks.check_preferences(sets_of_pairs(**files, edition="published"))
+    checks.check_preferences(sets_of_pairs(**files, used_sources=[]))
 
 
 def pairs_entry(file: str | None = None, loader: str = "own_pairs") -> Any:
@@ -800,19 +792,12 @@ def test_a_budget_names_models_that_are_asked(name: str, line: str) -> None:
 )
 def test_money_is_limited_where_whoever_is_asked_has_a_price(keys: dict[str, list[str]]) -> None:
     served = {"engine": "judge", "model": "smollm2-135m", "rubrics": ["tutorbench"]}
-    hosted = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:1/v1"}
     judge = {"engine": "judge", "model": "m", "rubrics": ["mrbench_taxonomy"], "tags": ["tutorbench_bloom"]}
 
     def run(**own: Any) -> RulePlan:
         kept = {"tutors": ["echo"], "judges": [], "reward_models": [], "tasks": ["mrbench"], "budget": {"usd": 1}}
         config = raw(**{**kept, **keys})
-        return plan_of(
-            {
-                **config,
-                "edition": "published",
-                "models": {**config["models"], "m": {**hosted, **own}, "j": judge, "served": served},
-            }
-        )
+        return plan_of({**config, "models": {**config["models"], "m": {**HOSTED, **own}, "j": judge, "served": served}})
 
     run(price={"input": 1, "output": 2})
     with pytest.raises(UserError) as fault:
