@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from email.message import Message
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -43,7 +44,7 @@ def test_the_bill_of_materials_lists_packages_models_and_data(
 def test_a_package_stands_with_its_licence_and_its_environment() -> None:
     found = {(part.name, part.where): part for part in bill.packages()}
     [pydantic] = [part for (name, where), part in found.items() if (name, where) == ("pydantic", "driver")]
-    assert (pydantic.kind, pydantic.licence) == ("package", "MIT")
+    assert (pydantic.kind, pydantic.version, pydantic.licence) == ("package", version("pydantic"), "MIT")
     assert list(found) == sorted(found, key=lambda key: (key[1], key[0])), "by environment, then by name"
 
 
@@ -190,3 +191,18 @@ def test_a_bill_is_of_what_a_run_uses_or_of_everything(
     unstated = sum(line.endswith("  not stated") for line in lines)
     assert caplog.messages[-1] == f"{len(lines)} parts, {unstated} of which state no licence here"
     assert len(json.loads((tmp_path / "deep/bom.json").read_text(encoding="utf-8"))["components"]) == len(lines)
+
+
+def test_the_pages_libraries_come_from_its_lock(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lock = tmp_path / "package-lock.json"
+    packages = {
+        "": {"name": "page", "dependencies": {"grid": "1"}},
+        "node_modules/grid": {"version": "1.0.2", "license": "MIT"},
+        "node_modules/späte-liste": {"version": "3"},
+    }
+    lock.write_text(json.dumps({"lockfileVersion": 3, "packages": packages}, ensure_ascii=False), encoding="utf-8")
+    monkeypatch.setattr(bill, "PAGE_LOCK", lock)
+    assert list(bill.page_libraries()) == [
+        Part("package", "grid", "1.0.2", "MIT", "page"),
+        Part("package", "späte-liste", "3", None, "page"),
+    ]

@@ -289,7 +289,7 @@ def test_each_tutors_replies_to_each_task_may_be_drawn(here: Path, monkeypatch: 
     plan, loaded = made(here), read_rubric(RUBRIC)
     card = plan.card("mrbench", TASK)
     items = labelling.items_of("mrbench", TASK)
-    none, named = (card.baselines.model_copy(update={"named": names}) for names in ([], ["always-ask"]))
+    none, named = (card.baselines.model_copy(update={"floor": [name]}) for name in ("reveal", "always-ask"))
     cards = [
         card.model_copy(update={"task": "another", "baselines": none}),
         card.model_copy(update={"baselines": named}),

@@ -16,6 +16,7 @@ import pytest
 from maieutic.config import cards
 from maieutic.config.datasets import Dataset
 from maieutic.config.models import HostedModel, RewardModel, VllmModel, WeightsOnly
+from maieutic.config.settings import read_config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.datasets.registry import LOADERS
@@ -28,6 +29,7 @@ from maieutic.plan.new_run import tutors_of
 from maieutic.plan.patterns import judges_answered_by, one_of, patterns
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import TEMPLATES, RulePlan, plan_of
+from maieutic.plan.saving import SaveConfig, save_config
 from maieutic.plan.selection import Selection
 from maieutic.plan.syntax import Name
 from shipped import shipped
@@ -959,3 +961,67 @@ def test_what_is_shown_of_pooled_tasks_is_of_each_benchmark() -> None:
     ]
     run.taggers, run.difficulty.tutors, run.human_labels = [], [], []
     assert inputs.pooled_files(plan) == breakdowns
+
+
+def test_the_page_rests_on_what_extensions_add(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    extensions = tuple(SimpleNamespace(report_files=lambda plan, name=name: {name: [name]}) for name in ("one", "two"))
+    monkeypatch.setattr(rules, "EXTENSIONS", extensions)
+    own = inputs.build_report(plan)
+    assert plan.inputs_of("build_report")({}) == {**own, "one": ["one"], "two": ["two"]}  # type: ignore[arg-type]
+    tables = {"benchmark": "mrbench"}
+    assert plan.inputs_of("compare_tutors")(tables) == inputs.compare_tutors(plan, **tables)  # type: ignore[arg-type]
+
+
+def test_tutors_share_a_judges_jobs_in_their_order() -> None:
+    """The baselines that a card names have one of their own, which is there without any."""
+    config = raw(tutors=["c", "echo", "a", "reveal", "b"], tasks=["mrbench"])
+    config["models"] |= dict.fromkeys("abc", HOSTED)
+    plan = Plan(check_config(config))
+    cards = plan.judge_cards("mrbench")
+    baselines = [name for name in plan.tutors if any(name in card.baselines.named for card in cards)]
+    assert "reveal" in baselines and "echo" not in baselines
+    assert plan.batches_of(cards, 2) == {"_baselines": baselines, "_tutors0": ["c", "a"], "_tutors1": ["b"]}
+    assert plan.batches_of(cards, 1) == {"_baselines": baselines, "c": ["c"], "a": ["a"], "b": ["b"]}
+    assert plan.batches_of([], 2) == {"_baselines": []}
+
+
+def test_pairs_are_made_of_the_files_that_their_entry_names(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    file.touch()
+    config = raw(preferences=["mine", "own"])
+    config["preferences"]["mine"] = {**config["preferences"]["bridge"], "datasets": ["bridge_test"]}
+    config["preferences"]["own"] = {"title": "Own", "licence": "CC0-1.0", "loader": "table", "file": str(file)}
+    plan = Plan(check_config(config))
+    assert plan.pair_datasets("mine") == ["bridge_test"] and plan.pair_datasets("own") == []
+    assert plan.pair_datasets("mathdial") == list(plan.pair_source("mathdial").datasets) != []
+
+
+def test_tutors_are_compared_by_the_judges_of_each_task() -> None:
+    """Where no judge grades a benchmark, its judged headlines are said to be absent, and no task is waited for."""
+    plan = judged(["mrbench_taxonomy"])
+    of_mrbench, of_kmpbench = (jobs.compare_tutors(plan, benchmark) for benchmark in ("mrbench", "kmpbench"))
+    assert of_mrbench.judging == {"mistake_remediation": ["demo-judge"]} and "judge" not in of_mrbench.absent
+    assert of_kmpbench.judging == {} and of_kmpbench.absent == jobs.absent(plan, "kmpbench") == ["judge"]
+    without = Plan(check_config(raw(tutors=["echo"], tasks=["mrbench"], judges=[])))
+    assert jobs.compare_tutors(without, "mrbench").judging == {} and "judge" in jobs.absent(without, "mrbench")
+
+
+def test_the_configuration_is_kept_in_its_own_letters(tmp_path: Path) -> None:
+    config = {"models": {"größe": {"label": "导师", "price": None}}, "run": {"tutors": ["größe"]}}
+    saved = tmp_path / "config.yaml"
+    save_config(job=SaveConfig(config=config, provenance={}), out=saved, provenance=tmp_path / "provenance.json")
+    assert saved.read_text(encoding="utf-8") == (
+        "models:\n  größe:\n    label: 导师\n    price: null\nrun:\n  tutors:\n  - größe\n"
+    )
+
+
+def test_why_a_tutor_is_not_asked_is_said_in_the_pages_words() -> None:
+    config = raw(tutors=["reference", "blind", "seeing"], tasks=["mathtutorbench", "tutorbench"])
+    config["models"] |= {"blind": {**HOSTED, "images": False}, "seeing": {**HOSTED, "images": True}}
+    plan = Plan(read_config(config))
+    chosen = [loaded.card for loaded in plan.cards.values()]
+    pictures = next(card for card in chosen if card.images)
+    unanswered = next(card for card in chosen if not LOADERS[card.loader].replied)
+    assert plan.why_not_asked(pictures, "blind") == "this tutor takes no pictures"
+    assert plan.why_not_asked(unanswered, "reference") == "no person has replied to these items"
+    assert plan.why_not_asked(pictures, "seeing") is plan.why_not_asked(unanswered, "seeing") is None

@@ -388,10 +388,9 @@ def check_judges(plan: Plan) -> CheckJudges:
 
 def absent(plan: Plan, benchmark: str) -> list[str]:
     """The kinds of model graders on a benchmark's cards by which no tutor is graded: no headline is missing."""
-    judged = plan.judges_of_replies and benchmark in plan.judged_benchmarks()
     here = [path for path, loaded in plan.cards.items() if loaded.card.benchmark == benchmark]
     wanted = {kind for path in here for kind in plan.shipped_card(path, plan.run.protocol).card.graders}
-    by_kind = {REWARD: plan.run.reward_models, JUDGE: judged}
+    by_kind = {REWARD: plan.run.reward_models, JUDGE: benchmark in plan.judged_benchmarks()}
     return [kind for kind, graders in by_kind.items() if kind in wanted and not graders]
 
 
@@ -414,11 +413,10 @@ def score_replies(plan: Plan, benchmark: str, tutor: str) -> ScoreReplies:
 
 def compare_tutors(plan: Plan, benchmark: str) -> CompareTutors:
     """By every grader of any of the tutors. A tutor is named once for each of its files of grades."""
-    judged = plan.judge_cards(benchmark) if JUDGE not in absent(plan, benchmark) else []
     return CompareTutors(
         tutors=[name for name in plan.compared_tutors(benchmark) for _ in all_grades(plan, benchmark, name)],
         tasks=[loaded.card.task for loaded in plan.benchmarks[benchmark]],
-        **graded(plan, benchmark, judged),
+        **graded(plan, benchmark, plan.judge_cards(benchmark)),
     )
 
 

@@ -152,12 +152,6 @@ class Plan(Selection):
 
     # judges -----------------------------------------------------------------------------------------------------------
 
-    def judge_entry(self, name: str) -> JudgeModel:
-        """A judge's entry."""
-        judge = self.models[name]
-        assert isinstance(judge, JudgeModel)
-        return judge
-
     def answering(self, name: str) -> str:
         """The entry that answers for another: for a judge the model that it names, for any other entry itself."""
         model = self.models[name]
@@ -182,12 +176,8 @@ class Plan(Selection):
         """The run's judges that have a rubric for a task; the first one's verdicts head it."""
         if JUDGE not in card.graders:
             return []
-        models = self.models
-        return [
-            name
-            for name in self.judges_of_replies
-            if chosen_rubrics(getattr(models[name], "rubrics", []), card.rubrics)
-        ]
+        judges = self.judges_of_replies
+        return [name for name in judges if chosen_rubrics(self.judge_entry(name).rubrics, card.rubrics)]
 
     @remembered
     def judge_cards(self, benchmark: str, judge: str | None = None) -> list[Card]:

@@ -9,7 +9,7 @@ from typing import ParamSpec, Self, TypeVar
 
 from maieutic.config import cards
 from maieutic.config.cards import Card, LoadedCard
-from maieutic.config.models import BaselineModel, Model
+from maieutic.config.models import BaselineModel, JudgeModel, Model
 from maieutic.config.registry import unknown
 from maieutic.config.settings import Config
 from maieutic.core.paths import Pattern
@@ -85,7 +85,7 @@ class Selection:
 
     def absent_graders(self, card: Card) -> list[str]:
         """The kinds of model graders that a run does without on a task; a judge needs a rubric for it."""
-        own = [name for judge in self.judges_of_replies for name in getattr(self.models[judge], "rubrics", [])]
+        own = [name for judge in self.judges_of_replies for name in self.judge_entry(judge).rubrics]
         present = {cards.REWARD: self.run.reward_models, cards.JUDGE: chosen_rubrics(own, card.rubrics)}
         return [kind for kind in cards.MODEL_GRADERS if not present[kind]]
 
@@ -102,8 +102,13 @@ class Selection:
     @cached_property
     def judges_of_replies(self) -> list[str]:
         """The run's judges that judge tutors' replies; others are measured on pairs only."""
-        models = self.models
-        return [name for name in self.run.judges if getattr(models.get(name), "rubrics", None)]
+        return [name for name in self.run.judges if getattr(self.models.get(name), "rubrics", None)]
+
+    def judge_entry(self, name: str) -> JudgeModel:
+        """A judge's entry."""
+        judge = self.models[name]
+        assert isinstance(judge, JudgeModel)
+        return judge
 
     @cached_property
     def benchmarks(self) -> dict[str, list[LoadedCard]]:
