@@ -459,6 +459,42 @@ def test_after_activate_both_commands_are_on_the_path(tmp_path: Path) -> None:
     assert done.returncode == 0 and done.stdout.strip() == "9.27.1", done.stderr
 
 
+def test_two_set_ups_at_once_wait_for_each_other_and_a_later_one_writes_nothing(tmp_path: Path) -> None:
+    """`make demo` beside `make test`, or beside a run that is reading `.venv`."""
+    home, store = tmp_path / "checkout", tmp_path / "store"
+    (home / "envs").mkdir(parents=True)
+    shutil.copy("envs/setup", home / "envs/setup")
+    for variant in ("cpu", "cuda"):
+        (home / f"envs/toy.{variant}.txt").write_text(f"# nothing for {variant}\n", encoding="utf-8")
+    uv = subprocess.run(["envs/setup", "--print-uv"], capture_output=True, text=True, check=True).stdout.strip()
+    env = {**environment(), "MAIEUTIC_ENVS": str(store), "PATH": f"{Path(uv).parent}:{environment()['PATH']}"}
+
+    def set_up(times: int, **more: str) -> list[str]:
+        line = [home / "envs/setup", "toy"]
+        begun = [subprocess.Popen(line, env={**env, **more}, stderr=subprocess.PIPE, text=True) for _ in range(times)]
+        told = [process.communicate(timeout=120)[1] for process in begun]
+        assert [process.returncode for process in begun] == [0] * times, told
+        return told
+
+    def written() -> dict[Path, tuple[int, int]]:
+        return {
+            path: (path.lstat().st_ino, path.lstat().st_mtime_ns)
+            for path in sorted((home / ".venv").rglob("*"))
+            if path.is_symlink() or path.is_file()
+        }
+
+    assert sum("toy: ready after" in told for told in set_up(4)) == 1, "installed once"
+    first = written()
+    assert {str(path.relative_to(home / ".venv")) for path in first} == {
+        "variant", "toy", "activate", "bin/maieutic", "bin/snakemake",
+    }  # fmt: skip
+    assert all(told == "" or "waiting" in told for told in set_up(4)) and written() == first
+    set_up(1, VARIANT="cuda")
+    assert (home / ".venv/variant").read_text(encoding="utf-8") == "cuda\n"
+    changed = {path.name for path, state in written().items() if first.get(path) != state}
+    assert changed == {"variant", "toy"} and len(list(store.glob("toy-*"))) == 2
+
+
 def test_a_run_file_inherits_nothing_of_the_demo(checkout: Path) -> None:
     mine = checkout / "mine.yaml"
     mine.write_text("edition: demo\nrun: {tutors: [echo], tasks: [mathtutorbench/problem_solving]}\n", encoding="utf-8")
