@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import inspect
 import json
 import logging
@@ -116,7 +117,13 @@ def test_a_fault_of_the_command_line_is_one_line(
 
 ENDS = {
     "what a user can mend": (UserError("place", "problem", "fix"), 2, "place: problem. Fix: fix"),
-    "a full disk": (OSError(28, "No space left on device", "out.jsonl"), 2, "out.jsonl: No space left on device. Fix: make room"),
+    "a full disk": (
+        OSError(errno.ENOSPC, "No space left on device", "out.jsonl"), 2,
+        "out.jsonl: No space left on device. Fix: make room or mend the permissions, then run again: what was finished is kept\n",
+    ),
+    "a used quota": (OSError(errno.EDQUOT, "Disk quota exceeded"), 2, "results: Disk quota exceeded. Fix: make room"),
+    "a read-only disk": (OSError(errno.EROFS, "Read-only file system", "o"), 2, "o: Read-only file system. Fix: make room"),
+    "a folder of somebody else's": (PermissionError(errno.EACCES, "Permission denied", "o"), 2, "o: Permission denied. Fix: "),
     "an interrupt": (KeyboardInterrupt(), 130, "recover was interrupted; what was finished is kept"),
     "a fault of the program": (ValueError("odd"), 1, "recover failed"),
     "a file that is not there": (FileNotFoundError(2, "No such file", "x"), 1, "recover failed"),

@@ -2,7 +2,6 @@
 
 # Annotations are not put off here: cyclopts reads those of a function in `main`, which name what is imported there.
 
-import errno
 import logging
 import signal
 import sys
@@ -15,14 +14,13 @@ from pydantic import ValidationError
 
 from maieutic.commands import commands, function_of, name_of
 from maieutic.core.collector import collect_seldom
-from maieutic.core.errors import UserError
+from maieutic.core.errors import UserError, mendable
 from maieutic.core.jobs import LOG, Job, arguments
 from maieutic.core.logs import log_to
 
 if TYPE_CHECKING:  # it reads all but a rule's job; loading it costs a cheap job a fifth of its time
     from cyclopts import App
 
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}
 log = logging.getLogger("maieutic")
 
 
@@ -67,9 +65,7 @@ def end_of(error: BaseException, command: str) -> int:
     if isinstance(error, KeyboardInterrupt):
         log.error("%s was interrupted; what was finished is kept", command)
         return 130
-    if isinstance(error, OSError) and error.errno in FULL:
-        fix = "make room or mend the permissions, then run again: what was finished is kept"
-        error = UserError(str(error.filename or "results"), str(error.strerror), fix)
+    error = mendable(error)
     if isinstance(error, UserError):
         for fault in error.all:
             log.error("%s", fault.line)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterable, Sequence
 
 LONGEST_WORD = 300  # characters: as a path may have
+CLOSED_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES}  # full, or not to be written to
 
 
 def cut_word(word: str) -> str:
@@ -70,3 +72,11 @@ def faults_of(checks: Iterable[Callable[[], object]]) -> list[UserError]:
         except UserError as error:
             faults += error.all
     return faults
+
+
+def mendable(error: BaseException) -> BaseException:
+    """A UserError in place of an OSError that a user can mend: a disk is full or read-only. Any other is given back."""
+    if not isinstance(error, OSError) or error.errno not in CLOSED_DISK:
+        return error
+    fix = "make room or mend the permissions, then run again: what was finished is kept"
+    return UserError(str(error.filename or "results"), str(error.strerror), fix)
