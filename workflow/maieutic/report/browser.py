@@ -281,10 +281,7 @@ def all_grades(plan: Plan, results: Path, benchmark: str, model: str) -> Iterato
 
 def judge_grades(plan: Plan, results: Path, benchmark: str, model: str) -> list[Grade]:
     """What each task's first judge said of one tutor's replies; its verdicts are the same under both scorings."""
-    leads = {
-        card.task: plan.judges_of_card(card)[0]
-        for card in (plan.judge_cards(benchmark) if plan.judges_of_replies else [])
-    }
+    leads = {card.task: plan.judges_of_card(card)[0] for card in plan.judge_cards(benchmark)}
     return [
         grade
         for judge in dict.fromkeys(leads.values())

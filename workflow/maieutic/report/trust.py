@@ -567,7 +567,7 @@ def trust_section(plan: Plan, results: Path, lights: LightOf) -> dict[str, Any] 
         "human_labels": plan.run.human_labels,
         "annotators": annotator_rows(plan, results),
         "rubrics": rubric_rows(plan),
-        "judged": plan.judged_benchmarks() if plan.run.judges else [],
+        "judged": plan.judged_benchmarks(),
         "counts": label_counts(plan, results),
         "release": " and ".join(plan.label_sets[release].title for release in plan.releases),
     }
