@@ -12,7 +12,7 @@ export PYTHONPATH := $(CURDIR)/workflow
 # Some containers set it: each of a run's hundreds of jobs would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver check format vendor lock recover bench schemas plans faults clean
+.PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver check format vendor lock recover bench schemas clean
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
@@ -76,13 +76,6 @@ lock:  ## compile the locks anew
 schemas: driver  ## write workflow/schemas and resources/shipped.json anew
 	$(PYTHON) -m maieutic export-schemas --out workflow/schemas
 	$(PYTHON) -m maieutic export-shipped --datasets config/datasets.yaml --out resources/shipped.json
-
-plans: driver  ## write the plans of tests/cases/plans anew: after a change of the plan, of cards or of registries
-	PYTHONPATH=workflow:tests $(PYTHON) tests/whole_plans.py
-
-faults: driver  ## write tests/cases/faults and readings anew: after a change of what faults say, of cards or of registries
-	rm -f tests/cases/faults/*.json
-	CI=true MAIEUTIC_FAULTS_ANEW=1 $(PYTHON) -m pytest tests/unit -q
 
 recover: driver  ## after a SIGKILL of Snakemake: end its drivers, unlock
 	$(PYTHON) -m maieutic recover --results results

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import fork_server
 import pytest
-from kept_faults import pytest_pyfunc_call, pytest_sessionfinish  # noqa: F401  (hooks)
 from maieutic.core.collector import collect_seldom
 from running import environment
 

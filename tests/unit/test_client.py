@@ -381,7 +381,7 @@ def test_a_refusal_of_one_request_is_its_answer(status: int) -> None:
     assert (answer.error, answer.text, len(handler.requests)) == (f"{status}: prompt is too long", "", 1)
 
 
-REFUSALS = yaml.safe_load((Path(__file__).parents[1] / "cases/refusals.yaml").read_text(encoding="utf-8"))
+REFUSALS = yaml.safe_load((Path(__file__).parents[1] / "tables/refusals.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("case", REFUSALS, ids=[case["said"][:40] or "empty" for case in REFUSALS])

@@ -305,7 +305,6 @@ def test_a_name_in_two_papers_is_one_of_them() -> None:
     )
 
 
-@pytest.mark.own_faults  # every name of every paper stands there
 def test_names_that_no_paper_has_are_told_in_one_line() -> None:
     with pytest.raises(
         UserError, match=r"^models\.a\.paper: 'x' is not in .* \(so are models\.b\.paper, models\.c\.paper\)"

@@ -14,8 +14,8 @@ from maieutic.plan.doctor import ROOM_MB, Finding
 from maieutic.plan.plan import Plan
 from maieutic.plan.rules import plan_of
 from maieutic.plan.scale import Weights
+from run_configs import HOSTED, NOBODY
 from shipped import shipped
-from whole_plans import HOSTED, NOBODY
 
 MODELS = {
     "small": {"engine": "vllm", "weights": {"path": "x"}, "size": {"total": 2}, "needs": {"gpus": 1, "mem_mb": 8000}},

@@ -15,7 +15,7 @@ from maieutic.graders.numerals import numerals, written
 from maieutic.graders.reading import plain
 
 TABLE: dict[str, list[Any]] = yaml.safe_load(
-    (Path(__file__).parents[1] / "cases/final_numbers.yaml").read_text(encoding="utf-8")
+    (Path(__file__).parents[1] / "tables/final_numbers.yaml").read_text(encoding="utf-8")
 )
 RULES = TABLE.pop("ambiguous")
 CASES = [(text, value) for group in TABLE.values() for text, value in group]

@@ -29,8 +29,8 @@ from maieutic.judges.rubrics import Criterion, LoadedRubric, Rubric, check_rubri
 from maieutic.serving.backends import JobFiles
 from maieutic.validation.graders import CheckJudges, check_judges
 
-CASES = yaml.safe_load(Path("tests/cases/judge_answers.yaml").read_text(encoding="utf-8"))
-INJECTIONS = yaml.safe_load(Path("tests/cases/injections.yaml").read_text(encoding="utf-8"))
+CASES = yaml.safe_load(Path("tests/tables/judge_answers.yaml").read_text(encoding="utf-8"))
+INJECTIONS = yaml.safe_load(Path("tests/tables/injections.yaml").read_text(encoding="utf-8"))
 THREE = ["Yes", "To some extent", "No"]
 
 
@@ -326,7 +326,6 @@ STOPPED = [  # the share of unreadable answers, how they are cut, whether the se
 ]  # fmt: skip
 
 
-@pytest.mark.own_faults
 @pytest.mark.slow
 @pytest.mark.parametrize(("share", "finish", "structured", "why"), STOPPED)
 def test_a_judge_that_cannot_be_read_is_stopped_after_its_first_hundred_verdicts(
@@ -356,7 +355,6 @@ def test_a_judge_that_cannot_be_read_is_stopped_after_its_first_hundred_verdicts
 
 
 @pytest.mark.slow
-@pytest.mark.own_faults
 def test_each_rubric_is_watched_by_itself_and_the_limit_may_be_raised(tmp_path: Path) -> None:
     """150 good answers by one rubric hide nothing of another; a judge may be allowed more."""
     cards = {name: rubric(rubric=name, kind="labels", criteria={"one": LABELLED["one"]}) for name in ("good", "bad")}

@@ -55,7 +55,7 @@ from sklearn.metrics import matthews_corrcoef
 FOLDER = CARDS / "kmpbench"
 TASKS = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 RNG = np.random.default_rng(3)
-DETECTIONS = yaml.safe_load(Path("tests/cases/kmp_detection.yaml").read_text(encoding="utf-8"))
+DETECTIONS = yaml.safe_load(Path("tests/tables/kmp_detection.yaml").read_text(encoding="utf-8"))
 WITHIN = 0.1 + 1e-9  # the parts are printed with one digit, each up to 0.05 from its value
 
 
@@ -550,7 +550,7 @@ def test_a_lost_reply_is_asked_about_again_in_the_same_job(tmp_path: Path) -> No
     assert sum(one.criterion == DESIRED_SHARE for one in grades) == 2, "a type is no share of desired verdicts"
 
 
-INJECTIONS = yaml.safe_load(Path("tests/cases/injections.yaml").read_text(encoding="utf-8"))
+INJECTIONS = yaml.safe_load(Path("tests/tables/injections.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("rubric", [name for name in rubric_names() if name.startswith("kmp_")])

@@ -35,8 +35,8 @@ from maieutic.plan.labelling import (
 from maieutic.plan.pinning import configuration
 from maieutic.plan.rules import RulePlan, plan_before_pins
 from maieutic.replies.generate import generate_replies
+from run_configs import HOSTED, NOBODY
 from steps import items_of, labels_of
-from whole_plans import HOSTED, NOBODY
 
 TASK = "mistake_remediation"
 RUBRIC = "mrbench_taxonomy"

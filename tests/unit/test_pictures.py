@@ -189,7 +189,6 @@ def test_a_broken_connection_ends_the_job_and_keeps_what_is_there(gallery: str, 
     assert fetched(tmp_path, [f"{gallery}/red"])[0].file and Gallery.asked.count("red") == 1
 
 
-@pytest.mark.own_faults
 def test_pictures_that_nobody_pinned_are_refused_with_the_pin(gallery: str, tmp_path: Path) -> None:
     source, out = listing(tmp_path, [f"{gallery}/red"]), tmp_path / "x.pictures.jsonl"
     with pytest.raises(UserError, match=r"datasets\.x\.published\.pictures: .*nobody has pinned.* [0-9a-f]{64}"):

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from maieutic.config.models import HostedModel, RewardModel, VllmModel, WeightsO
 from maieutic.config.settings import read_config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
+from maieutic.curation import paths as curation_paths
 from maieutic.datasets.registry import LOADERS
 from maieutic.judges.rubrics import Rubric, read_rubric
 from maieutic.plan import checks, digest, inputs, jobs, lines, provenance, rules, schemas
@@ -32,8 +34,8 @@ from maieutic.plan.rules import TEMPLATES, RulePlan, plan_of
 from maieutic.plan.saving import SaveConfig, save_config
 from maieutic.plan.selection import Selection
 from maieutic.plan.syntax import Name
-from shipped import shipped
-from whole_plans import HOSTED, NOBODY, demo, functions, many_judges, our_own, places
+from run_configs import HOSTED, NOBODY, RUNS, demo, functions, many_judges, our_own, places
+from shipped import registries, shipped
 
 
 def raw(**run: object) -> dict[str, Any]:
@@ -68,31 +70,67 @@ def test_the_plan_of_another_configuration_reads_no_card_again(monkeypatch: pyte
     assert [path.stem for path in third.cards] == ["problem_solving"] == read, "but no other"
 
 
-@pytest.mark.parametrize("rule", functions(jobs))
-def test_every_job_of_the_demo_crosses_unchanged(rule: str, plan: RulePlan) -> None:
-    function = functions(jobs)[rule]
-    wildcards = list(inspect.signature(function).parameters)[1:]
-    for place in places(plan, rule, wildcards):
+def placed(plan: RulePlan, module: Any) -> Iterator[tuple[str, Any, dict[str, str]]]:
+    """Each rule of a module's functions with each place that its wildcards' patterns admit."""
+    for rule, function in functions(module).items():
+        for place in places(plan, rule, list(inspect.signature(function).parameters)[1:]):
+            yield rule, function, place
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_job_of_a_run_crosses_unchanged(run: str) -> None:
+    plan = plan_of(RUNS[run]())
+    crossed = set()
+    for rule, function, place in placed(plan, jobs):
         job = function(plan, **place)
         again = type(job).model_validate_json(job.to_json())
-        assert again == job and again.to_json() == job.to_json()
+        assert again == job and again.to_json() == job.to_json(), (rule, place)
         assert plan.job_of(rule)(place) == job.to_json(), "a dictionary has the wildcards' items"
+        crossed.add(rule)
+    assert {"score_replies", "save_config"} <= crossed
 
 
-@pytest.mark.parametrize("rule", functions(inputs))
-def test_every_input_of_the_demo_is_a_file_by_a_known_pattern(rule: str, plan: RulePlan) -> None:
-    function = functions(inputs)[rule]
-    wildcards = list(inspect.signature(function).parameters)[1:]
-    known = [
-        re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(str(pattern))))
-        for pattern in vars(paths).values()
-        if isinstance(pattern, paths.Pattern)
-    ]
-    for place in places(plan, rule, wildcards):
+def outputs_of_rules() -> list[re.Pattern[str]]:
+    """The outputs of all rules, as patterns with their wildcards: what `paths` names, or a literal."""
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in sorted(Path("workflow/rules").glob("*.smk")))
+    found = []
+    for block in re.findall(r"^    output:\n((?:        .*\n)+)", texts, re.MULTILINE):
+        found += re.findall(r'"(results/[^"]+)"', block)
+        for home, name, key in re.findall(r"\b(paths|made)\.([A-Z_]+)(?:\[\"(\w+)\"\])?", block):
+            pattern = getattr({"paths": paths, "made": curation_paths}[home], name)
+            found.append(pattern[key] if key else pattern)
+    wild = [re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(pattern)) for pattern in found]
+    return [re.compile(pattern.replace("results/[^/]+/", "results/(?:report|runs/[^/]+)/")) for pattern in wild]
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_every_input_of_a_run_is_the_output_of_a_rule_or_a_file(run: str) -> None:
+    plan, outputs, wild = plan_of(RUNS[run]()), outputs_of_rules(), set()
+    assert len(outputs) > 60
+    for rule, function, place in placed(plan, inputs):
         for files in function(plan, **place).values():
             for file in [files] if isinstance(files, str) else files:
-                assert Path(file).is_file() if not file.startswith("results/") else True, file
-                assert not file.startswith("results/") or any(one.fullmatch(file) for one in known), file
+                if not (any(output.fullmatch(file) for output in outputs) or Path(file).exists()):
+                    wild.add((rule, file))
+    assert wild == set()
+
+
+def test_the_plan_of_a_small_run_in_words() -> None:
+    """One hosted tutor, one floor and one judge on one benchmark: every file that stands between items and scores."""
+    config = registries() | {"models": {**registries()["models"], "near": HOSTED}}
+    config["models"]["strict"] = {"engine": "judge", "model": "near", "rubrics": ["mrbench_taxonomy"]}
+    config["run"] = {"tutors": ["near"], "tasks": ["mrbench"], "judges": ["strict"]}
+    config["edition"] = "demo"
+    plan = plan_of(config)
+    assert list(plan.benchmarks) == ["mrbench"] and plan.reward_models == []
+    assert plan.tutors_on("mrbench") == ["near", "always-ask", "reference", "reveal"], "with its floors and its ceiling"
+    items = ["results/items/mrbench/mistake_remediation.jsonl"]
+    assert inputs.generate_replies(plan, "mrbench", "near")["cases"] == items
+    judged = inputs.grade_verdicts(plan, "strict", "mrbench", "near")
+    assert judged["verdicts"] == "results/verdicts/strict/mrbench/near.jsonl"
+    scored = inputs.score_replies(plan, "mrbench", "near")
+    grades = [f"results/grades/mrbench/{grader}/near.jsonl" for grader in ("_parsers", "strict")]
+    assert (scored["cases"], scored["grades"]) == (items, grades)
 
 
 def test_job_and_inputs_have_the_same_wildcards() -> None:
@@ -469,7 +507,6 @@ def test_files_of_pairs_are_in_the_registry_and_pinned() -> None:
         ("graders", "graders: 'x' is not in the registry. Fix: known: "),
     ],
 )
-@pytest.mark.own_faults  # the whole lists stand there
 def test_what_a_card_names_is_looked_for_under_its_key(key: str, line: str, plan: RulePlan) -> None:
     path, loaded = next(iter(plan.cards.items()))
     value = ["x"] if key == "graders" else "x"

@@ -319,7 +319,6 @@ def test_files_that_are_not_as_sent_are_named(
         verify(tmp_path / "run")
 
 
-@pytest.mark.own_faults
 def test_a_score_that_does_not_follow_from_its_grades_is_found_whatever_the_manifest_says(
     shared: Path, tmp_path: Path
 ) -> None:
@@ -338,7 +337,6 @@ def test_a_score_that_does_not_follow_from_its_grades_is_found_whatever_the_mani
     )
 
 
-@pytest.mark.own_faults
 def test_a_grade_that_does_not_follow_from_its_reply_is_found(shared: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     shutil.copytree(shared, folder)
@@ -490,7 +488,6 @@ def test_whatever_was_signed_again_is_told_in_a_line(
         verify(folder)
 
 
-@pytest.mark.own_faults
 def test_a_damaged_archive_and_a_link_are_told_in_a_line(shared: Path, run: Path, tmp_path: Path) -> None:
     share(run=run, out=tmp_path / "run.zip")
     data = bytearray((tmp_path / "run.zip").read_bytes())

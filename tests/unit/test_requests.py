@@ -36,10 +36,10 @@ from maieutic.plan.requests import (
 )
 from maieutic.plan.rules import RulePlan, plan_before_pins, plan_of
 from maieutic.replies.generate import Shard, generate_replies
+from run_configs import HOSTED, NOBODY, many_judges
 from scripted import endpoint
 from shipped import shipped
 from steps import items_of, labels_of, pairs_of
-from whole_plans import HOSTED, NOBODY, many_judges
 
 BENCHMARK, TASK, TUTOR, JUDGE = "kmpbench", "ec", "far", "judge"
 NAMES = {"benchmark": BENCHMARK, "tutor": TUTOR}

@@ -24,7 +24,7 @@ from maieutic.serving.budget import VARIABLE, Allowance
 from maieutic.serving.handover import RUN, Run
 from rich.console import Console
 from rich.progress import Progress
-from whole_plans import many_judges
+from run_configs import many_judges
 
 SERVED = {
     "engine": "vllm", "weights": {"repo": "org/model", "revision": "0" * 40},

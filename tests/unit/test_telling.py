@@ -32,8 +32,8 @@ from maieutic.plan.telling import (
     to_be_asked,
     uncounted,
 )
+from run_configs import HOSTED, many_judges
 from shipped import shipped
-from whole_plans import HOSTED, many_judges
 
 
 @pytest.fixture(scope="module")

@@ -53,9 +53,9 @@ from running import NO_GRADERS
 from shipped import shipped
 
 FOLDER = CARDS / "tutorbench"
-CASES = yaml.safe_load(Path("tests/cases/arr_w.yaml").read_text(encoding="utf-8"))
-PROMPTS = yaml.safe_load(Path("tests/cases/tutorbench_prompts.yaml").read_text(encoding="utf-8"))
-INJECTIONS = yaml.safe_load(Path("tests/cases/injections.yaml").read_text(encoding="utf-8"))
+CASES = yaml.safe_load(Path("tests/tables/arr_w.yaml").read_text(encoding="utf-8"))
+PROMPTS = yaml.safe_load(Path("tests/tables/tutorbench_prompts.yaml").read_text(encoding="utf-8"))
+INJECTIONS = yaml.safe_load(Path("tests/tables/injections.yaml").read_text(encoding="utf-8"))
 DEMO = Path("resources/demo/tutorbench/train.csv")
 
 

@@ -1,32 +1,21 @@
-"""The whole plan of some runs as text: every rule's inputs and jobs, and what the plan says of itself. `make plans`.
-
-A test compares them with tests/cases/plans: a change of the plan that nobody meant stands in its diff.
-"""
+"""Configurations of whole runs, and the values that a rule's wildcards take in one, for tests of the plan."""
 
 from __future__ import annotations
 
 import copy
-import hashlib
 import inspect
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterator
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from conftest import ROOT
-from maieutic.plan import inputs, jobs
-from maieutic.plan.estimate import cells_of, row_of
-from maieutic.plan.patterns import patterns
+from maieutic.plan import jobs
+from maieutic.plan.patterns import judges_answered_by
 from maieutic.plan.plan import BASELINE_BATCH, Plan
-from maieutic.plan.requests import COUNTS, new_requests
-from maieutic.plan.rules import RulePlan, plan_of
-from pydantic import ValidationError
 from shipped import read, registries, shipped
 
-FOLDER = ROOT / "tests/cases/plans"
 HOSTED = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
 NOBODY = {"reward_models": [], "reward_comparisons": [], "classifiers": [], "judges": [], "taggers": []}
 
@@ -133,18 +122,6 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
-class Anything:
-    """Files that are all written anew, so that nothing of this folder's own results counts as on file."""
-
-    def __contains__(self, file: object) -> bool:
-        return True
-
-
-ANYTHING = Anything()
-LONGEST = 300  # characters of a value; of a longer one its beginning and a checksum
-UNTOLD = {"save_config"}  # its job holds the whole configuration, and the checkout's commit
-
-
 def functions(module: Any) -> dict[str, Any]:
     """The functions of a module whose first argument is a plan and whose others are wildcards."""
     rules = rule_names()
@@ -162,6 +139,11 @@ def rule_names() -> list[str]:
 def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, str]]:
     """What the wildcards of a rule can be in a run."""
     trained = rule in {"train_reward_model", "write_model_card"}
+    # As in verdicts.smk: a panel and a word list have rules of their own, in which no model is asked.
+    askers = judges_answered_by(plan, plan.run.judges, "vllm", "hosted")
+    judges = {"judge_replies": askers, "judge_labelled": askers, "judge_all_replies": plan.packed_judges}
+    judges |= dict.fromkeys(("judge_by_words", "judge_labelled_by_words"), plan.judges_by_words)
+    judges |= dict.fromkeys(("combine_verdicts", "combine_labelled"), plan.panels)
     graders = {"validate_judge": plan.run.judges, "validate_reward_model": plan.reward_models}
     graders |= {"validate_reward_on_pairs": plan.reward_models}
     graders |= {"validate_reward_on_labels": plan.reward_models, "validate_probes": plan.run.judges}
@@ -171,13 +153,15 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
     tutors["generate_shard"] = [name for name in plan.tutors if plan.shards_of(name)]
     values = {
         "dataset": plan.used_datasets,
-        "model": [name for name in plan.used_models if getattr(plan.models[name], "weights", None)],
+        "model": [
+            name for name in plan.used_models if getattr(plan.models[name], "weights", None) and name not in plan.tuned
+        ],
         "release": plan.releases,
         "source": plan.used_sources,
         "reward_model": plan.trained_reward_models if trained else plan.reward_models,
         "classifier": plan.classifiers,
         "encoder": ["minilm"],
-        "judge": plan.run.judges,
+        "judge": judges.get(rule, plan.run.judges),
         "tagger": plan.run.taggers,
         "grader": graders.get(rule, plan.classifiers),
         "benchmark": list(plan.benchmarks),
@@ -209,70 +193,3 @@ def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, st
                 yield {**place, "task": loaded.card.task}
             continue
         yield place
-
-
-def lines_of(plan: RulePlan) -> Iterator[str]:
-    """A plan line by line: a job without those fields that the job before it of its rule has too."""
-    for name in sorted(dir(type(plan))):
-        kept = inspect.getattr_static(type(plan), name)
-        if name not in UNSAID and isinstance(kept, property | cached_property):
-            yield f"{name}: {told(getattr(plan, name))}"
-    for targets in (inputs.all_questions, inputs.downloads, inputs.last_checks):
-        yield f"{targets.__name__}: {told(targets(plan))}"
-    for name, pattern in patterns(plan).items():
-        yield f"pattern of {name}: {pattern}"
-    for rule in rule_names():
-        of_job, of_inputs = getattr(jobs, rule, None), getattr(inputs, rule, None)
-        if not (of_job or of_inputs):
-            continue  # an extension's, or one that the rule's own file says all of
-        wildcards = list(inspect.signature(of_job or of_inputs).parameters)[1:]
-        before: dict[str, Any] = {}
-        for place in places(plan, rule, wildcards):
-            yield f"{rule} " + " ".join(f"{name}={value}" for name, value in place.items())
-            try:
-                read_by = of_inputs(plan, **place) if of_inputs else {}
-                job = json.loads(of_job(plan, **place).to_json()) if of_job and rule not in UNTOLD else {}
-            except (ValidationError, LookupError, AttributeError):
-                yield "  is no job of this run"  # by the rule's wildcards, which are not read here
-                continue
-            yield from (f"  < {name}: {told(files)}" for name, files in read_by.items())
-            if rule in COUNTS:
-                if (asked := new_requests(plan, rule, place, ANYTHING)) is not None:
-                    yield f"  asks {told(asked)}"
-                    yield f"  costs {told(cells_of(row_of(plan, asked.stage, asked.model, [asked], 'h100')))}"
-                yield f"  needs {told(plan.needs(place))} of {told(plan.models_of(place))}"
-            yield from (f"  {name}: {told(value)}" for name, value in job.items() if before.get(name, "") != value)
-            before = job
-
-
-# Large, or of the package's code and the machine, or what jobs say anyway.
-UNSAID = {"models", "config", "cards", "run", "datasets", "benchmarks"}
-
-
-def told(value: Any) -> str:
-    """A value as one line."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=spelt)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} ... {hashlib.sha256(text.encode()).hexdigest()[:12]}"
-
-
-def spelt(value: Any) -> Any:
-    """What JSON has no word for: sets in order, records by their fields."""
-    if isinstance(value, set | frozenset):
-        return sorted(value)
-    return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)
-
-
-def text_of(name: str) -> str:
-    """The text of one run's plan."""
-    return "".join(f"{line}\n" for line in lines_of(plan_of(RUNS[name]())))
-
-
-def file_of(name: str) -> Path:
-    """Where it is kept."""
-    return FOLDER / f"{name.replace(' ', '_')}.txt"
-
-
-if __name__ == "__main__":
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for run in RUNS:
-        file_of(run).write_text(text_of(run), encoding="utf-8")
