@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ def test_a_reply_is_read_as_a_person_reads_it(text: str, value: float | None) ->
 
 
 def test_the_table_is_as_large_as_it_says() -> None:
-    assert len(CASES) >= 200 and len({text for text, _ in CASES}) == len(CASES)
+    assert len(CASES) >= 600 and len({text for text, _ in CASES}) == len(CASES)
 
 
 def test_every_rule_for_what_is_ambiguous_stands_in_the_docs() -> None:
@@ -73,18 +74,24 @@ def test_numbers_know_their_place() -> None:
     assert [text[one.start : one.end].strip() for one in numerals(text)] == ["3", "$5", "2", "30"]
 
 
+HUGE = re.compile(r"(?:\^|\*\*)\s*[({]?\s*\d+\s*(?:\^|\*\*)|(?:\^|\*\*)\s*[({]?\d{3,}|\d{3,}!")
+
+
 def by_math_verify(text: str) -> float | None:
     """What the field's library reads, as a float."""
     from math_verify import parse
 
     logging.getLogger("math_verify").setLevel(logging.CRITICAL)
     try:
+        if HUGE.search(text) or len(text) > 1000:  # it would be computed digit by digit
+            return None
         found = parse(text, parsing_timeout=None)
         return float(getattr(found[0], "rhs", found[0])) if found else None
     except (TypeError, ValueError, OverflowError, AttributeError):
         return None
 
 
+@pytest.mark.slow
 def test_the_library_of_the_field_agrees_on_what_it_is_made_for(capsys: pytest.CaptureFixture[str]) -> None:
     """math-verify reads LaTeX and bare numbers; of prose it takes the last number. It is an oracle for the former."""
     for text in ("\\boxed{42}", "\\boxed{\\frac{3}{4}}", "$\\dfrac{7}{2}$", "\\boxed{-\\frac{3}{4}}", "1,234,567", "-7", "0.125",

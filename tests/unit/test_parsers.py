@@ -11,8 +11,9 @@ import yaml
 from maieutic.core.records import SCORINGS, Grade, Item
 from maieutic.core.thinking import cut_at_stop, split_thinking
 from maieutic.graders.answers import quotient
-from maieutic.graders.labels import released_step, robust_step
+from maieutic.graders.labels import released_step
 from maieutic.graders.registry import GRADERS
+from maieutic.graders.steps import read_step
 from maieutic.scores.metrics.common import RELEASED, Graded
 from maieutic.scores.metrics.registry import METRICS
 
@@ -24,6 +25,17 @@ def load_cases(name: str) -> list[Any]:
     """The cases of one table, each under its own name."""
     cases = yaml.safe_load((CASES / f"{name}.yaml").read_text(encoding="utf-8"))
     return [pytest.param(case, id=case["name"]) for case in cases]
+
+
+def by_scoring(name: str) -> list[Any]:
+    """The cases of one table with each scoring that they have an expectation for."""
+    cases = [case.values[0] for case in load_cases(name)]
+    return [
+        pytest.param(case, scoring, id=f"{case['name']}-{scoring}")
+        for case in cases
+        for scoring in SCORING_KEYS
+        if scoring in case
+    ]
 
 
 def item(**reference: Any) -> Item:
@@ -52,8 +64,7 @@ def check_number(grader: str, case: dict, scoring: str) -> None:
     assert (reading.why_none is not None) == (value is None)
 
 
-@pytest.mark.parametrize("case", load_cases("yes_no"))
-@pytest.mark.parametrize("scoring", SCORING_KEYS)
+@pytest.mark.parametrize(("case", "scoring"), by_scoring("yes_no"))
 @pytest.mark.parametrize("gold", [True, False])
 def test_yes_no(case: dict, scoring: str, gold: bool) -> None:
     [reading] = GRADERS["yes_no"].read(item(incorrect=gold), case["text"], SCORING_KEYS[scoring])
@@ -61,8 +72,7 @@ def test_yes_no(case: dict, scoring: str, gold: bool) -> None:
     assert reading.correct is (None if case[scoring] is None else case[scoring] == gold)
 
 
-@pytest.mark.parametrize("case", load_cases("steps"))
-@pytest.mark.parametrize("scoring", SCORING_KEYS)
+@pytest.mark.parametrize(("case", "scoring"), by_scoring("steps"))
 def test_step(case: dict, scoring: str) -> None:
     [reading] = GRADERS["step"].read(item(step=2), case["text"], SCORING_KEYS[scoring])
     assert reading.value == case[scoring]
@@ -163,7 +173,7 @@ def test_a_step_of_many_digits_is_what_python_reads() -> None:
     assert (long.value, long.correct) == (2, True), "leading zeros count for nothing"
     [crash] = GRADERS["step"].read(item(step=2), "1" * 5000, "paper_compat")
     assert crash.value is None and "the released code fails" in str(crash.why_none)
-    assert robust_step("1" * 5000) is None
+    assert read_step("1" * 5000) is None
     huge = Grade(id="i", task="t", kind="step", scoring="paper_compat", value=10**40, correct=False, raw="")
     assert Grade.model_validate_json(huge.model_dump_json()).value == 10**40
     graded = [Graded(10**40, False, 2), Graded(2, True, 2), Graded(0, True, 0)]

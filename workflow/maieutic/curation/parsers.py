@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from maieutic.curation.records import PRINCIPLES, Clarification, Exchange, Feedback, Flow, Posed
-from maieutic.graders.answers import BOXED, read_final
+from maieutic.graders.answers import read_final
+from maieutic.graders.passages import BOXED
 
 About = Mapping[str, Any]  # what a stage is about: the variables of its prompt, and what its rule compares with
 Limits = Mapping[str, float]

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import html
 import math
 import re
 from collections.abc import Callable
 from typing import NamedTuple
 
 from maieutic.core.records import Item, Scoring
-from maieutic.graders.numerals import Numeral, numerals
+from maieutic.graders.number_words import fractions_as_digits, words_as_digits
+from maieutic.graders.numerals import CONTEXT, Numeral, numerals
+from maieutic.graders.passages import (
+    BOXED,
+    BREAKS_OFF,
+    MOST_WITHDRAWN,
+    QUESTION,
+    QUOTED_ANSWER,
+    closes,
+    fields_as_lines,
+    sentences,
+    shortened,
+    without_sources,
+    without_struck,
+)
 from maieutic.graders.reading import Reading, plain, unread
 
 TOLERANCE = 1e-6
@@ -22,7 +37,11 @@ MARKERS = (
     re.compile(r"final\s+answer(?:\s+is)?\s*[:=]?", re.IGNORECASE),
     re.compile(r"^[ \t]*A:", re.MULTILINE),
     re.compile(
-        r"\banswer(?:\s+is\b(?!\s+(?:wrong|incorrect|not|right|correct|off|too|close))|\s*[:=])\s*[:=]?", re.IGNORECASE
+        (
+            r"\banswer(?:\s+to\s+(?:the\s+)?\w+(?:\s+\w+){0,2}?)?(?:\s+is\b(?!\s+(?:wrong|incorrect|not|right"
+            r"|correct|off|too|close))|\s*[:=])\s*[:=]?"
+        ),
+        re.IGNORECASE,
     ),
 )
 Replacement = str | Callable[[re.Match[str]], str]
@@ -49,22 +68,194 @@ LATEX: tuple[tuple[re.Pattern[str], Replacement], ...] = (
     (re.compile(r"\\[,;!: ]"), ""),
     (re.compile(r"\\([$%])"), r"\1"),
 )
-BOXED = re.compile(r"\\boxed\s*\{((?:[^{}]|\{[^{}]*\})*)\}")
 # A box with work left to do, or with a time.
 UNFINISHED = re.compile(r"\\sqrt|[*\u00d7]\s*(?!10\s*\^)[\d.(]|\d\s*\+\s*\d|\d:\d")
 DIGIT = re.compile(r"\d|[\u00bc-\u00be\u2150-\u215e]")
 # The sign after a calculation or a lone variable: a result follows ("9*2 = 18", "x = 5"; not "with n = 4 friends").
-RESULT = re.compile(r"(?:[\d)\]%>]\s*|^\W*[A-Za-z]\w?\s*)[=\u2248]")
+RESULT = re.compile(
+    r"(?:[\d)\]}%>\u03c0]\s*|^\W*[A-Za-z]\w?\s*|\b(?:so|and|then|thus|hence|therefore)\s+[A-Za-z]\s*)[=\u2248]"
+)
 # After a marker also one behind units or words: "5 cm × 5 cm = 25 cm", "20 plus 5 equals 25", "2 weeks = 14 days".
 MARKED_RESULT = re.compile(
     r"[\d)\]%](?:\s*[/*]?\s*(?!(?:where|when|with|if|let|for|since|because|given|so)\b)[A-Za-z]{1,15}){0,3}\s*"
-    r"(?:[=\u2248]|\bequals\b|\bis\s+equal\s+to\b)",
+    r"(?:[=\u2248]|\bequals\b|\bis\s+equal\s+to\b)|\bhalf\s+of\s+\S+\s+is\b",
     re.IGNORECASE,
 )
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 NEXT_CLAUSE = re.compile(r"[,;]\s|\b(?:and|so|then|leaving)\b")
-BRACKETED = re.compile(r"\([^()]*\)")
+BRACKETED = re.compile(r"(?<!\^)\([^()]*\)")
 LIST_MARK = re.compile(r"^\s*\(?\d{1,2}[.)]\s+")
+FEW = 8  # words of a line that says that there is no answer
+ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f\xad]")
+KEYCAP = re.compile(r"([0-9])\u20e3(?=(?:([0-9]\u20e3|\W*(?:$|\n))|))")
+HTML_POWER = re.compile(r"<sup>\s*(-?\d{1,3})\s*</sup>", re.IGNORECASE)
+PYTHON_POWER = re.compile(r"(?<=\d)\*\*(?=-?\d)")
+NOTATION = (
+    (re.compile(r"\bRs\.?\s*(?=\d)", re.IGNORECASE), "\u20b9"),
+    (re.compile(r":-(?=\s)"), ":"),
+    (re.compile(r"(?<=[.!?])[\u00b9\u00b2\u00b3](?=\s|$)|^[\u00b9\u00b2\u00b3]\s.*$", re.MULTILINE), ""),
+    (re.compile(r"</?(?:b|i|u|em|strong|span|p|div|sub)\b[^>]*>", re.IGNORECASE), ""),
+    (re.compile(r"\\[hv]space\*?\{[^{}]*\}"), ""),
+    (re.compile(r"\\pi\b"), "\u03c0"),
+    (re.compile(r"\\pm\b"), "\u00b1"),
+    (re.compile(r"\\sqrt\b"), "\u221a"),
+    (re.compile(r"\\(?:log|ln|sin|cos|tan)(?![A-Za-z])"), "\u221a"),
+    (
+        re.compile(
+            r"((?<![\d.,/])[$\u20ac\u00a3]?\d[\d.,/]*+)\s+is\s+(?:the|my|our)\s+(?:final\s+|correct\s+)?answer\b",
+            re.IGNORECASE,
+        ),
+        r"Final answer: \1. ",
+    ),
+)
+REMARK = re.compile(
+    r"[ \t]*(?:[-\u2013\u2014;(]\s*|,\s+)(?:my |with )?(?:confidence|certainty)\b.*$", re.IGNORECASE | re.MULTILINE
+)
+# After a line that is one number its explanation follows.
+EXPLANATION = re.compile(
+    r"(?<=\d)[^\w\n]*\n\s*(?=\W*(?:explanation|reasoning|justification|rationale|here(?:'s| is) why)\b\s*[:\n])",
+    re.IGNORECASE,
+)
+BARE_MARKER = re.compile(r"\W*(?:the\s+)?(?:final\s+)?answer(?:\s+is)?\W*$", re.IGNORECASE)
+ASKS_FIRST = re.compile(r"\bbefore i (?:finish|answer|give|go on|continue)\b[^?]*\?\W*\Z", re.IGNORECASE)
+FAILED = re.compile(r"\A\W*error\W*:", re.IGNORECASE)
+ANSWER_LINE = re.compile(
+    r"^[^\w\n]{0,10}(?:final[ _]?)?(?:answer|result|final|solution)[\"']?\s*[:=][ \t]*(.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+BLOCK_QUOTE = re.compile(r"^[ \t]*>[ \t].*$", re.MULTILINE)
+NAME_OF_PART = re.compile(
+    r"\b(?:steps?|exercises?|questions?|problems?|examples?|pages?|chapters?|figures?|tables?|equations?)\s*$",
+    re.IGNORECASE,
+)
+NO_MARKER = re.compile(r"\bno\s+(?:\w+\s+)?(?:final\s+)?answer\W*(?:is)?\W*$", re.IGNORECASE)
+ELSEWHERE = re.compile(r"\W*see\b", re.IGNORECASE)
+WITHDRAWN = re.compile(
+    (
+        r"\b(?:wait(?=\s*[,.!:;\u2013\u2014-]|\s+(?:no|actually|that|let|i)\b)|hold on|oops|whoops"
+        r"|on (?:second|closer|reflection|further)\b(?: (?:thought|look|inspection))?s?|actually"
+        r"|corrections?|corrected|edit(?:ed)?(?=\s*:)|update(?=\s*:)"
+        r"|(?P<void>(?:scratch|strike|ignore|forget) that)|(?P<wrong>(?<=[.!\n] )(?:that|this|it)(?:'s"
+        r"| is) (?:wrong|incorrect|not right))|i (?:was wrong|meant|mean|correct (?:that|myself|it)"
+        r"|take (?:that|it) back|misspoke)|sorry(?! for| about)|apologies(?! for)|my (?:mistake|bad)|no!"
+        r"|no, (?:that|it)(?:'s| is) not right)(?!\w)[\s,:.!;\u2013\u2014-]*"
+    ),
+    re.IGNORECASE,
+)
+ANSWERLESS = re.compile(
+    r"^\W*(?:this|that|it)(?:'s| is) (?:wrong|incorrect|not right)\b|\bstart again\b|\bcan'?t find the right one\b",
+    re.IGNORECASE,
+)
+CALCULATION = re.compile(
+    r"(?!\d+ ?/ ?\d+\W*$)[$\u20ac\u00a3]?\d[\d.,]*\s*[-+*/\u00d7\u00f7]\s*[$\u20ac\u00a3]?\d[^=]*$"
+)
+EQUALS_CALCULATION = re.compile(
+    r"([^=]*\d[^=]*)=\s*(?!\d+ ?/ ?\d+\W*$)[$\u20ac\u00a3]?\d[\d.,]*\s*[-+*/\u00d7\u00f7]\s*[$\u20ac\u00a3]?\d[^=]*$"
+)
+NO_ANSWER = re.compile(
+    (
+        r"(?:none|n/?a|null|unknown|undetermined|undefined|not (?:determined|known|enough|given|available"
+        r"|possible)|no (?:answer|solution|unique)|cannot|can'?t|could not|impossible|insufficient"
+        r"|infinitely many)\b"
+    ),
+    re.IGNORECASE,
+)
+REFUSED = re.compile(
+    (
+        r"\b(?:can(?:not|'t|\u2019t)|could(?: not|n'?t)|(?:am|is|are|was|'m|be) (?:not |un)able to|(?:is "
+        r"|it'?s )?impossible to|no way to|not possible to|(?:do|does|did)(?: not|n'?t) (?:allow (?:us"
+        r"|me) to|let (?:us|me))|won'?t|will not|not allowed to)\s+(?:\w+\s+){0,2}?"
+        r"(?:be (?:determined|solved|answered|calculated|computed|known|found|given)|determine|solve"
+        r"|answer|calculate|compute|know|say|tell|find|figure|work|help|give|provide|assist|do|finish"
+        r"|complete|show|share)\b"
+        r"|\b(?:not enough|insufficient|too few|too little) (?:information|data|details|facts|context)\b"
+        r"|\bundetermined\b|\bnot determined\b|\b(?:is|are|stays?|remains?) (?:unknown|undefined"
+        r"|incomplete)\b|(?<!\bno )\b(?:information|prices?|data|values?|numbers?|speed|weight|length|cost"
+        r"|details?|facts?)(?: (?:of|for|on) [\w ]{1,30})? (?:is|are) missing\b"
+        r"|\bno (?:unique |single |clear )?(?:answer|solution)(?: can be| found| exists?| is possible|:|\."
+        r"|$)?|\binfinitely many\b|\b(?:do(?:es)? not|don'?t|doesn'?t) (?:know|have access|say)\b"
+        r"|\bno idea\b|\bi can only answer\b|\berror (?:code )?\d{3}\b"
+        r"|\bdid not come through\b|\b(?:is|are) not given\b|\bwould need (?:at least|more|the|to know)\b"
+        r"|\byou have used\b|\bwhat is the question\b"
+    ),
+    re.IGNORECASE,
+)
+WORDS_ONLY = re.compile(
+    r"[^\w-]*+-?[$\u20ac\u00a3]?\d(?:[\d.,/ ]*\d)?(?: (?:dozen|percent|dollars?|euros?|pounds?|cents?))?\W*"
+)
+BROKEN_OFF = re.compile(r"\d\s*(?:[+*/\u00d7\u00f7=]|=\s*\?|\s-)\s*$")
+CUT_OFF = re.compile(r"\d\s*(?:[+*/\u00d7\u00f7=]|\s-)\s*$")
+REASON = re.compile(
+    (
+        r"\bbecause\b(?!.*\b(?:so|thus|therefore|hence)\b)|(?<!and )\bsince\b(?!.*(?:,|\bso\b))"
+        r"|\bafter an? (?:\w+ )?(?:discount|increase|decrease|tax|tip)\b|,\s*as\b"
+    ),
+    re.IGNORECASE,
+)
+GLOSS = re.compile(
+    r"((?<![\d.,])\d[\d.,]*\s*(?:[A-Za-z%$]+)?)\s*,?\s*\(?(?:or|i\.e\.,?)\s+(?:about|roughly"
+    r"|approximately|around|nearly|some)\s+[$\u20ac\u00a3]?\d[\d.,]*\)?"
+)
+DENIED = re.compile(
+    (
+        r"(?:[,(\u2013\u2014-]\s?)?\(?(?:\b(?:and|but)\s+)?(?:\b(?:certainly|definitely|surely"
+        r"|clearly)\s+)?(?:\bnot|\brather than|\binstead of|\bisn'?t|\bnever|n't|\bcan(?:no"
+        r"|'?)t be)\s+(?:just\s+|about\s+|equal to\s+"
+        r"|be\s+)?[$\u20ac\u00a3\u20b9]?\d(?:[\d.,]*\d)?%?!?\)?(?:\s*(?:,|,?\s*or"
+        r"|nor)\s*\d[\d.]*)*(?!\s*(?:\d|only))"
+    ),
+    re.IGNORECASE,
+)
+CALLED_WRONG_NUMBER = re.compile(
+    (
+        r"(?:\band\s+|[;,]\s*)?(?<![\d.,])[$\u20ac\u00a3]?\d[\d.,]*+\s+(?:is|was|would be)\s+(?:wrong"
+        r"|incorrect|not right)\b"
+    ),
+    re.IGNORECASE,
+)
+CALLED_WRONG = re.compile(r"\W{0,4}(?:is|was|would be)\s+(?:wrong|incorrect|not right)\b", re.IGNORECASE)
+IMMEDIATE = re.compile(
+    r"^[\s\"'(*:=$\u20ac\u00a3\u20b9\u2248~-]*(?:(?:about|approximately|roughly|exactly|only"
+    r"|a total of)\s+)?[$\u20ac\u00a3\u20b9]?\d[\d.,/]*(?:\s+\d/\d)?"
+)
+PART_OF = re.compile(r"[\s$]*(?:of\b|[-+*/\u00d7\u00f7=^]|[A-Za-z]\s*[-+=])|\s*%\s*of\b")
+CONCLUSION = re.compile(
+    (
+        r"(?:,|;|:|\band\b)?\s*\b(?:so|thus|therefore|hence|which (?:is|makes|gives|equals)|making|giving"
+        r"|for a total of|in total,?|altogether,?|that is|i\.e\.,?)\s+"
+    ),
+    re.IGNORECASE,
+)
+OPEN_FUNCTION = re.compile(r"(?:\u221a|\bsqrt)\s*[({_]?\s*\d|\d\s*\u03c0|\u03c0\s*\d")
+OR_NUMBER = re.compile(
+    r"(?<![\d.,])\d[\d.,]*+\s+or\s+(?:[a-z]\s*=\s*)?-?[$\u20ac\u00a3]?\d(?!\w*\s+(?:more|less|fewer))", re.IGNORECASE
+)
+POSSIBLY = re.compile(r"\b(possibly|maybe|perhaps)\s+\S*\d.*\b\1\s+\S*\d", re.IGNORECASE)
+PLUS_MINUS = re.compile(r"(?:^|[^\d)\s])\s*\u00b1\s*\d")
+TOLERANCE_MARK = re.compile(r"(\d)\s*\u00b1\s*\d[\d.,]*")
+TOWER = re.compile(r"\^\s*\(|\d\s?\^\s*\d++\s*\^|\^\s*-?\d{4,}|\\[dt]?frac")
+FEET = re.compile(r"\d'\s?\d{1,2}\"")
+FROM_TO = re.compile(r"\W*from\s+\S*\d\S*\s+to\s+\S*\d\S*\W*", re.IGNORECASE)
+AFTERWORD = re.compile(
+    (
+        r"((?:^|(?<=[.!?\]]\s)|(?<=[.!?]\s\s))[ \t#*_>-]*(?:tips?(?: for [\w ]+)?|hints?"
+        r"|common (?:mistakes|errors|pitfalls)|(?:an? |one |another |your )?(?:follow-?up|practice|similar"
+        r"|extra|bonus|new|next)(?: \w+)? (?:exercises?|problems?|questions?|tasks?)"
+        r"|your turn|try (?:it|this|these) yourself|rate this(?: \w+)?|more practice)[ \t*_]*[:!\n]|(?:^"
+        r"|(?<=[.!?]\s))p\.\s?s\.)"
+    ),
+    re.IGNORECASE | re.MULTILINE,
+)
+MONTHS = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+DATE = re.compile(
+    (
+        rf"\b\d{{4}}-\d\d-\d\d\b|\b\d\d/\d\d/\d{{4}}\b|\b{MONTHS}\s+\d{{1,2}}(?:st|nd|rd|th)?,\s+\d{{4}}\b"
+        rf"|\b\d{{1,2}}(?:st|nd|rd|th)?\s+{MONTHS},?\s+\d{{4}}\b|\b\d{{1,2}}\s*(?:a\.m\.|p\.m\.|o'clock)"
+        rf"|\b1?-?\d{{3}}-\d{{3}}-\d{{4}}\b"
+    ),
+    re.IGNORECASE,
+)
+DIRECT = re.compile(r"(?:####|\banswer(?:\s+is\b|(?:\s+is)?\s*[:=])|^\W*A:)\s*\W{0,6}\d", re.IGNORECASE)
 LONGEST = 2000  # characters at the end of a sentence that are read
 TAIL = 400  # characters after a marker in which its number must stand
 
@@ -103,21 +294,61 @@ def holds_number(text: str) -> bool:
     return DIGIT.search(text) is not None
 
 
+def prepared(text: str) -> str:
+    """Return a reply without struck text, sources and quotations, its fields as lines, its notation plain."""
+    text = ESCAPE.sub("", shortened(text).replace("\ufe0f\u20e3", "\u20e3"))
+    text = KEYCAP.sub(lambda match: match[1] if match[2] is not None else " ", text).replace("\u20e3", "")
+    text = without_struck(html.unescape(text) if "&" in text else text)
+    text = HTML_POWER.sub(r"^\1", text) if "<sup>" in text else text
+    text = PYTHON_POWER.sub("^", text) if text.count("**") % 2 else text
+    for pattern, replacement in NOTATION:
+        text = pattern.sub(replacement, text)
+    text = answer_fields(REMARK.sub("", without_sources(text)))
+    text = text[: match.start()] if (match := EXPLANATION.search(text)) else text
+    last = max((match.end() for match in BLOCK_QUOTE.finditer(text)), default=len(text))
+    outside = QUOTED_ANSWER.sub(" ", BLOCK_QUOTE.sub("", text) if holds_number(text[last:]) else text)
+    return outside if holds_number(outside) else text
+
+
+def answer_fields(text: str) -> str:
+    """The text with JSON objects, tags and tables as lines: of those that name an answer, the answer alone."""
+    lines = fields_as_lines(text)
+    if FAILED.search(lines) and not ANSWER_LINE.search(lines):
+        return "Final answer: none"
+    if lines == text or not (answers := ANSWER_LINE.findall(lines)):
+        return lines
+    return lines if ANSWER_LINE.search(text) else f"{lines}\nFinal answer: {answers[-1].strip() or 'none'}"
+
+
 def after_marker(text: str) -> str | None:
-    """The first line with a number after the last marker of a final answer, without its list mark, or None."""
-    ends = [match.end() for marker in MARKERS for match in marker.finditer(text)]
+    """What follows the last marker of a final answer: the first line with a number, without its list mark, or None."""
+    ends = [
+        match.end()
+        for marker in MARKERS
+        for match in marker.finditer(text)
+        if not NO_MARKER.search(text[max(0, match.start() - CONTEXT) : match.end()])
+        and not ELSEWHERE.match(text[match.end() :])
+    ]
     if not ends:
         return None
+    if BREAKS_OFF.search(text) and text[max(ends) :].strip(" *_") and not holds_number(text[max(ends) :]):
+        return ""
     end = len(text[: max(ends)].rstrip())
     own, *further = text[end : end + TAIL].split("\n")
-    lines = [own, *(LIST_MARK.sub("", line) for line in further)]
-    return next((line for line in lines if holds_number(line)), None)
+    for place, line in enumerate([own, *(LIST_MARK.sub("", line) for line in further)]):
+        if (place == 0 or len(line.split()) <= FEW) and NO_ANSWER.match(line.strip(" .:*_")):
+            return ""
+        line = line if holds_number(line) else words_as_digits(line)
+        if holds_number(line):
+            return line
+    return None
 
 
 def after_result(text: str, sign: re.Pattern[str] = RESULT) -> str | None:
-    """What follows the last sign of a result, or None where there is none."""
+    """What follows the last sign of a result, or None where there is none, or where it is a calculation itself."""
     signs = list(sign.finditer(text))
-    return text[signs[-1].end() :].lstrip() if signs else None
+    rest = text[signs[-1].end() :].lstrip() if signs else None
+    return None if rest is None or CALCULATION.match(rest) else rest
 
 
 def without_brackets(text: str) -> str:
@@ -142,8 +373,11 @@ def chosen(numbers: list[Numeral], last: bool) -> Final:
 
 def in_box(content: str) -> Final:
     """The answer in a box: one number, or what an equation gives; none with work left to do, or with two values."""
+    if not holds_number(content) or REFUSED.search(content) or NO_ANSWER.match(content):
+        return Final(None, content, "no number in the box")
+    content = TOLERANCE_MARK.sub(r"\1", content)
     result = after_result(content) or content.rsplit("=", 1)[-1]
-    if UNFINISHED.search(result):
+    if PLUS_MINUS.search(content) or UNFINISHED.search(result) or OPEN_FUNCTION.search(result):
         return Final(None, content, "a calculation without its result")
     numbers = numerals(result)
     strong = [number for number in numbers if not number.weak] or numbers
@@ -159,7 +393,8 @@ def of_calculation(sentence: str) -> Final | None:
     """
     rest = after_result(sentence)
     if rest is None:
-        return None
+        split = EQUALS_CALCULATION.match(sentence)
+        return chosen(numerals(split[1]), last=True) if split else None
     clauses = NEXT_CLAUSE.split(rest, maxsplit=1)
     if (len(clauses) > 1 and holds_number(clauses[1])) or not numerals(rest):
         return None
@@ -169,26 +404,191 @@ def of_calculation(sentence: str) -> Final | None:
 def read_final(text: str) -> Final:
     """The final answer of a worked solution, as a person reads it.
 
-    In order: the last box that holds a number; the line after the last marker ("Final answer:", "####", "A:", "the
-    answer is"), of its first sentence the result of a calculation or the first number that is not a circumstance; else
-    of the text's last sentence with a number the result of its calculation or the last such number.
+    What was withdrawn, and remarks around the answer (offers, questions, checks, sources), do not count. In order: the
+    last box; the line after the last marker ("Final answer:", "####", "A:", "the answer is"), of its first sentence the
+    conclusion, the result of a calculation or the first number that is not a circumstance; else of the last sentence
+    with a number the result of its calculation or the last such number. Number words count after a marker, in a box,
+    or where they are the whole last line.
     """
+    text = prepared(text)
     for pattern, replacement in LATEX:
         text = pattern.sub(replacement, text)
-    if boxed := [content for content in BOXED.findall(text) if holds_number(content)]:
-        return in_box(plain(boxed[-1]))
-    text = plain(text)
-    marked = after_marker(text)
+    if (content := last_box(text)) is not None:
+        return in_box(plain(content))
+    text = fractions_as_digits(plain(text))
+    for match in list(WITHDRAWN.finditer(text))[: -MOST_WITHDRAWN - 1 : -1]:
+        rest = text[match.end() :]
+        if (found := read_passage(rest)).value is not None and (after_marker(rest) or says_number(rest)):
+            return found
+        if match["void"] or match["wrong"] or ANSWERLESS.search(rest):
+            return Final(None, match[0].strip(), "withdrawn")
+    return read_passage(text)
+
+
+def last_box(text: str) -> str | None:
+    """The content of the last box that is no empty one and is not called wrong; its number words as digits."""
+    boxes = [
+        words_as_digits(match[1])
+        for match in BOXED.finditer(text)
+        if match[1].strip() and not CALLED_WRONG.match(text[match.end() : match.end() + TAIL])
+    ]
+    return boxes[-1] if boxes else None
+
+
+def says_number(text: str) -> bool:
+    """Whether a text holds a number that is more than the name of a step or an exercise."""
+    return any(not number.weak for number in numerals(text))
+
+
+def read_passage(text: str) -> Final:
+    """The final answer of a text in plain notation, without remarks around it."""
+    kept = without_remarks(text)
+    marked = after_marker(kept)
     if marked is not None:
-        sentence = without_brackets(first_sentence(marked)).strip()
-        result = after_result(sentence) or after_result(sentence, MARKED_RESULT)
-        numbers = numerals(result or sentence) or numerals(sentence)
-        return chosen(numbers, last=False)
-    lines = [line for line in without_brackets(text).split("\n") if holds_number(line)]
+        return read_marked(marked) if marked else Final(None, "", "says that there is no answer")
+    if ASKS_FIRST.search(text):
+        return Final(None, "", "asks before it answers")
+    if (end := refusal_end(kept)) is not None:
+        kept = kept[end:]
+        if not holds_number(kept):
+            return Final(None, "", "says that there is no answer")
+    lines = [line for line in without_brackets(kept).split("\n") if line.strip()]
+    if (
+        lines
+        and len(lines[-1]) < TAIL
+        and not holds_number(lines[-1])
+        and WORDS_ONLY.fullmatch(whole := words_as_digits(lines[-1]).strip())
+    ):
+        return chosen(numerals(whole), last=True)
+    if lines and not holds_number(lines[-1]) and BREAKS_OFF.search(lines[-1]) and not BARE_MARKER.match(lines[-1]):
+        return Final(None, lines[-1][-TAIL:], "breaks off")
+    lines = [line for line in lines if holds_number(line)]
     if not lines:
-        return NOTHING
+        return Final(None, "", "no number but in remarks and questions") if holds_number(text) else NOTHING
     sentence = [part for part in SENTENCE_END.split(lines[-1]) if holds_number(part)][-1][-LONGEST:]
-    return of_calculation(sentence) or chosen(numerals(sentence) or numerals(text[-LONGEST:]), last=True)
+    return read_sentence(sentence, kept)
+
+
+def read_sentence(sentence: str, text: str) -> Final:
+    """The answer in a sentence without a marker. text: all of it."""
+    if BROKEN_OFF.search(text):
+        return Final(None, sentence[-TAIL:], "breaks off within a calculation")
+    sentence = without_denied(sentence)
+    if not holds_number(sentence):
+        return Final(None, "", "says what the answer is not")
+    *_, concluded = CONCLUSION.split(sentence)
+    sentence = concluded if OR_NUMBER.search(sentence) and says_number(concluded) else sentence
+    if why := unsettled(sentence):
+        return Final(None, sentence[-TAIL:], why)
+    sentence = without_reason(sentence)
+    if found := of_calculation(sentence):
+        return found
+    numbers = numerals(sentence)
+    if numbers and all(NAME_OF_PART.search(sentence[: number.start]) for number in numbers):
+        return Final(None, sentence[-TAIL:], "no number but of steps or exercises")
+    return chosen(numbers or numerals(text[-LONGEST:]), last=True)
+
+
+def without_reason(sentence: str) -> str:
+    """A sentence without the reason for its number ("8, because 8 + 8 + 8 = 24").
+
+    A reason that calculates something else is kept: "50 feet because 40 + 30 = 70" ends with its result.
+    """
+    stated, *reason = REASON.split(sentence, maxsplit=1)
+    if not reason or not says_number(stated):
+        return sentence
+    used = {number.value for number in numerals(reason[0])}
+    return sentence if after_result(reason[0]) and numerals(stated)[-1].value not in used else stated
+
+
+def read_marked(line: str) -> Final:
+    """The answer in the line after a marker."""
+    sentence = without_denied(without_brackets(first_sentence(GLOSS.sub(r"\1", line))).strip())
+    if not holds_number(sentence):
+        return Final(None, "", "says what the answer is not")
+    if CUT_OFF.search(sentence):
+        return Final(None, sentence, "breaks off within a calculation")
+    if refusal_end(sentence) is not None and not holds_number(sentence[: REFUSED.search(sentence).start()]):  # type: ignore[union-attr]
+        return Final(None, "", "says that there is no answer")
+    sentence = TOLERANCE_MARK.sub(r"\1", sentence)
+    result = conclusion_of(sentence) or after_result(sentence) or after_result(sentence, MARKED_RESULT)
+    if result is None and (why := unsettled(sentence)):
+        return Final(None, sentence, why)
+    return chosen(numerals(result or sentence) or numerals(sentence), last=False)
+
+
+def conclusion_of(sentence: str) -> str | None:
+    """Return the concluding clause of a marked sentence ("5 red and 12 green, so 17 in all").
+
+    None where the sentence begins with its number.
+    """
+    first = IMMEDIATE.match(sentence)
+    if first and not PART_OF.match(sentence[first.end() :]):
+        return None
+    clauses = CONCLUSION.split(sentence)
+    if len(clauses) < 2 or not says_number(clauses[-1]):
+        return None
+    return after_result(clauses[-1]) or after_result(clauses[-1], MARKED_RESULT) or clauses[-1]
+
+
+def unsettled(sentence: str) -> str | None:
+    """Why a sentence gives no single number (alternatives, a root, a date, a tower of powers); None where it may."""
+    if OPEN_FUNCTION.search(sentence) and after_result(sentence) is None:
+        return "a calculation without its result"
+    if TOWER.search(sentence):
+        return "no number of a usual size"
+    if POSSIBLY.search(sentence) or OR_NUMBER.search(sentence) or PLUS_MINUS.search(sentence):
+        return "several numbers"
+    if FEET.search(sentence):
+        return "a quantity in two units"
+    return "a range" if FROM_TO.fullmatch(sentence) else None
+
+
+def without_denied(sentence: str) -> str:
+    """A sentence without dates, and without the numbers that it says are not the answer, or gives as a tolerance."""
+    for pattern, kept in (
+        (GLOSS, r"\1"),
+        (TOLERANCE_MARK, r"\1"),
+        (DENIED, " "),
+        (CALLED_WRONG_NUMBER, " "),
+        (DATE, " "),
+    ):
+        sentence = pattern.sub(kept, sentence)
+    return sentence
+
+
+def without_remarks(text: str) -> str:
+    """The text without sentences around the answer: questions, offers, checks, sources, and exercises after it.
+
+    Where no number is left, remarks count, but for questions.
+    """
+    before, heading, _ = (*AFTERWORD.split(text, maxsplit=1), "", "")[:3]
+    text = (
+        before
+        if heading
+        and not DIRECT.search(text[len(before) :])
+        and (holds_number(before) or words_as_digits(before) != before)
+        else text
+    )
+    remarks: tuple[Callable[[str], object], ...] = (closes, QUESTION.search)
+    for remark in remarks:
+        kept = "\n".join(
+            " ".join(part for part in sentences(line) if DIRECT.search(part) or not remark(part))
+            for line in text.split("\n")
+        )
+        if holds_number(kept) or words_as_digits(kept) != kept:
+            return kept
+    return kept
+
+
+def refusal_end(text: str) -> int | None:
+    """Return the end of the last sentence that denies an answer ("cannot be determined"), or None."""
+    ends = [match.end() for match in REFUSED.finditer(text)]
+    if not ends:
+        return None
+    rest = text[ends[-1] :]
+    stop = re.search(r"[.!?](?=\s)|\n", rest)
+    return len(text) if stop is None else ends[-1] + stop.end()
 
 
 def final_number(text: str) -> tuple[float, str] | None:

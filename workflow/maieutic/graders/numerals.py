@@ -32,7 +32,9 @@ NOTATIONS = {
 }
 # A minus belongs to the number unless it stands between two operands, as in 16-3.
 # One with a blank after it belongs to it only at the beginning or behind an operator: elsewhere it is a pause.
-SIGN = r"(?:(?<![\w.)\]%])[-\u2212\u2013](?!\s)|(?:\A|(?<=[=\u2248\u00d7*/(])|(?<=[=\u2248\u00d7*/(]\s))[-\u2212]\s)"
+SIGN = (
+    r"(?:(?<![\w.)\]%])[-\u2212\u2013](?!\s)|(?:\A|(?<=[=\u2248\u00d7*/(])|(?<=[=\u2248\u00d7*/(]\s))[-\u2212\u2013]\s)"
+)
 MINUS = str.maketrans("\u2212\u2013", "--")
 SCALE = r"[ -]?\b(?:hundred|thousand|million|billion|trillion)s?\b"
 NUMERAL = re.compile(
@@ -48,6 +50,9 @@ NUMERAL = re.compile(
 
 # A digit that ends a unit (cm2) or a name (H2O, x2) is no number; words that stand right before one are.
 NAME = re.compile(r"(?:^|[^A-Za-z])[A-Za-z]{1,3}$")
+ACRONYM = re.compile(r"\b[A-Z]{3,}[-\u2011]$")
+PLACES = re.compile(r"\s*(?:decimal\s+)?(?:places?|decimals?|digits?|significant)\b", re.IGNORECASE)
+PER_UNIT = re.compile(r"[A-Za-z]\s?/\s?$")
 WORD = re.compile(r"\b(?:USD|EUR|GBP|INR|AUD|CAD|CNY|JPY|Rs|is|was|are|be|or|and|to|of)$", re.IGNORECASE)
 
 RANGE = re.compile(r"\s?(?:-|\u2013|\u2014|to)\s?")
@@ -118,6 +123,8 @@ def numerals(text: str) -> list[Numeral]:
         # What stands right before decides which patterns can match at all: most numbers stand in formulas.
         touching, last = before[-1:], before.rstrip()[-1:]
         if not match["currency"] and touching.isalpha() and NAME.search(before) and not WORD.search(before):
+            continue
+        if touching in "-\u2011" and ACRONYM.search(before):  # COVID-19
             continue
         scale = scale_of(match)
         value = value_of(match)
@@ -194,7 +201,12 @@ def weak(match: re.Match[str], before: str, after: str, last: str) -> bool:
     last: the last character before it that is no blank.
     """
     spoken = last.isalpha() or last == "'"
-    if ORDINAL.match(after) or (LIST_MARK.match(after) and LIST_PLACE.search(before)):
+    if (
+        PLACES.match(after)
+        or PER_UNIT.search(before)
+        or ORDINAL.match(after)
+        or (LIST_MARK.match(after) and LIST_PLACE.search(before))
+    ):
         return True
     if (spoken or last in ".#") and LABEL.search(before):
         return True

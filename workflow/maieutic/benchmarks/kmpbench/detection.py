@@ -12,6 +12,8 @@ from typing import NamedTuple
 from maieutic.benchmarks.kmpbench.rounds import compared
 from maieutic.core.records import Item, Scoring
 from maieutic.graders.reading import Reading, plain, unread
+from maieutic.graders.steps import read_step
+from maieutic.graders.yes_no import solution_stated
 
 # Names without underscores: the clean-up takes them for Markdown.
 TAG = r"<{name}>(.*?)(?:</{name}>|(?=<[a-z]{{3,30}}>)|\Z)"
@@ -35,22 +37,8 @@ RIGHT = re.compile(
 PARTLY = re.compile(r"\b(?:until|except|partial(?:ly)?|partly|almost|mostly|but|if|otherwise)\b", re.IGNORECASE)
 FIRST_WORD = re.compile(r"\W*(yes|no)\b(?!\s+(?:errors?|mistakes?|issues?))", re.IGNORECASE)
 YES_OR_NO = re.compile(r"\byes\b.*\bno\b|\bno\b.*\byes\b", re.IGNORECASE | re.DOTALL)
-NUMBER = re.compile(
-    r"\W*(?:boxed\W*)?(?:(?:the\s+)?(?:first\s+)?(?:(?:wrong|incorrect|error)\s+)?steps?(?:\s+(?:is|number|no\.?))?\W*){0,3}"
-    r"(?P<step>\d{1,3})(?:st|nd|rd|th)?\b(?![.,]\d)(?P<rest>.*)",
-    re.IGNORECASE | re.DOTALL,
-)
-# After the number nothing with digits, unless a sign says that an explanation begins.
-EXPLAINED = re.compile(
-    r"\s*(?:[:(;]|\.\s|[-\u2013]\s+(?:\D|.*=)|,[^,]*=|of\s+\d|,?\s*(?:because|since|where|as|in\s+which)\b)",
-    re.IGNORECASE,
-)
 NO_STEP = re.compile(r"\W*(?:none|n/?a|no\s+(?:error|step|mistake)s?|-1)\b", re.IGNORECASE)
-# Without any field: the sentences in which models say the same.
-PROSE_VERDICT = re.compile(r"\bsolution\s+is\s+((?:\w+\s+)?(?:not\s+)?(?:in)?correct)\b", re.IGNORECASE)
-PROSE_STEP = re.compile(
-    r"\bfirst\s+(?:wrong|incorrect|erroneous|error)\s+step\s+is\s+(?:step\s*)?#?(\d{1,3})\b(?![.,]\d)", re.IGNORECASE
-)
+SEVERAL = r"(?:steps?\s*)?\d{1,3}(?:\s*(?:,|and|&|to|-|\u2013)\s*\d{1,3})+"
 LONGEST = 20_000  # characters at the end of a reply in which its tags are looked for
 
 
@@ -88,14 +76,21 @@ def verdict_in(text: str, step: int | None) -> bool | None:
 
 
 def step_in(text: str) -> int | None:
-    """The one step that is named; 0 where it is said that there is none."""
+    """The one step that a field names; 0 where it says that there is none."""
     if NO_STEP.match(text):
         return 0
-    match = NUMBER.fullmatch(text)
-    if match is None:
+    if re.fullmatch(SEVERAL, text.strip(" ."), re.IGNORECASE):
         return None
-    more = re.search(r"\d|\bis\s+(?:correct|right)", match["rest"])
-    return int(match["step"]) if EXPLAINED.match(match["rest"]) or not more else None
+    read = read_step(text)
+    return None if read is None else read[0]
+
+
+def in_prose(text: str) -> Found | None:
+    """What a reply without any field says of a solution."""
+    step, stated = read_step(text), solution_stated(text)
+    if step is not None:
+        return Found(step[0] > 0, step[0]) if stated in (None, step[0] > 0) else None
+    return None if stated is None else Found(stated, None if stated else 0)
 
 
 def detection(text: str) -> Found | None:
@@ -103,8 +98,7 @@ def detection(text: str) -> Found | None:
     cleaned = plain(text[-LONGEST:].replace("\\_", "_"))
     verdict, place = field(cleaned, "correctness", CORRECTNESS), field(cleaned, "errorstepnum", STEP)
     if verdict is None and place is None:
-        prose, steps = PROSE_VERDICT.findall(cleaned), PROSE_STEP.findall(cleaned)
-        verdict, place = (prose[-1] if prose else None), (steps[-1] if steps else None)
+        return in_prose(cleaned)
     step = step_in(place) if place is not None else None
     if verdict is None:
         return None if step is None else Found(step > 0, step)

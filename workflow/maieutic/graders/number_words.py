@@ -1,0 +1,111 @@
+"""Number words of English as digits: "one hundred and twenty-five" is 125, "two and a half" 2 1/2, "minus seven" -7."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from text_to_num import text2num
+
+ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+    " eighteen nineteen"
+)
+TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+SCALES = "hundred thousand million billion trillion"
+UNDER = {
+    "half": 2,
+    "halves": 2,
+    "third": 3,
+    "quarter": 4,
+    "fourth": 4,
+    "fifth": 5,
+    "sixth": 6,
+    "seventh": 7,
+    "eighth": 8,
+    "ninth": 9,
+    "tenth": 10,
+}
+SMALL = "|".join(f"{ONES} {TENS}".split())
+SCALE = "|".join(SCALES.split())
+CARDINAL = rf"(?:(?:an?\s+(?={SCALE}))?(?:{SMALL}|{SCALE})(?:(?:\s+and\s+|[\s-]+)(?:{SMALL}|{SCALE})\b)*)"
+PART = (
+    rf"(?:(?P<over>an?|{SMALL})[\s-]+)?(?P<under>{'|'.join(UNDER)})s?\b(?!\s+(?:step|time|day|week"
+    rf"|month|year|one|grade|of\s+(?:the\s+)?(?:month|may|june|july)))"
+)
+NUMBER = re.compile(
+    rf"\b(?:(?P<minus>minus|negative)\s+)?(?:(?:(?P<whole>{CARDINAL}|\d{{1,9}})\s+and\s+{PART})"
+    rf"|(?:{PART.replace('over', 'over2').replace('under', 'under2')}(?:\s+an?)?(?P<scaled>\s+(?:{SCALE}))?)"
+    rf"|(?P<cardinal>{CARDINAL})(?:\s+point(?P<decimals>(?:\s+(?:{SMALL}))+))?)\b",
+    re.IGNORECASE,
+)
+# "one" that counts nothing: a pronoun ("the one that", "one of them", "no one").
+PRONOUN = re.compile(
+    (
+        r"\b(?:the|this|that|which|each|every|no|any|some|other|another)\s+(?:\w+\s+)?one\b|\bone\s+(?:of"
+        r"|that|who|which|could|can|might|may|must|should|would|has|is|needs?)\b"
+    ),
+    re.IGNORECASE,
+)
+SCALED_SUM = re.compile(rf"\b(\d{{1,3}}) ({SCALE})(?:,? and|,)? (\d{{1,3}})(?: ({SCALE}))?\b(?![.,]\d)", re.IGNORECASE)
+WITH_FRACTION = re.compile(rf"\b\d{{1,9}}\s+and\s+{PART}", re.IGNORECASE)
+
+
+def words_as_digits(text: str) -> str:
+    """The text with its number words as digits; ordinals and "one" as a pronoun stay."""
+    kept = {match.start() + match[0].casefold().rindex("one") for match in PRONOUN.finditer(text)}
+    return NUMBER.sub(lambda match: match[0] if match.start() in kept else in_digits(match), text)
+
+
+def fractions_as_digits(text: str) -> str:
+    """The text with a fraction in words behind digits as digits too: "5 and a half" is 5 1/2."""
+    text = scaled_sums_as_digits(text)
+    return WITH_FRACTION.sub(lambda match: words_as_digits(match[0]), text)
+
+
+def scaled_sums_as_digits(text: str) -> str:
+    """The text with sums of scale words behind digits as one number: "5 thousand, 2 hundred" is 5200."""
+    return SCALED_SUM.sub(lambda match: str(scaled(match[1], match[2]) + scaled(match[3], match[4])), text)
+
+
+def scaled(digits: str, scale: str | None) -> int:
+    """Digits times a scale word."""
+    return int(digits) * (cardinal(scale) if scale else 1)
+
+
+def in_digits(match: re.Match[str]) -> str:
+    """One number in digits; as it was where its words are no number together ("four and five")."""
+    try:
+        return digits_of(match)
+    except ValueError:
+        return match[0]
+
+
+def digits_of(match: re.Match[str]) -> str:
+    """One number in digits."""
+    sign = "-" if match["minus"] else ""
+    if match["whole"]:
+        return f"{sign}{cardinal(match['whole'])} {fraction(match['over'], match['under'])}"
+    if match["under2"]:
+        part = fraction(match["over2"], match["under2"])
+        if not match["scaled"]:
+            # A bare ordinal ("the third") is no fraction; a bare half or quarter is.
+            return f"{sign}{part}" if match["over2"] or match["under2"].casefold() in ("half", "quarter") else match[0]
+        return f"{sign}{float(Fraction(part) * cardinal(match['scaled'].strip())):.10g}"
+    value = str(cardinal(match["cardinal"]))
+    if match["decimals"]:
+        value += "." + "".join(str(cardinal(word)) for word in match["decimals"].split())
+    return sign + value
+
+
+def cardinal(words: str) -> int:
+    """The value of a cardinal in words or digits."""
+    if words.isdigit():
+        return int(words)
+    return int(text2num(re.sub(r"^an?\s+", "one ", words.strip().casefold()), "en"))
+
+
+def fraction(over: str | None, under: str) -> str:
+    """A fraction in words as digits."""
+    top = 1 if over is None or over.casefold() in ("a", "an") else cardinal(over)
+    return f"{top}/{UNDER[under.casefold()]}"

@@ -1,0 +1,237 @@
+"""Passages of a reply: fields of JSON, tags and tables as lines, sentences, and the closings that are no answer."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+
+STRUCK = re.compile(r"~~.+?~~|<(del|s|strike)>.*?</\1>", re.IGNORECASE | re.DOTALL)
+BOXED = re.compile(r"\\boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+TAG = re.compile(r"<([a-z][a-z_]{2,30})>\s*(.{1,200}?)\s*</\1>", re.IGNORECASE | re.DOTALL)
+BRACKET_TAG = re.compile(r"\[([A-Za-z_]{3,20})\]\s*([^\[\]]{1,200}?)\s*\[/\1\]")
+LAYOUT_TAGS = frozenset(
+    {
+        "strong",
+        "code",
+        "pre",
+        "span",
+        "div",
+        "sub",
+        "sup",
+        "details",
+        "summary",
+        "table",
+        "think",
+        "mark",
+        "small",
+        "big",
+        "font",
+        "body",
+        "html",
+        "center",
+    }
+)
+LATEX_TEXT = re.compile(r"\\(?:text(?:bf|it|rm)?|math(?:rm|bf|it)|emph|underline)\s*\{([^{}]*)\}")
+LATEX_FENCE = re.compile(r"(?<!\S)\$(?=[^$\n]{1,40}\$)|\\[\[\]()]|\$(?!\d)|(?<=\d)\$")
+CODE_FENCE = re.compile(r"^[ \t]*`{3,}\w*[ \t]*$", re.MULTILINE)
+TABLE_RULE = re.compile(r"^[ \t]*\|?[ \t:|-]*-{2,}[ \t:|-]*$\n?", re.MULTILINE)
+TABLE_ROW = re.compile(r"^[ \t]*\|(.*)\|[ \t]*$", re.MULTILINE)
+CSV_RECORD = re.compile(r"^([A-Za-z_]+(?:,[A-Za-z_]+)+)\n([^\n,]+(?:,[^\n,]+)+)$", re.MULTILINE)
+LEADERS = re.compile(r" {0,3}(?:\t++|\.{4,}+)[ \t]*+(?=\S)")
+KEY_SCORE = re.compile(r"(?<=[A-Za-z])_(?=[A-Za-z0-9])")
+LONGEST_TEXT = 40_000  # characters of a reply that are read: some 10,000 tokens
+TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>\s*\Z")  # control tokens of chat templates
+# "15 -> 18 (corrected)": the first value of a line that is two values
+CORRECTED = re.compile(
+    r"^[^\w\n]{0,4}[\w.,$]{1,12}\W{0,3}\s*(?:->"
+    r"|\u2192)\s*(?=\W{0,3}[\w.,$]{1,12}\W{0,3}\s*(?:\((?:corrected|edit|fixed)|$))",
+    re.MULTILINE | re.IGNORECASE,
+)
+ANSWER_KEY = re.compile(r"answer|step|error|verdict|final|result|correct|label|location", re.IGNORECASE)
+BREAKS_OFF = re.compile(
+    r"(?:\b(?:is|in|at|the|are|be|of|occurs|step|we|he|she|they|i|and|to|with|then|an?|the student|we get|we have|gives"
+    r"|equals)|[:{\[=])[\s\"'*_]*\Z",
+    re.IGNORECASE,
+)
+KEPT_OF_RUN = 20  # signs of a longer run of one sign
+RUN = re.compile(r"([^\w])\1{20,}")
+LONGEST_SENTENCE = 1_000
+MOST_WITHDRAWN = 5  # withdrawals, from the last one on, after which an answer is looked for
+TAG_DEPTH = 3  # tags within tags that are read
+LONGEST_OBJECT = 5_000  # characters of a JSON object that is read
+CITATION = re.compile(
+    r"(?<=[\w.!?)\"*])[ \t]*(?:(?:\[\^?\d{1,3}(?:\s*[,-]\s*\d{1,3})*\])+(?!\()|\u3010[^\u3011]{0,40}\u3011)"
+)
+URL = re.compile(r"\(?\b(?:see\s+|sources?:\s*)?(?:https?://|www\.)\S+", re.IGNORECASE)
+QUOTED_ANSWER = re.compile(
+    r"[\"\u201c][^\"\u201d\n]{0,200}(?:answer|####)[^\"\u201d\n]{0,200}[\"\u201d]", re.IGNORECASE
+)
+REFERENCES = re.compile(
+    r"^[ \t#*]*(?:references?|sources?|citations?|bibliography|further reading)\s*:?[ \t*]*$.*",
+    re.IGNORECASE | re.MULTILINE | re.DOTALL,
+)
+SOURCE_LINE = re.compile(r"^[ \t]*\[\^?\d{1,3}\]:?[ \t]+\S.*$", re.MULTILINE)
+
+# A blank ends a sentence after a mark of its end, but for abbreviations, "no. 2" and the number of a list's entry.
+SENTENCE = re.compile(
+    r"(?<=[\u3002\uff1f\uff01\u061f?])(?=\S)(?![\"'*_)\]\u201d\u2019])"
+    r"|(?<=[.!?\u3002\u0964\u061f])(?<!\bnr\.)(?<!\beq\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bp\.)(?<!\bpp\.)(?<!\bst\.)(?!(?<=\bno\.)\s*\d)(?!(?<=\bNo\.)\s*\d)\s+"
+)
+LIST_NUMBER = re.compile(r"^\s*\(?\d{1,2}[.)]$")
+CLOSING = re.compile(
+    r"^[\W_]*(?:"
+    # offers and courtesies
+    r"(?:final )?answer\s*:\s*see\b|(?:would|do|did|could|can|will) you\b|(?:shall|should|may"
+    r"|can) (?:i|we)\b|want (?:me to|a|an|some|more|another)\b|let me know\b|feel free\b"
+    r"|please (?:let|feel|ask|tell|note|see|check|try|send|come|don'?t)\b"
+    r"|if (?:you(?:'d| would)? (?:like|want|have|need|get|are|prefer|think|see)|anything|something"
+    r"|one of|any of|any (?:step|part)|that helps|this helps|there'?s anything|not,|(?:that|this"
+    r"|it) is(?: not|n't))\b"
+    r"|(?:i'?m |i am |always )?(?:happy|glad) to\b|i(?:'m| am) (?:here|a language|an ai|happy|glad)\b"
+    r"|i hope\b|hope (?:this|that|it)\b"
+    r"|(?:i|we) (?:can|could|may) also\b|(?:i|we)(?:'d| would) be (?:happy|glad)\b|ask me\b|thank(?:s"
+    r"| you)\b|good luck\b|reply with\b"
+    r"|have a (?:nice|great|good)\b|(?:is|are) there (?:anything|any (?:other|more))\b|no (?:problem, "
+    r"|worries|further|need to worry)"
+    r"|just (?:ask|say|tell|let)\b|(?:now )?(?:you )?(?:can )?try (?:it|this|another|the next|solving"
+    r"|yourself)\b|keep (?:up|going|practi|in mind)"
+    r"|(?:well|great|good|nice) (?:done|job|work|start)\b|you have now\b|your turn\b|see you\b"
+    r"|until next\b|more on this\b"
+    # hints, exercises, sources, notes
+    r"|(?:\w+ )?(?:tip|hint)s?(?: \d+| for next time)?\s*:|(?:fun fact|p\.?s\.?|remember|don't forget"
+    r"|homework|exercises?(?: \d+)?|follow-?up|similar problem|practice(?: problems?)?"
+    r"|question for you|bonus|challenge|next (?:lesson|time|exercise))\b(?: \w+){0,3}\s*[:,.]"
+    r"|(?:remember|keep in mind|note) (?:that|the|to|how|your)\b|now (?:solve|try|find|work out)\b"
+    r"|solved (?:with|using)\b|you (?:can|may) (?:also )?(?:find|reach|contact|call|visit)\b"
+    r"|for (?:more|further|extra|additional) (?:information|practice|help|details)\b|next,? (?:we|you"
+    r"|let'?s) (?:can|could|try)\b"
+    r"|(?:to |let'?s |let me |we can |you can |now |i )*(?:double[- ]?|cross[- ]?)?(?:check(?:ing)?"
+    r"|verif(?:y|ying|ication)|sanity[- ]check|proof|confirm(?:ing|ation)?)(?: it| this| that"
+    r"| our answer| the answer)?\s*[:,.\u2013\u2014-]"
+    r"|(?:let'?s|let me) (?:check|verify|confirm)\b|(?:verified|checked|confirmed)\s*[:,.]"
+    r"|plugging (?:it|this|that|the)\b|(?:i|we)(?:'ve| have)? (?:also )?(?:double[- ]?)?(?:checked"
+    r"|verified|confirmed)\b"
+    r"|sanity check\b|verification\b|(?:my )?(?:confidence|certainty)\b|(?:i'?m|i am) (?:about "
+    r"|around |roughly )?\d{1,3} ?%"
+    r"|(?:sources?|references?|cf\.?|adapted from|based on|according to|as (?:seen|shown"
+    r"|stated) in)\b(?=.*(?:\b(?:19|20)\d\d\b|https?:|\bpages?\b|chapter|\bp\.|lesson|book|\[|www))"
+    r"|see (?:section|page|chapter|figure|table|also|example|https?|www)\b|sources?\s*:|isbn\b|\u00a9|\(?c\) ?\d{4}"
+    r"|(?:time (?:taken|spent|used)|tokens?(?: used)?|reasoning tokens?|last updated|updated|posted"
+    r"|checked by|difficulty|model|status|solved on|grade level|needs review"
+    r"|read(?:ing)? time)(?: \w+)?\s*[:=]"
+    r"|time\s*:.*\btokens\b|(?:-- )?(?:solved|posted|written|updated|answered|generated) (?:on|at|in"
+    r"|by|\d+ \w+ ago)\b"
+    r"|\u2b50"
+    r")",
+    re.IGNORECASE,
+)
+QUESTION = re.compile(r"[?\u061f][\s\"'*_)\]\u201d\u2019]*$")
+
+
+def shortened(text: str) -> str:
+    """The beginning and the end of a text that is longer than any reply, without long runs of one sign."""
+    if len(text) > LONGEST_TEXT:
+        text = text[: LONGEST_TEXT // 5] + "\n" + text[-LONGEST_TEXT * 4 // 5 :]
+    text = CORRECTED.sub("", TOKEN.sub(" ", text))
+    return RUN.sub(lambda match: match[1] * KEPT_OF_RUN, text)
+
+
+def without_struck(text: str) -> str:
+    """The text without what its author has struck out."""
+    return STRUCK.sub(" ", text)
+
+
+def without_sources(text: str) -> str:
+    """The text without citation marks, addresses and the list of references at its end."""
+    return (
+        CITATION.sub(" ", URL.sub(" ", SOURCE_LINE.sub(" ", REFERENCES.sub("", text))))
+        if "[" in text or "\u3010" in text or "http" in text or "www." in text or REFERENCES.search(text)
+        else text
+    )
+
+
+def objects_in(text: str) -> Iterator[tuple[int, int, dict[str, object]]]:
+    """Start, end and content of each JSON object (or Python dictionary) of scalars in a text."""
+    decoder, place = json.JSONDecoder(), text.find("{")
+    while place >= 0:
+        found: object = None
+        end = place
+        try:
+            found, end = decoder.raw_decode(text, place)
+        except ValueError:
+            close = text.find("}", place, place + LONGEST_OBJECT)
+            try:
+                found = ast.literal_eval(text[place : close + 1]) if close > 0 and ":" in text[place:close] else None
+                end = close + 1
+            except (ValueError, SyntaxError, MemoryError, RecursionError):
+                found = None
+        if isinstance(found, dict) and any(isinstance(key, str) for key in found):
+            yield place, end, {str(key): value for key, value in found.items()}
+        place = text.find("{", max(end, place + 1))
+
+
+def fields_as_lines(text: str) -> str:
+    """The text with the fields of JSON objects, tags and table rows as lines of their own, `key: value`."""
+    for start, end, found in reversed(list(objects_in(text)) if "{" in text else []):
+        entries = sorted(found.items(), key=lambda entry: ANSWER_KEY.search(entry[0]) is not None)  # the answer last
+        lines = [f"{key}: {scalars(value)}" for key, value in entries if not isinstance(value, list)]
+        text = f"{text[:start]}\n" + "\n".join(lines) + f"\n{text[end:]}"
+    if "<" in text or "[/" in text:
+        text = BRACKET_TAG.sub(lambda match: f"\n{match[1]}: {match[2]}\n", text)
+        for _ in range(TAG_DEPTH):
+            text = TAG.sub(
+                lambda match: match[0] if match[1].lower() in LAYOUT_TAGS else f"\n{match[1]}: {match[2]}\n", text
+            )
+    text = CSV_RECORD.sub(lambda match: record_as_lines(match[1], match[2]) or match[0], text)
+    if "|" in text:
+        text = TABLE_ROW.sub(lambda match: row_as_line(match[1]), TABLE_RULE.sub("", text))
+    return KEY_SCORE.sub(" ", LEADERS.sub(": ", CODE_FENCE.sub("", text)))
+
+
+def record_as_lines(head: str, values: str) -> str | None:
+    """A record of comma-separated values as lines, `key: value`; None where it has more or fewer values than keys."""
+    keys, cells = head.split(","), values.split(",")
+    return "\n".join(map(": ".join, zip(keys, cells, strict=True))) if len(keys) == len(cells) else None
+
+
+def scalars(value: object) -> str:
+    """A field's value as text; of an object its own values."""
+    return " ".join(map(str, value.values())) if isinstance(value, dict) else str(value)
+
+
+def row_as_line(row: str) -> str:
+    """A table's row as `first: others`."""
+    first, *others = (cell.strip() for cell in row.split("|"))
+    return f"{first}: {', '.join(others)}" if others else first
+
+
+def boxes_as_lines(text: str) -> str:
+    """The text with LaTeX's words and boxes as plain ones: a box is a line of its own, `Answer: content`."""
+    if "\\" in text or "$" in text:
+        text = LATEX_TEXT.sub(r"\1", text)
+        text = LATEX_FENCE.sub(" ", BOXED.sub(lambda match: f"\nAnswer: {match[1].strip()}\n", text))
+    return text
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, line by line, without empty ones."""
+    found: list[str] = []
+    for line in text.split("\n"):
+        parts = SENTENCE.split(line)
+        if len(parts) > 1 and LIST_NUMBER.match(parts[0]):  # the number of an entry belongs to it
+            parts = [f"{parts[0]} {parts[1]}", *parts[2:]]
+        found += [middle_out(part.strip()) for part in parts if part.strip()]
+    return found
+
+
+def middle_out(sentence: str) -> str:
+    """The beginning and the end of a sentence that is longer than a sentence is."""
+    half = LONGEST_SENTENCE // 2
+    return sentence if len(sentence) <= LONGEST_SENTENCE else f"{sentence[:half]} {sentence[-half:]}"
+
+
+def closes(sentence: str) -> bool:
+    """Whether a sentence is a closing: an offer, a question, a check, a source or a note, but no answer."""
+    return bool(QUESTION.search(sentence) or CLOSING.match(sentence))

@@ -1,0 +1,555 @@
+"""The first wrong step that a reply names (MathTutorBench mistake location, KMP-Bench error detection).
+
+Each mention of a step becomes a mark with its number: `⟨2⟩`; several, `⟨1,2⟩`; alternatives, `⟨2|3⟩`. A sentence then
+states an answer ("So ⟨2⟩.", "Answer: 0"), names the first error, or calls marked steps right or wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from maieutic.graders.passages import (
+    BREAKS_OFF,
+    MOST_WITHDRAWN,
+    QUOTED_ANSWER,
+    boxes_as_lines,
+    closes,
+    fields_as_lines,
+    sentences,
+    shortened,
+    without_sources,
+    without_struck,
+)
+from maieutic.graders.polarity import polarity, verdicts_in
+from maieutic.graders.reading import plain
+
+MOST = 40  # steps of a solution: a larger number is one of the problem
+WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+ORDINALS = (
+    "zeroth",
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+    "thirteenth",
+    "fourteenth",
+    "fifteenth",
+    "sixteenth",
+    "seventeenth",
+    "eighteenth",
+    "nineteenth",
+    "twentieth",
+)
+ROMAN = ("o", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix")
+UNIT = r"(?:steps?|lines?|sentences?)"
+N = rf"(?:\d{{1,3}}|{'|'.join(WORDS)})"
+JOIN = rf"(?:\s*,\s*|\s*,?\s*(?:and|&|or|to|through|thru|until|[-\u2013\u2014])\s*(?:{UNIT}\s*)?)"
+NAMED = re.compile(
+    rf"\b{UNIT}\s*(?:numbers?|nums?\b|nos?\b\.?|nr\b\.?)?(?:\n"
+    rf"|[ \t\u3000:#(=\[\"'-]*)(?P<list>{N}(?:{JOIN}{N}\b(?!\s*[*/+=\u00d7]))*)\b[)\]\"']?(?![.,]\d"
+    rf"|\s*%)"
+    r"(?:\s*(?:/|of|out of)\s*(?:the\s+)?\d{1,3}\b(?:\s+steps)?)?",
+    re.IGNORECASE,
+)
+ROMAN_NAMED = re.compile(rf"\b{UNIT}\s+\(?({'|'.join(ROMAN[1:])})\b(?!\s*['\u2019])", re.IGNORECASE)
+NTH = re.compile(
+    rf"\b(?:the\s+|this\s+)?(?P<nth>{'|'.join(ORDINALS)}|\d{{1,2}}(?:st|nd|rd"
+    rf"|th))\s+(?:\(?and\s+(?:last|final)\)?\s+)?(?:{UNIT}\b|one\W*$)"
+    r"",
+    re.IGNORECASE | re.MULTILINE,
+)
+OF_A_KIND = re.compile(
+    r"\s+(?:that|where|which|in\s+which|with|to|of\s+the\s+solution\s+that|being|containing|of\s+(?:the|this|his|her|their)\s+(?:\w+'s\s+)?(?:solution|work)\s+(?:that|which|where|with))\b",
+    re.IGNORECASE,
+)
+SHORT_NAME = re.compile(r"(?<![\w$])S(\d{1,2})\b(?!\s*=)")
+LIST_LINE = re.compile(
+    r"^([^\w\n]{0,8})(\d{1,2})([.):](?=\s)|(?=\s+[\u2713\u2714\u2705\u2717\u2718\u274c]))", re.MULTILINE
+)
+MARK = re.compile(r"\u27e8([\d,|]+)\u27e9")
+TOO_LARGE = re.compile(r"\b(?:step|line)s?\s*#?\s*\d{4,}|\bstep\s*\d+[.,]\d+", re.IGNORECASE)
+COUNT = re.compile(
+    rf"\b(?:all\s+)?(?:of\s+)?(?:the\s+)?(?P<count>{N})\s+(?:of\s+(?:the|these|them)\s+(?:{N}\s+)?)?(?:\w+\s+)?"
+    r"(?:steps|lines|errors?|mistakes?|parts|times|sentences|slips)\b|\b1\s+(?:error|mistake|step)\b",
+    re.IGNORECASE,
+)
+
+NONE_WORDS = (
+    r"none|n/?a\b(?:\s*\(.*)?|-1|nil|zero|no\s+(?:first\s+)?(?:wrong\s+|incorrect\s+)?(?:errors?"
+    r"|mistakes?|steps?)\b(?:\s+(?:found|here|at all|present|detected|made))?"
+)
+VALUE = (
+    rf"(?:\u27e8(?P<marks>[\d,|]+)\u27e9|(?P<digits>-1\b|\d{{1,3}})(?:st|nd|rd|th)?(?![\w%]|[.,/:]\d)"
+    rf"|(?P<word>{'|'.join(WORDS)})\b(?!\s+(?:of|error|mistake|step|more)))"
+)
+QUOTE = r"[\s\"'(\[{)\u201c\u2018\u00ab*#>\u2192\u27a1\u2705\U0001f449=:|\u2022\u2013\u2014-]*+"
+LEAD = (
+    r"(?:(?:as\s+far\s+as\s+i\s+(?:can\s+)?(?:tell|see|know)|if\s+i\s+(?:had|have)\s+to\s+[^,\n]{0,40}"
+    r"|in|at|to|so|therefore|thus|hence|then|consequently|finally|ok(?:ay)?|well|hmm+|and|but|yes"
+    r"|right|conclusion|overall|in (?:short|summary|conclusion)|again"
+    r"|i(?:'d| would|'m| am)?\s+(?:say|think|guess|believe|go\s+(?:with|for)|choose|pick|answer"
+    r"|settle\s+on|conclude|fairly sure|sure)(?:\s+that)?(?:\s+with)?"
+    r"|(?:as|for)\s+(?:my|the)\s+answer|unless i(?:'m| am) mistaken"
+    r"|my\s+(?:\w+\s+)?(?:guess|answer|reply|verdict|choice|response|conclusion)(?:\s+is|\s+would\s+be)?"
+    r"|probably|most\s+likely|likely|perhaps|maybe|possibly|presumably|apparently|it\s*(?:'s|\s+is"
+    r"|\s+must\s+be|\s+has\s+to\s+be|\s+would\s+be|\s+seems\s+to\s+be|\s+should\s+be|\s+looks\s+like)"
+    r"|that(?:'s|\s+is|\s+would\s+be)|this\s+is|we\s+(?:get|have)"
+    r"|i\s+mean(?:t)?|no|make\s+(?:it|that)|rather|namely|number|num|no\.|nr\.|as the first"
+    r"|(?:the\s+)?(?:first\s+|final\s+|correct\s+|right\s+|corrected\s+|short\s+|real\s+)*(?:answer"
+    r"|verdict|result|number|output|response|reply|tutor|assistant|teacher|a|s|ans)(?:\s+(?:is"
+    r"|would\s+be|should\s+be|must\s+be"
+    r"|to\s+the\s+question\s+is))?)\b[\s:,;=.\u2013\u2014>\"'(*-]*+){0,6}"
+)
+TAIL = (
+    r"(?P<tail>(?<=\u27e9)\s?[-\u2013\u2014]\s|[\s\"')\]}\u201d\u2019\u00bb*.!]*$"
+    r"|[\"')\]\u201d]?\s*(?:[,;:(\u2026]|\.\s|!\s|(?:-\s|[\u2013\u2014]|-?>"
+    r"|\u2192)(?!\s*\d+\s*[-+*/=\u00d7]))"
+    r"|\s+(?:because|since|as|where|for|due|is\s+(?:it|the|my|where|what)|it\s+is|of\s+\d|out\s+of"
+    r"|i\s+(?:think|believe|guess)|again|then|that|which|\u2713|\u2705|and\s+not|not)\b)"
+)
+STATED = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}{VALUE}{TAIL}", re.IGNORECASE | re.DOTALL)
+STATED_NONE = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}(?:{NONE_WORDS}){TAIL}", re.IGNORECASE | re.DOTALL)
+LABEL = (
+    r"(?:answer|antwort|respuesta(?:\s+final)?|r\u00e9ponse(?:\s+finale)?|risposta"
+    r"|resposta(?:\s+final)?|jawaban|verdict|conclusion|judge?ment|output|response|reply|result"
+    r"|(?:first|error|wrong|incorrect|mistaken|faulty)\s*(?:error|wrong|incorrect|mistake"
+    r"|faulty)?\s*(?:step|line|error|mistake)?"
+    r"(?:\s*(?:num(?:ber)?|no\.?|index|location))?|(?:step|mistake|error)\s*(?:num(?:ber)?|no|location|index)?)"
+)
+MARKED = re.compile(
+    rf"(?:^|[\s\"'(\[*#])(?:{LABEL})[\"'\])*]*\s*(?:\([^)]*\)\s*)?(?:is\b|ist\b|es\b|est\b|\u00e8"
+    rf"|\u00e9|adalah\b|are\b|was\b|would\s+be\b|must\s+be\b|should\s+be\b|(?<=\w)\s*[:=]|\u2192|->"
+    rf"|\u2013|\u2014|-(?=\s))[\s:=]*(?:(?:therefore|thus|hence|then|simply|clearly|in|at|likely"
+    rf"|probably|found\s+in|located\s+in|now|still)\s+)*{QUOTE}(?:{VALUE}|(?P<none>{NONE_WORDS})){TAIL}",
+    re.IGNORECASE | re.DOTALL,
+)
+FIRST = re.compile(
+    r"\b(?:first|earliest|initial|1st|very\s+first)\s+(?:\w+\s+)?(?:\w+\s+)?(?:wrong|incorrect"
+    r"|erroneous|faulty|flawed|bad|mistaken|error|mistake|slip|fault|misstep|flaw|one\s+(?:that"
+    r"|which)\s+(?:is\s+wrong|fails))\b"
+    r"|\bfirst\s+(?:goes|went|occurs?|occurred|appears?|appeared|arises?|arose|happens?|happened|made"
+    r"|fails?|failed|breaks?|comes|came|found|introduced)\b|\b(?:goes|went)\s+(?:wrong"
+    r"|astray)\s+first\b"
+    r"|\bearli(?:er|est)\s+(?:one|of)\b|\bfirst\s+(?:one|of\s+them)\s+(?:is\s+)?(?:in|at)\b"
+    r"|\bcomes?\s+first\b|\bfirst\s+(?:step|line)\s+(?:that|where|which|with|in\s+which|to)\b"
+    r"|\b(?:wrong|incorrect)\s+for\s+the\s+first\s+time\b|^first\s*:|\b(?:none|no\s+(?:error"
+    r"|mistake)s?)\s+(?:until|before)\s+\u27e8",
+    re.IGNORECASE,
+)
+LIES_IN = re.compile(
+    r"\b(?:the|an?|one|only|real|student'?s)\s+(?:\w+\s+)?(?:error|mistake|slip|problem|fault|flaw"
+    r"|issue|misstep)s?\s+(?:\w+\s+){0,3}?(?:in|at|with|is|on|to|from|already)\s+(?:\w+\s+){0,2}\u27e8",
+    re.IGNORECASE,
+)
+CONCLUSIONS = (
+    re.compile(
+        r"(?:[,;.:\u2013\u2014-]\s*|\band\s+|^)(?:so|thus|therefore|hence|i\.e\.)\b[\s,:]*(?:(?:the"
+        r"|my)\s+answer\s+(?:is|would\s+be)\s+"
+        rf"|it(?:'s|\s+is)\s+|in\s+|at\s+)*{VALUE}\W*$",
+        re.IGNORECASE,
+    ),
+    re.compile(rf"[;,]\s*(?:it(?:'s|\s+is)\s+)?(?:in|at)\s+{VALUE}\W*$", re.IGNORECASE),
+    re.compile(rf"^[^\d=*/+]*:\s*{VALUE}\W*$", re.IGNORECASE),
+)
+ENDS_WITH = re.compile(rf"\b(?:is|was|be)\s+(?:in\s+|at\s+)?{VALUE}\W*$", re.IGNORECASE)
+UNDECIDED = re.compile(
+    r"\b(?:maybe|possibly|perhaps|either)\b.*\b(?:maybe|possibly|perhaps|or)\b"
+    r"|\bbetween\s+\u27e8[\d,]+\u27e9|\bhard to (?:say|tell)\b"
+    r"|\u27e9\s*(?:,?\s*or|/)\s*(?:in\s+)?(?:\u27e8|\d)"
+    r"|\b\d{1,3}\s*(?:,\s*\d{1,3}\s*)?,?\s+or\s+(?:\u27e8|\d)|\b\d\s*/\s*\d\b(?!.*=)",
+    re.IGNORECASE,
+)
+DENIED = re.compile(
+    r"(?:(?:,\s?)?\(?(?:(?:and|but)\s)?\b(?:not|rather\s+than|instead\s+of|nor|neither|isn[\u2019']t"
+    r"|is\s+not|wasn[\u2019']t|and\s+no)\s+(?:(?:yet|even|just|really|already)\s+)?(?:in\s+|at\s+"
+    r"|with\s+|on\s+)?(?:\u27e8[\d,|]+\u27e9|\d{1,3}\b)\)?"
+    r"(?:\s*(?:,|nor|or)\s*(?:in\s+)?\u27e8[\d,|]+\u27e9)*)(?!\s*(?:is|was|are|has|have|holds|contains"
+    r"|does|only)\b)",
+    re.IGNORECASE,
+)
+SUSPECTED = re.compile(
+    r"\b(?:i|we)\s+(?:first\s+|originally\s+|initially\s+|had\s+)?(?:thought|wanted|said|guessed|wrote"
+    r"|answered|suspected|put|was\s+going)\b[^.\n]*?(?:[;,.]|\bbut\b)\s*(?=\S)"
+    r"|\b(?:at\s+first(?:\s+(?:glance|sight|i))?|initially|my\s+first\s+(?:thought|guess|impression"
+    r"|answer)|one\s+might|you\s+might|it\s+(?:might|may)\s+(?:look|seem))\b[^.\n]*?(?:\bbut\b|;"
+    r"|,\s+(?=on\b|in\b))",
+    re.IGNORECASE,
+)
+WITHDRAWN = re.compile(
+    r"\b(?:wait|hold\s+on|scratch\s+that|oops|whoops|hmm,\s+no|on\s+(?:second|closer|reflection"
+    r"|further)\b(?:\s+(?:thought|look|inspection))?s?|actually|correction|corrected"
+    r"|edit(?:ed)?(?=\s*:)|update(?=\s*:)"
+    r"|i\s+(?:was\s+wrong|meant|mean|correct\s+(?:that|myself|it)|take\s+(?:that|it)\s+back|misspoke"
+    r"|made\s+a\s+mistake|have\s+to\s+correct)|sorry|apologies|my\s+(?:mistake|bad)|no,\s+(?:that"
+    r"|it)(?:'s|\s+is)\s+not\s+(?:right|it|quite)(?=\s*[.:;])|no,\s+i\s+mean"
+    r"|looking\s+again|re-?reading|second\s+look|let\s+me\s+(?:re-?do|re-?check|re-?consider"
+    r"|correct))\b[\s,:.!;\u2013\u2014-]*",
+    re.IGNORECASE,
+)
+CLAUSE = re.compile(
+    r"\s*[,;:]\s+|\s+[-\u2013\u2014]+>?\s+|\s*(?:->|\u2192|=>)\s*|\s+\b(?:but|while|whereas|although"
+    r"|though|however|because|since|and\s+so|so|yet|and(?=\s+(?:in\s+|then\s+|also\s+)?\u27e8)"
+    r"|and(?=\s+(?:the|then|there|all|no|every)\b))\b\s*|(?<=[a-z])\s*\((?=\w)",
+    re.IGNORECASE,
+)
+ELLIPSIS = re.compile(r"\b(?:is|are|does|do|did|was|has|have|were)(?P<no>\s*n[\u2019']t|\s+not)?\W*$", re.IGNORECASE)
+POINTS_BACK = re.compile(
+    r"^\W*(?:this|that|it|here|there|which|so\s+(?:this|that|it)|the\s+(?:step|line)|no\s+(?:error"
+    r"|mistake|problem|issue)s?|(?:in)?correct|wrong|right|error|mistake|ok|fine|true|false|not|valid"
+    r"|invalid)\b|^\W*[\u2713\u2714\u2717\u2718\u2705\u274c]",
+    re.IGNORECASE,
+)
+EXCEPT = re.compile(
+    r"\b(?:except(?:\s+(?:for|in))?|apart\s+from|aside\s+from|other\s+than|besides|all\s+but|but\s+for"
+    r"|everything\s+but|but)\s+(?:for\s+|in\s+)?\u27e8([\d,]+)\u27e9",
+    re.IGNORECASE,
+)
+ALL = re.compile(
+    r"\b(?:all|every|each|any|none|both|whole|entire|everything|solution|work|student|throughout"
+    r"|no\s+(?:errors?|mistakes?))\b",
+    re.IGNORECASE,
+)
+LIMITED = re.compile(
+    r"\b(?:until|except|but|however|only|although|though|unless|before|up\s+to|so\s+far|if|some|most(?:ly)?"
+    r"|almost|nearly|partly|other)\b"
+    r"|\bnot\s+(?:all|every)\b|\bin\s+(?:(?:this|that)\s+(?!solution|work|answer|problem|case)"
+    r"|the\s+(?:first|last|next|multiplication|addition|calculation|division|subtraction))\b",
+    re.IGNORECASE,
+)
+ERROR_FREE = re.compile(
+    r"\b(?:no|without|free\s+of|not|none|nowhere|nothing|zero|0|never|cannot|\w+n[o\u2019']t"
+    r"|neither)\b[^.;:]{0,40}\b(?:errors?|mistakes?|wrong|incorrect|slips?|faults?|flaws?|faulty)\b"
+    r"|\berror-free\b|\bnothing\s+to\s+correct\b|\bno\s+(?:first\s+)?(?:error|mistake)",
+    re.IGNORECASE,
+)
+NOTHING_TO_CORRECT = re.compile(
+    r"\bnothing\s+(?:to\s+correct|needs?\s+(?:to\s+be\s+)?correct\w*|wrong)\b", re.IGNORECASE
+)
+LEFT_OUT = re.compile(
+    r"(?:n[\u2019']t|\b(?:not|is|are|does|do))\W*$|\bexcept\b|\bapart\s+from\b|\bother\s+than\b", re.IGNORECASE
+)
+SAVE = re.compile(r"\bexcept\b|\bapart\s+from\b", re.IGNORECASE)
+WHOLE = re.compile(
+    r"\b(?:all|every|each|everything|both)\b|\b(?:solution|work|calculations?|reasoning|student|answer"
+    r"|it|he|she|they)(?:\s+as\s+a\s+whole)?\s+(?:\w+\s+)?(?:is|was|looks|seems|are|solved|did|does"
+    r"|checks)\b"
+    r"|\bcorrect\s+(?:throughout|solution|as\s+it\s+stands)\b|^\W*(?:all\s+)?(?:correct|right)\W*$",
+    re.IGNORECASE,
+)
+
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\xad\ufe0f\u20e3]")
+PAUSE = re.compile(r"(?<=[A-Za-z)])[ \t]+[-\u2013\u2014]+[ \t]+(?=\S)")
+
+
+SINGLES_OUT = re.compile(
+    r"\b(?:first|off|rails|trips?|tripped|slip\w*|stumbl\w+|depart\w*|leaves|mark|flag|report|enter|record\w*|busted"
+    r"|mess\w*|point|culprit|trouble|starts?|begins?|settle|fix\w*|redo|go\s+back)\b",
+    re.IGNORECASE,
+)
+REPORTS = re.compile(
+    r"\b(?:answer|report|record\w*|enter|settle|verdict|step\s+number|number\s+(?:you|to)|stays?)\b", re.IGNORECASE
+)
+
+
+class Place(NamedTuple):
+    """Where a sentence stands: among the sentences of a reply, in a list of steps, after which steps."""
+
+    first: bool
+    last: bool
+    among_last: bool
+    listed: bool
+    before: list[int]
+
+
+class Stated(NamedTuple):
+    """A step that a sentence gives as the answer; None where it gives several or none in particular."""
+
+    step: int | None
+    text: str
+
+
+def number_of(written: str) -> int:
+    """A step's number in digits or in words."""
+    written = written.casefold()
+    return WORDS.index(written) if written in WORDS else int(written)
+
+
+def mark(numbers: str) -> str:
+    """The mark of a list of steps: "1 to 3" and "1, 2 and 3" are ⟨1,2,3⟩, "1 or 2" is ⟨1|2⟩."""
+    found = [number_of(one) for one in re.findall(N, numbers, re.IGNORECASE)]
+    if re.search(r"\bor\b", numbers, re.IGNORECASE):
+        return f"\u27e8{'|'.join(map(str, found))}\u27e9"
+    if len(found) == 2 and re.search(r"to|through|thru|until|[-\u2013\u2014]", numbers) and found[0] < found[1]:
+        found = [*range(found[0], found[1] + 1)]
+    return f"\u27e8{','.join(map(str, found))}\u27e9"
+
+
+def prepared(text: str) -> str:
+    """A reply with its fields as lines and its steps as marks."""
+    text = boxes_as_lines(fields_as_lines(without_sources(without_struck(CONTROL.sub("", shortened(text))))))
+    text = QUOTED_ANSWER.sub(" ", plain(PAUSE.sub(", ", text)))
+    text = TOO_LARGE.sub(" ", text)
+    text = NTH.sub(lambda match: match[0] if is_first_of(match) else mark_nth(match), text)
+    text = NAMED.sub(lambda match: mark(match["list"]), ROMAN_NAMED.sub(lambda match: mark_roman(match), text))
+    text = SHORT_NAME.sub(lambda match: f"\u27e8{int(match[1])}\u27e9", text)
+    if len(LIST_LINE.findall(text)) > 1:
+        text = LIST_LINE.sub(lambda match: f"{match[1]}\u27e8{match[2]}\u27e9:", text)
+    return text
+
+
+def is_first_of(match: re.Match[str]) -> bool:
+    """Whether "the first step that ..." names the first one of some kind, and not step 1."""
+    before, after = match.string[: match.start()], match.string[match.end() :]
+    return (
+        match["nth"].casefold() in ("first", "1st")
+        and OF_A_KIND.match(after) is not None
+        and not re.search(r"\bit(?:'s|\s+is)\s*$", before, re.IGNORECASE)
+    )
+
+
+def mark_nth(match: re.Match[str]) -> str:
+    """The mark of "the second step"."""
+    nth = match["nth"].casefold()
+    return f"\u27e8{ORDINALS.index(nth) if nth in ORDINALS else int(re.sub(r'[^0-9]', '', nth))}\u27e9"
+
+
+def mark_roman(match: re.Match[str]) -> str:
+    """The mark of "step II"."""
+    return f"\u27e8{ROMAN.index(match[1].casefold())}\u27e9"
+
+
+def value_in(match: re.Match[str]) -> int | None:
+    """The step that a match gives; None for several."""
+    if match.groupdict().get("none"):
+        return 0
+    if match["marks"]:
+        return int(match["marks"]) if match["marks"].isdigit() else None
+    if match["word"]:
+        return number_of(match["word"])
+    value = int(match["digits"])
+    if value == 1 and re.search(r"(?:^|[\s:=\"(])-$", match.string[: match.start("digits")]):
+        return 0  # -1 is the usual mark of no error (ProcessBench)
+    return max(0, value) if value <= MOST else None
+
+
+def stated(sentence: str, place: Place) -> Stated | None:
+    """The step that a sentence gives as the answer, or names as the first wrong one; None where it does neither."""
+    bare = DENIED.sub(" ", sentence).strip()
+    named = numbers_of(bare)
+    undecided = bool(UNDECIDED.search(bare)) and len(set(named)) != 1
+    if place.last and CANNOT_SAY.search(bare):
+        return Stated(None, sentence)
+    if undecided and (place.last or len(set(named)) > 1):
+        return Stated(None, sentence)
+    if place.listed and HEAD.match(bare):
+        return None
+    for match in (*reversed(list(MARKED.finditer(bare))), STATED.match(bare)):
+        if match and admitted(match, bare, place):
+            return Stated(None if undecided else value_in(match), sentence)
+    if STATED_NONE.match(bare) and not named:
+        return Stated(0, sentence)
+    if FIRST.search(bare):
+        if (match := ENDS_WITH.search(bare)) and value_in(match) is not None:
+            return Stated(value_in(match), sentence)
+        if named or (place.before and POINTS_BACK.match(bare)):
+            several = undecided or "|" in "".join(MARK.findall(bare))
+            return Stated(None if several else nearest(bare, named or place.before), sentence)
+    for pattern in CONCLUSIONS:
+        if (match := pattern.search(bare)) and value_in(match) is not None:
+            return Stated(value_in(match), sentence)
+    if place.last and whole_is_right(bare):
+        return Stated(0, sentence)
+    return singled_out(bare) if place.last else None
+
+
+def singled_out(sentence: str) -> Stated | None:
+    """The only step of a closing sentence that singles it out ("it goes off the rails in step 3", "I report 2")."""
+    named, digits = set(numbers_of(sentence)), re.findall(r"(?<![\d.,])\d+(?![\d%]|[.,]\d)", MARK.sub(" ", sentence))
+    if "=" in sentence or False in verdicts_in(sentence) or not re.search(r"[.!)\"*\u201d]\W*$", sentence):
+        return None
+    if len(named) == 1 and SINGLES_OUT.search(sentence):
+        return Stated(min(named), sentence)
+    if not named and len(digits) == 1 and int(digits[0]) <= MOST and REPORTS.search(sentence):
+        return Stated(int(digits[0]), sentence)
+    return None
+
+
+def admitted(match: re.Match[str], sentence: str, place: Place) -> bool:
+    """Whether what looks like an answer is one: no count, no number of the problem, no step that is called right."""
+    if match.groupdict().get("none"):
+        return True
+    if match["digits"] and not (place.first or place.among_last):
+        return False  # a number of the problem, or of the student's work
+    if match["digits"]:
+        return int(match["digits"]) <= MOST and not COUNT.match(sentence[match.start("digits") :])
+    rest = sentence[match.end("marks") :] if match["marks"] else ""
+    if (match["tail"] or "").strip()[:1] == "," and not (place.first or place.last):
+        return False
+    return False not in verdicts_in(rest)
+
+
+def nearest(sentence: str, named: Sequence[int]) -> int:
+    """The step beside the words that name the first error."""
+    if len(set(named)) == 1:
+        return named[0]
+    first = FIRST.search(sentence)
+    assert first is not None
+    clauses = [part for part in CLAUSE.split(sentence) if part and FIRST.search(part) and MARK.search(part)]
+    if clauses:
+        return numbers_of(clauses[-1])[0]
+    after = MARK.search(sentence, first.end())
+    return int(re.split(r"[,|]", after[1])[0]) if after else named[-1]
+
+
+def numbers_of(text: str) -> list[int]:
+    """The marked steps of a text in order."""
+    return [int(number) for marks in MARK.findall(text) for number in re.split(r"[,|]", marks)]
+
+
+def whole_is_right(sentence: str) -> bool:
+    """Whether a sentence says that the whole solution has no error."""
+    named = numbers_of(sentence)
+    if NOTHING_TO_CORRECT.search(sentence):
+        return True
+    if LIMITED.search(sentence) or (verdicts := set(verdicts_in(sentence))) - {False} or LEFT_OUT.search(sentence):
+        return False
+    if (named and named != [*range(1, len(named) + 1)]) or len(named) == 1:
+        return False
+    return bool(ERROR_FREE.search(sentence)) or (bool(verdicts) and bool(named or WHOLE.search(sentence)))
+
+
+HEAD = re.compile(r"^\W*\u27e8\d+\u27e9\s*(?:[:;(\u2013\u2014]|-\s|[\u2713\u2714\u2717\u2718\u2705\u274c])")
+FEW_SENTENCES = 4  # of a reply that is no more than its answer
+LAST_FEW = 3  # sentences at the end in which a number alone is an answer
+CANNOT_SAY = re.compile(
+    r"\b(?:can(?:not|'t)|(?:not\s+|un)able\s+to|(?:not\s+(?:possible|clear)|impossible|hard"
+    r"|difficult)\s+to)\s+(?:\w+\s+)?(?:tell|say|decide|determine|judge|know|name|see|grade|help"
+    r"|answer|do\s+this)\b|\bwould\s+need\s+more\b|\bbefore\s+i\s+(?:name|answer|say|finish)\b|\b(?:do\s+not|don't)\s+know\b",
+    re.IGNORECASE,
+)
+ALSO = re.compile(r"\b(?:as well|too|also)\b", re.IGNORECASE)
+
+
+def continues_list(parts: Sequence[str]) -> bool:
+    """Whether the last sentence is the next entry of a list of steps."""
+    heads = [int(numbers_of(match[0])[0]) for part in parts if (match := HEAD.match(part))]
+    return len(heads) > 1 and bool(HEAD.match(parts[-1])) and heads[-2] < heads[-1]
+
+
+class Judged(NamedTuple):
+    """The steps that a text calls wrong and right, and whether it says that nothing at all is wrong."""
+
+    wrong: set[int]
+    right: set[int]
+    nothing: bool
+    doubt: bool
+
+
+def judged(parts: Sequence[str]) -> Judged:
+    """What sentences call right and wrong, step by step; a clause without a step is about the step before it."""
+    wrong: set[int] = set()
+    right: set[int] = set()
+    about: list[int] = []
+    nothing = doubt = False
+    before: bool | None = None
+    for sentence in (DENIED.sub(" ", part) for part in parts):
+        if (left_out := EXCEPT.search(sentence)) and polarity(EXCEPT.sub(" ", sentence)) is False:
+            wrong |= {int(one) for one in left_out[1].split(",")}
+            continue
+        heads, found = HEAD.match(sentence), False
+        for clause in clauses_of(sentence):
+            own, verdict = numbers_of(clause), polarity(clause)
+            if own and verdict is False and SAVE.search(sentence):
+                verdict = True  # "step 2 is correct except for the sum"
+            if verdict is None and before is not None and ELLIPSIS.search(clause):
+                verdict = not before  # "step 1 is right, step 2 is not"; "step 1 isn't wrong, step 2 is"
+                if not own:
+                    doubt = True
+                    continue
+            about = own or about
+            if verdict is None:
+                continue
+            before = verdict
+            target = own or (about if heads or POINTS_BACK.match(clause) else [])
+            found = found or bool(target)
+            if target:
+                (wrong if verdict else right).update(target)
+                if verdict and heads and ALSO.search(clause):
+                    wrong.update(numbers_of(heads[0]))
+            elif not verdict:
+                nothing = nothing or whole_is_right(clause)
+            elif len(set(numbers_of(sentence))) == 1 and False not in verdicts_in(sentence):
+                wrong.update(numbers_of(sentence))
+            else:
+                doubt = True
+    return Judged(wrong, right - wrong, nothing, doubt)
+
+
+def clauses_of(sentence: str) -> Iterator[str]:
+    """The clauses of a sentence."""
+    yield from (part for part in CLAUSE.split(sentence) if part and part.strip())
+
+
+def read_step(text: str) -> tuple[int, str] | None:
+    """The first wrong step that a reply names, 0 for none, and the sentence that it was read from; None: no single one.
+
+    A list of steps is no answer. What was withdrawn does not count. The last sentence that gives a step as the answer
+    or names the first error decides, closings left out; else the first of the steps that are called wrong; else 0 where
+    nothing, or none of the steps from the first one on, is called wrong.
+    """
+    cleaned = prepared(text)
+    return None if BREAKS_OFF.search(cleaned) else read_prepared(cleaned)
+
+
+def withdrawals(text: str) -> list[int]:
+    """Return the offsets after each withdrawal ("wait, no"), last first, and 0 as the last resort."""
+    return [*[match.end() for match in WITHDRAWN.finditer(text)][: -MOST_WITHDRAWN - 1 : -1], 0]
+
+
+def read_prepared(cleaned: str) -> tuple[int, str] | None:
+    """As `read_step`, of a text whose steps are marks."""
+    for start in withdrawals(cleaned):
+        rest = SUSPECTED.sub(" ", cleaned[start:])
+        if found := read_sentences(sentences(rest)):
+            return None if found.step is None else (found.step, found.text[:200])
+    return None
+
+
+def read_sentences(parts: list[str]) -> Stated | None:
+    """Return the step that a reply's sentences give, or None."""
+    parts = [part for part in parts if not closes(part)] or parts
+    listed = sum(bool(HEAD.match(part)) for part in parts) > 1
+    befores = [list[int]()]
+    for part in parts:
+        befores.append(numbers_of(part) or befores[-1])
+    for place, sentence in reversed(list(enumerate(parts))):
+        before = befores[place]
+        if found := stated(
+            sentence, Place(place == 0, place == len(parts) - 1, place >= len(parts) - LAST_FEW, listed, before[-1:])
+        ):
+            return found
+    if parts and (said := judged(parts[-1:])).wrong and not continues_list(parts):
+        return Stated(min(said.wrong), parts[-1])
+    said = judged(parts)
+    closing = judged(parts[-LAST_FEW:])
+    understood = closing.wrong or closing.right or closing.nothing or any(map(HEAD.match, parts[-LAST_FEW:]))
+    if len(parts) > FEW_SENTENCES and not understood:
+        return None  # what is said of single steps before an unknown kind of closing is no answer
+    if said.wrong:
+        return Stated(min(said.wrong), " ".join(parts)[-200:])
+    if said.doubt:
+        return None
+    if said.nothing or (len(said.right) > 1 and said.right == {*range(1, max(said.right) + 1)}):
+        return Stated(0, " ".join(parts)[-200:])
+    return None

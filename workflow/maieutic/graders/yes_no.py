@@ -1,0 +1,396 @@
+"""Whether a reply calls a student's solution incorrect (MathTutorBench solution correctness: Yes means incorrect)."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from maieutic.graders.passages import (
+    BREAKS_OFF,
+    boxes_as_lines,
+    closes,
+    fields_as_lines,
+    sentences,
+    shortened,
+    without_sources,
+    without_struck,
+)
+from maieutic.graders.polarity import verdicts_in
+from maieutic.graders.reading import plain
+from maieutic.graders.steps import CONTROL, PAUSE, SUSPECTED, withdrawals
+
+YES = r"(?:yes|yeah|yep|yup|yea|aye|y|affirmative|absolutely|definitely|certainly|indeed)"
+NO = r"(?:no|nope|nah|n|negative|(?:absolutely|definitely|certainly)\s+not|not\s+at\s+all|of\s+course\s+not)"
+SURE = (
+    r"(?:absolutely|definitely|certainly|clearly|of\s+course|surely|probably|most\s+likely|likely|oh"
+    r"|well|simply|just|a|an|clear|firm|plain|resounding)"
+)
+# Not the verdict: "no.1", "no doubt", "no error"; "yes and no" is none either.
+LABEL = rf"(?:{SURE}[\s,]+)*(?P<{{name}}>{NO}|{YES})\b(?!\s*(?:\.\s?\d|\d)|['\u2019]\w)"
+QUOTE = r"[\s\"'(\[{\u201c\u2018\u00ab*#>=:|\u2022\u2013\u2014\u2192\u27a1\U0001f449-]*+"
+LEAD = (
+    r"(?:(?:so|therefore|thus|hence|then|consequently|finally|ok(?:ay)?|well|hmm+|and|but|conclusion"
+    r"|overall|in (?:short|summary|conclusion|one word)|again|i repeat|i mean(?:t)?|make (?:it|that)"
+    r"|i(?:'d| would|'m| am| have to)?\s+(?:say|answer\s+with|choose|think|guess|believe|go\s+(?:with"
+    r"|for)|choose|answer|conclude|settle\s+on|lean\s+towards?|correct myself)(?:\s+that)?"
+    r"|(?:as|for)\s+(?:my|the)\s+answer|(?:in my (?:opinion|view))|(?:if i had to [^,\n]{0,40}"
+    r"|as far as i can tell|to be honest)"
+    r"|my\s+(?:\w+\s+)?(?:guess|answer|reply|verdict|choice|response|conclusion|opinion"
+    r"|judge?ment)(?:\s+is|\s+would\s+be)?"
+    r"|it(?:'s| is| must be| would be)|that(?:'s| is| would be)|this is"
+    r"|(?:the\s+)?(?:\w+\s+)?(?:answer|verdict|result|output|response|reply|label|tutor|assistant"
+    r"|teacher|a|s|ans)(?:\s+(?:is|would\s+be|should\s+be|must\s+be|remains|to\s+(?:the"
+    r"|your)\s+question\s+is))?|(?:clearly|now|still|simply|likely|probably"
+    r"|most likely))\b[\s:,;=.\u2013\u2014>\"'(*-]*+){0,6}"
+)
+BARE = re.compile(rf"^{QUOTE}{LEAD}{QUOTE}{LABEL.format(name='label')}(?P<rest>.*)$", re.IGNORECASE | re.DOTALL)
+MARKED = re.compile(
+    rf"\b(?:answer|verdict|conclusion|judge?ment|output|response|reply|label|r\u00e9ponse|respuesta"
+    rf"|antwort|resposta|jawaban|risposta|result)\b(?:\s+(?:finale?|to\s+(?:the|this|your)\s+question"
+    rf"|here|therefore|\([^)\n]{{0,60}}\)))*\s*(?:[:=\u2192]|->|\bis\b|\bwould\s+be\b"
+    rf"|\bis\s+therefore\b)+\s*{QUOTE}(?:therefore|thus|then|clearly|simply|now|still"
+    rf"|a)?\s*{QUOTE}{LABEL.format(name='label')}",
+    re.IGNORECASE,
+)
+ENDS = re.compile(
+    rf"(?:[,;:\u2013\u2014\u2192-]|\b(?:so|therefore|thus|hence|then|is|be|answer|say|said|reply|with"
+    rf"|think|conclude|but|rather|to)\b)\s*{QUOTE}{LABEL.format(name='label')}[\W_]*$",
+    re.IGNORECASE,
+)
+CONCLUDES = re.compile(
+    rf"\b(?:so|therefore|thus|hence|answer\s+is|i\s+(?:say|answer|conclude|choose|think)|to\s+(?:say"
+    rf"|answer|reply)|go\s+with|make\s+it|it's\s+a"
+    rf"|is\s+a)\b[\s,:]*{QUOTE}{LABEL.format(name='label')}[\W_]*$",
+    re.IGNORECASE,
+)
+ASKED = re.compile(
+    rf"^(?P<question>.{{0,300}}?)(?:\?|\(correct\)(?:\s+only)?|[:=])[\"'\u201d)*\s]*(?:(?:the\s+"
+    rf"|my\s+)?(?:answer|a)\s*(?:is)?[:=]?\s*)?{QUOTE}{LABEL.format(name='label')}[\W_]*(?:$|[.,;(]"
+    rf"|because|since)",
+    re.IGNORECASE | re.DOTALL,
+)
+BOTH = re.compile(
+    r"\byes\b(?:\s*\([^)\n]{0,20}\))?\s*or\s+no\b(?:\s*\([^)\n]{0,20}\))?(?:\s+only)?"
+    r"|\byes\b[^.\n]{0,12}?(?:/|\bor\b|\band\b|\||,(?=\s*[\"']?no\W*$)|,\s*(?:maybe|perhaps)"
+    r"|\bnor\b)\s*[\"']?\bno\b|\bno\b[^.\n]{0,6}?(?:/|\bor\b|\band\b|\bnor\b)\s*[\"']?\byes\b"
+    r"|\bmaybe\b|\bit depends\b",
+    re.IGNORECASE,
+)
+DENIED = re.compile(
+    r"(?:[,(]\s?)?(?:\band\s+|\bbut\s+)?\b(?:not|rather\s+than|instead\s+of|isn[\u2019']t|(?:mistake"
+    r"|wrong|tempting|easy)\s+to\s+say)\s+[\"'\u201c]?(?:yes|no)\b[\"'\u201d]?(?:\s+here)?\)?"
+    r"|[;,]\s*[\"'\u201c]?(?:yes|no)[\"'\u201d]?\s+(?:would|is)\s+(?:be\s+)?(?:a\s+)?(?:misjudge\w*"
+    r"|mistake|wrong|incorrect)\b[^.]*",
+    re.IGNORECASE,
+)
+AFFIRMS = re.compile(
+    rf"^\W*{YES}\W+(?:really|exactly|that'?s? (?:it|all|right)|sure|of course|i'?m sure)\W*$", re.IGNORECASE
+)
+QUOTED = re.compile(r"[\"\u201c][^\"\u201d\n]{0,200}[\"\u201d]")
+OWN_QUOTE = re.compile(rf"[\"\u201c']\s*(?:{YES}|{NO})\s*[.!]?\s*[\"\u201d']", re.IGNORECASE)
+SUBJECT = (
+    r"(?:solution|work|answer|response|reasoning|calculations?|everything|(?<!\w)its?|that|this|he|she"
+    r"|they|student|approach|attempt|all\s+(?:of\s+)?(?:the\s+)?(?:\d+\s+)?steps?|every\s+step"
+    r"|each\s+step|steps)"
+)
+ABOUT_WHOLE = re.compile(
+    rf"\b{SUBJECT}\b|^\W*(?:in)?correct\W*$|^\W*(?:wrong|not\s+(?:quite\s+)?(?:correct|right))\W*$"
+    rf"|\bthere\s*(?:'s|\s+is|\s+are|\s+was|\s+were|\s+isn|\s+aren)|\b(?:error|mistake)s?\s+(?:in"
+    rf"|at)\s+step|\b(?:no|any|an?)\s+(?:errors?|mistakes?)\b|\berrors?\s+found\b"
+    rf"|\bnothing\s+(?:is\s+)?wrong\b|\bstep\s+\d+\s+(?:is|has|contains)\b",
+    re.IGNORECASE,
+)
+PART = re.compile(
+    r"\b(?:in|at|of|until|up\s+to|through)\s+(?:steps?|lines?|parts?|the\s+(?:first|second|third|last"
+    r"|next|addition|multiplication|calculation|sum|division))\b|\bsteps?\s+\d|\bit\s+is\s+(?:correct"
+    r"|right|true)\s+that\b|\bso\s+far\b|\bif\b|\bwould\b|\bwhether\b|\bnot\s+sure\b"
+    r"|\bthe\s+only\s+thing\b|\buntil\b|\blooks?\s+(?:wrong|odd)\b",
+    re.IGNORECASE,
+)
+NOT_SURE = re.compile(
+    r"\b(?:whether|not\s+sure|can(?:no|['\u2019])t\s+(?:tell|say|decide|judge)|unclear|would\s+be"
+    r"|could\s+be|may\s+be|might\s+be|don[\u2019']t\s+know|if|unless|otherwise"
+    r"|should\s+be\s+checked)\b",
+    re.IGNORECASE,
+)
+
+
+UNDECIDED = re.compile(
+    r"\bit\s+depends\b|\bcould\s+be\s+yes\b.*\bcould\s+be\s+no\b|\b(?:can(?:not|'t)|unable\s+to"
+    r"|not\s+able\s+to)\s+(?:tell|say|decide|judge|determine)\b",
+    re.IGNORECASE,
+)
+INNER_LABEL = re.compile(rf"\b(?:but|so|and|then)\s+(?=(?:{NO}|{YES})\s*,\s)", re.IGNORECASE)
+LAST_FEW = 2  # sentences at the end in which a verdict within a sentence counts
+REPORTED = re.compile(
+    r"\b(?:answer|report|stand\s+by|enter|reply|verdict|record(?:ed)?|settle\s+on|stays?|remains?)\b[\s,:]*(?:with|is|as|a|an)?[\s\"'*]*"
+    rf"({NO}|{YES})(?![\w'])(?!\s+(?:error|mistake|step|problem|doubt)s?\b)",
+    re.IGNORECASE,
+)
+SOLUTION_IS = re.compile(
+    r"\bsolution(?:\s+as\s+a\s+whole)?\s+(?:is|was|isn't)\s+(?:\w+\s+)?(?:incorrect|correct|wrong|right|not\s+(?:correct|right))\b",
+    re.IGNORECASE,
+)
+FEW = 4  # words after a label that are no sentence of their own
+
+
+class Found(NamedTuple):
+    """A verdict: True, incorrect; None, said both ways; and the sentence."""
+
+    incorrect: bool | None
+    text: str
+
+
+SYMBOL = re.compile(
+    r"[\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]|\[(?=[A-Za-z ]{1,20}\])|(?<=[A-Za-z])\](?=\s*\S)"
+)
+WORD_LABEL = re.compile(
+    r"\b(?:verdict|status|assessment|judge?ment|label|answer|conclusion|result|evaluation|solution"
+    r"|overall)\W*[:=\u2192]\W*"
+    r"(?P<verdict>(?:not\s+|in)?(?:quite\s+)?(?:correct|right|wrong|valid|accurate))\b[\W_]*(?:$|[.,;(])",
+    re.IGNORECASE,
+)
+KEY = re.compile(
+    r"^\W*(?:is\s+)?(?:the\s+)?(?:student'?s?\s+)?(?:solution\s+)?(?:is\s+)?(?P<key>(?:in"
+    r"|not\s+)?correct(?:ness)?|wrong|right|has\s+(?:an?\s+)?(?:error|mistake)s?|errors?"
+    r"|mistakes?)\W*[:=?]\W*(?P<value>true|false|yes|no)\W*$",
+    re.IGNORECASE,
+)
+
+
+def is_yes(word: str) -> bool:
+    """Whether a label is a yes."""
+    return re.fullmatch(YES, word, re.IGNORECASE) is not None
+
+
+def prepared(text: str) -> str:
+    """A reply with its fields as lines."""
+    text = boxes_as_lines(fields_as_lines(without_sources(without_struck(CONTROL.sub("", shortened(text))))))
+    return SYMBOL.sub(" ", plain(PAUSE.sub(", ", text))).replace("\u2019", "'")
+
+
+def read_yes_no(text: str) -> tuple[bool, str] | None:
+    """Whether a reply says that the solution is incorrect, and the sentence that says so; None where it says neither.
+
+    The last sentence that gives a verdict decides, closings left out; what was withdrawn does not count. A verdict is
+    a label ("Yes", "Answer: no", "so the answer is yes"), a repeated question with a label ("Correct? No"), or a
+    statement about the whole solution. A label and a statement that contradict each other are no verdict.
+    """
+    cleaned = prepared(text)
+    if BREAKS_OFF.search(cleaned):
+        return None
+    for start in withdrawals(cleaned):
+        if found := read_sentences(sentences(SUSPECTED.sub(" ", cleaned[start:]))):
+            return None if found.incorrect is None else (found.incorrect, found.text[:200])
+    return None
+
+
+def solution_stated(text: str) -> bool | None:
+    """Whether a text states by name that the solution is incorrect; the last such statement counts."""
+    found = [stated_of_solution(sentence) for sentence in sentences(prepared(text))]
+    return next((one.incorrect for one in reversed(found) if one is not None), None)
+
+
+def read_sentences(parts: list[str]) -> Found | None:
+    """The verdict of some sentences: the last plain label, or what the last sentence states; else the first label."""
+    parts = joined_questions([part for part in parts if not AFFIRMS.match(part)])
+    parts = [part for part in parts if not closes(part) or label_of(part) is not None] or parts
+    last = len(parts) - 1
+    contradiction: Found | None = None
+    for place, sentence in reversed(list(enumerate(parts))):
+        if found := plain_label(sentence):
+            follows = stated(parts[place + 1], of_label=True) if place < last else None
+            return found if follows is None or found.incorrect in (None, follows.incorrect) else Found(None, sentence)
+        if place == last:
+            if UNDECIDED.search(sentence):
+                return Found(None, sentence)
+            own = label_in(sentence)
+            if own and own.incorrect is None:
+                contradiction = own
+            elif own and explained(sentence):
+                return own
+            elif own is None and (found := stated(sentence)):
+                before = label_of(parts[place - 1]) if place else None
+                return found if before in (None, found.incorrect) else Found(None, sentence)
+    if contradiction:
+        return contradiction
+    for sentence in reversed(parts[-LAST_FEW:]):
+        if (found := reported(sentence)) or (found := concluded(sentence)):
+            return found
+    labels = (label_in(sentence) for sentence in (*parts[:1], *reversed(parts)))
+    return next((found for found in labels if found), None) or stated_of_solution(parts[0] if parts else "")
+
+
+def stated_of_solution(sentence: str) -> Found | None:
+    """The verdict of a first sentence about the solution by name, whatever is explained after it."""
+    return stated(sentence) if re.search(r"\b(?:solution|student)\b", sentence, re.IGNORECASE) else None
+
+
+def reported(sentence: str) -> Found | None:
+    """The only label of a sentence that reports it ("so I answer Yes and leave the rest to you")."""
+    labels = REPORTED.findall(without_others(sentence))
+    return Found(is_yes(labels[0]), sentence) if len(labels) == 1 and not BOTH.search(sentence) else None
+
+
+def concluded(sentence: str) -> Found | None:
+    """The verdict on the solution by name in one of a sentence's clauses ("..., and the solution is incorrect")."""
+    said = set()
+    for match in SOLUTION_IS.finditer(sentence):
+        said |= set(verdicts_in(match[0]))
+    return Found(said.pop(), sentence) if len(said) == 1 and not NOT_SURE.search(sentence) else None
+
+
+def label_of(sentence: str) -> bool | None:
+    """The verdict of a plain label; None where there is none."""
+    found = plain_label(sentence)
+    return None if found is None else found.incorrect
+
+
+def explained(sentence: str) -> bool:
+    """Whether a sentence with a label concludes with it, explains it, or adds no more than a few words."""
+    match = BARE.match(INNER_LABEL.split(without_others(sentence))[-1])
+    if match is None:
+        return bool(CONCLUDES.search(sentence))
+    explains = re.match(r"^[\s,;:.()\u2013\u2014-]*(?:because|since|as)\b", match["rest"], re.IGNORECASE)
+    return bool(explains) or statement(match["rest"], of_label=True) is not None or len(match["rest"].split()) <= FEW
+
+
+def stated(sentence: str, of_label: bool = False) -> Found | None:
+    """The verdict that a sentence states without a label."""
+    verdict = statement(sentence, of_label)
+    return None if verdict is None else Found(verdict, sentence)
+
+
+def joined_questions(parts: list[str]) -> list[str]:
+    """A question and the sentence after it as one: "Is it correct? No." """
+    found: list[str] = []
+    for part in parts:
+        if found and found[-1].rstrip("\"'*) ").endswith("?") and BARE.match(part):
+            found[-1] = f"{found[-1]} {part}"
+        else:
+            found.append(part)
+    return found
+
+
+def without_others(sentence: str) -> str:
+    """A sentence without quoted words, denied labels and the choice that the prompt offers."""
+    bare = sentence if OWN_QUOTE.search(sentence) else QUOTED.sub(" ", sentence)
+    return DENIED.sub(" ", bare)
+
+
+def plain_label(sentence: str) -> Found | None:
+    """The verdict of a sentence that gives one plainly: a label alone, after a marker, a question or "so"."""
+    bare = without_others(sentence)
+    both, bare = BOTH.search(bare), BOTH.sub(" ", bare).lstrip(" ?,")
+    if match := KEY.match(bare):
+        wrong = not re.fullmatch(r"correct(?:ness)?|right", match["key"], re.IGNORECASE)
+        return Found((match["value"].lower() in ("true", "yes")) == wrong, sentence)
+    if matches := list(MARKED.finditer(bare)):
+        return Found(is_yes(matches[-1]["label"]), sentence)
+    if matches := list(WORD_LABEL.finditer(bare)):
+        return Found(verdicts_in(matches[-1]["verdict"].replace("incorrect", "wrong"))[0], sentence)
+    if (match := ASKED.match(bare)) and (asks := asked_for(match["question"])) is not None:
+        return Found(is_yes(match["label"]) == asks, sentence)
+    if (match := BARE.match(bare)) and not re.search(r"[A-Za-z0-9]", match["rest"]):
+        return Found(is_yes(match["label"]), sentence)
+    if match := CONCLUDES.search(bare):
+        return Found(is_yes(match["label"]), sentence)
+    return Found(None, sentence) if both and not re.search(r"[A-Za-z]{3}.*[A-Za-z]{3}", bare) else None
+
+
+def label_in(sentence: str) -> Found | None:
+    """The verdict of a sentence that begins or ends with a label; None within it where its statement contradicts it."""
+    if found := plain_label(sentence):
+        return found
+    bare = BOTH.sub(" ", without_others(sentence))
+    if (match := BARE.match(bare)) and is_label(match):
+        label, said = is_yes(match["label"]), statement(match["rest"], of_label=True)
+        return Found(None if said is not None and said != label else label, sentence)
+    if match := ENDS.search(bare):
+        return Found(is_yes(match["label"]), sentence)
+    inner = INNER_LABEL.split(bare)
+    return label_in(inner[-1]) if len(inner) > 1 else None
+
+
+def is_label(match: re.Match[str]) -> bool:
+    """Whether a leading yes or no is a verdict: what follows is no noun that it negates."""
+    rest = match["rest"]
+    if statement(rest) == is_yes(match["label"]):
+        return True
+    if len(match["label"]) == 1 and rest.strip(" .\"')*"):
+        return False
+    if re.match(r"^\W*(?:indeed|to\s+(?:that|this|it)|sir|ma'am|yes|no|i\s+do)\W*$", rest, re.IGNORECASE):
+        return True
+    return (
+        not rest.strip()
+        or bool(re.match(r"^[\s\"')\]*\u201d\u00bb]*(?:[^\w\s'\u2019]|\n|$)", rest))
+        or bool(
+            re.match(
+                r"^[\"')\]*]*\s+(?:because|since|as|it|the|this|that|he|she|there|i|step|they|here)\b",
+                rest,
+                re.IGNORECASE,
+            )
+            and is_yes(match["label"])
+        )
+        or bool(re.match(r"^\s+(?:because|since|as|i)\b", rest, re.IGNORECASE))
+    )
+
+
+def asked_for(question: str) -> bool | None:
+    """Whether a repeated question asks for what is wrong (True) or right (False); None for a question about a part."""
+    last = re.split(r"[.?!\n]\s+", question)[-1]
+    if re.search(r"\b(?:solution|it|work|answer)\s+is\b", last, re.IGNORECASE) and not re.search(
+        r"\bwhether\b", last, re.IGNORECASE
+    ):
+        return None
+    if (
+        not re.match(r"^\W*(?:\w+\s+){0,5}(?:is|was|does|do|did|has|are|whether|q)\b", question, re.IGNORECASE)
+        and len(last.split()) > 6
+    ):
+        return None
+    if PART.search(last.replace("whether", "")) or re.search(r"\b(?:answer|reply|verdict)\W*$", last, re.IGNORECASE):
+        return None
+    said = set(verdicts_in(last))
+    if len(said) == 2 or re.search(r"yes\s*(?:\(|=|means)\s*incorrect", question, re.IGNORECASE):
+        return True
+    if len(said) == 1 and (ABOUT_WHOLE.search(last) or len(last.split()) <= 4):
+        return said.pop()
+    return None
+
+
+def statement(text: str, of_label: bool = False) -> bool | None:
+    """Whether a text calls the whole solution incorrect; None where it speaks of a part, or of neither.
+
+    of_label: it follows a label, whose reason it may be: then only an unmistakable statement counts.
+    """
+    text = LEADING_LABEL.sub("", text).strip(" ,.;-\u2013\u2014")
+    clause, *rest = STATEMENT_END.split(text, maxsplit=1)
+    if NOT_SURE.search(clause) or re.search(r"[:?]\W*$", clause) or (rest and text[len(clause)] == "?"):
+        return None
+    said = set(verdicts_in(clause))
+    if len(said) != 1 or not ABOUT_WHOLE.search(clause) or (of_label and not SUBJECT_FIRST.match(clause)):
+        return None
+    [verdict] = said
+    return (
+        None
+        if PART.search(clause) and not (verdict and HAS_ERROR.search(clause)) and (of_label or not verdict)
+        else verdict
+    )
+
+
+LEADING_LABEL = re.compile(
+    rf"^{QUOTE}{LEAD}{QUOTE}(?:{YES}|{NO}|no\s+doubt(?:\s+about\s+it)?)\b\s*[,.;:!(\u2013\u2014-]+\s*", re.IGNORECASE
+)
+STATEMENT_END = re.compile(
+    r"[.;:!?]\s|,\s+(?:because|since|but|as|so|and|although|though)\b|\b(?:because|since|although|though)\b"
+)
+HAS_ERROR = re.compile(
+    r"\b(?:contains?|has|have|made|makes|is|are|there's|found)\s+(?:\w+\s+){0,2}(?:errors?"
+    r"|mistakes?)\b",
+    re.IGNORECASE,
+)
+SUBJECT_FIRST = re.compile(
+    rf"^\W*(?:(?:the|this|that|his|her|their|of\s+the|as\s+a\s+whole|student'?s?)\s+)*(?:{SUBJECT}"
+    rf"|there|nothing|(?:in)?correct\W*$|wrong\W*$|i\s+(?:found|see|find))",
+    re.IGNORECASE,
+)
