@@ -8,8 +8,10 @@ import warnings
 import numpy as np
 import pytest
 from maieutic.core import stats
+from maieutic.core.intervals import bounded_interval, clopper_pearson
 from maieutic.core.stats import (
     MEAN,
+    SHARE,
     Estimate,
     Interval,
     Sampling,
@@ -22,6 +24,7 @@ from maieutic.core.stats import (
     percentiles,
     share,
     sums_by_cluster,
+    without_each,
 )
 from scipy.stats import bootstrap
 
@@ -52,8 +55,7 @@ def test_an_estimate_counts_what_it_has_and_what_it_lacks() -> None:
     assert estimate(without, [1.0, 2.0], ["a", "b"], MANY, missing=1) == Estimate(None, Interval(None, None), 2, 1, 2)
     found = estimate(MEAN, [1.0, 2.0, 6.0], ["a", "a", "b"], MANY, 2)
     assert (found.value, found.n, found.missing, found.clusters) == (3.0, 3, 2, 2)
-    # Two problems, drawn twice: both the first one, one of each, both the second one.
-    assert found.interval == Interval(1.5, 6.0)
+    assert found.interval.low < 1.5 and found.interval.high > 6.0, "two problems tell little"
     assert estimate(MEAN, [1.0, 2.0], ["a", "a"], MANY).interval == Interval(None, None), "one problem alone"
     assert estimate(MEAN, [1.0], ["a"], MANY).missing == 0
 
@@ -126,3 +128,57 @@ def test_a_normal_half_width_is_1_96_standard_errors() -> None:
     values = [0.0, 1.0, 0.5, 0.25]
     expected = norm.ppf(0.975) * np.std(values, ddof=1) / 2
     assert stats.normal_half_width(values) == pytest.approx(expected, rel=1e-15)
+
+
+@pytest.mark.parametrize("right", [0, 1, 7, 19, 20])
+def test_a_share_of_single_items_has_clopper_and_pearsons_interval(right: int) -> None:
+    """The kept library's, where each problem has one item, on what Student's t leaves of the sample."""
+    from statsmodels.stats.proportion import proportion_confint
+
+    found = estimate(SHARE, [1.0] * right + [0.0] * (20 - right), [f"p{n}" for n in range(20)], MANY).interval
+    low, high = proportion_confint(right, 20, method="beta")
+    assert found.low is not None and found.high is not None
+    if right in (0, 20):
+        assert (found.low, found.high) == (
+            pytest.approx(np.nan_to_num(low)),
+            pytest.approx(np.nan_to_num(high, nan=1.0)),
+        )
+    assert found.low <= np.nan_to_num(low) + 1e-9 and found.high >= np.nan_to_num(high, nan=1.0) - 1e-9
+    assert found.high - found.low <= 1.15 * (np.nan_to_num(high, nan=1.0) - np.nan_to_num(low))
+
+
+def test_an_exact_interval_is_the_kept_librarys() -> None:
+    from statsmodels.stats.proportion import proportion_confint
+
+    for part, size in ((0.3, 10.0), (0.97, 33.3), (0.5, 200.0)):
+        assert clopper_pearson(part, size) == pytest.approx(proportion_confint(part * size, size, method="beta"))
+
+
+def test_an_interval_of_a_mean_of_zeros_and_ones_is_a_shares() -> None:
+    observed, problems = [1.0] * 12, [f"p{number}" for number in range(12)]
+    assert estimate(MEAN, observed, problems, MANY) == estimate(SHARE, observed, problems, MANY)
+    assert estimate(MEAN, [0.7] * 12, problems, MANY).interval == pytest.approx((0.7, 0.7)), (
+        "nothing is known of its spread"
+    )
+
+
+def test_bounds_hold_and_the_value_lies_within() -> None:
+    third = estimate(SHARE, [1.0, 1.0, 0.0, 0.0, 1.0, 1.0], list("aabbcc"), MANY)
+    assert 0 < third.interval.low < third.value < third.interval.high < 1
+    correlation = Statistic(
+        lambda observed: 1.0, lambda observed: np.ones((len(observed), 1)), lambda sums: np.ones(len(sums)), (-1.0, 1.0)
+    )
+    found = estimate(correlation, [1, 2, 3], list("abc"), MANY).interval
+    assert found.high == 1.0 and -1 < found.low < 1
+
+
+@pytest.mark.parametrize(("problems", "true"), [(20, 0.97), (20, 0.9), (50, 0.97), (50, 0.5)])
+def test_the_interval_covers_a_true_share_near_an_end(problems: int, true: float) -> None:
+    """In bench/intervals.py with 10,000 runs a cell; the percentile bootstrap covers .47 in the first one."""
+    chance, covered = np.random.default_rng(4), 0
+    for _ in range(400):
+        right = chance.binomial(1, true, problems).astype(float)
+        sums = np.column_stack([right, np.ones(problems)])
+        low, high = bounded_interval(float(right.mean()), without_each(sums, SHARE.of_sums), 0.0, 1.0)
+        covered += low <= true <= high
+    assert covered / 400 >= 0.93

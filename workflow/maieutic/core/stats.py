@@ -1,4 +1,4 @@
-"""One statistic, one interval: values with intervals by a bootstrap that draws whole problems."""
+"""One statistic, one interval: values with intervals over whole problems, exact ones where a value has bounds."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from maieutic.core.intervals import LEVEL, bounded_interval, unbounded_mean
+
 Array = npt.NDArray[np.float64]
 T = TypeVar("T")
-LEVEL = 0.95
+UNBOUNDED = (-math.inf, math.inf)
 BATCH = 200  # resamples held in memory at once
 
 
@@ -34,12 +36,14 @@ class Statistic(NamedTuple, Generic[T]):
     """A number of several observations, written so that whole problems can be drawn again without touching them.
 
     value: of the observations, NaN where they leave it open; counts: observations x k, which add up; of_sums:
-    ... x k -> ..., the value from the sums of counts.
+    ... x k -> ..., the value from the sums of counts; bounds: between which the value lies, infinite ones for a mean
+    without bounds; None: a statistic whose interval is a percentile bootstrap (correlations, kappa).
     """
 
     value: Callable[[Sequence[T]], float]
     counts: Callable[[Sequence[T]], Array]
     of_sums: Callable[[Array], Array]
+    bounds: tuple[float, float] | None = None
 
 
 class Estimate(NamedTuple):
@@ -60,9 +64,10 @@ def share(part: Array, whole: Array, empty: float) -> Array:
     return np.divide(part, whole, out=np.full(np.shape(part), empty, dtype=float), where=whole != 0)
 
 
-def mean_of(read: Callable[[T], float]) -> Statistic[T]:
-    """The mean of one number an observation."""
+def mean_of(read: Callable[[T], float], bounds: tuple[float, float] = UNBOUNDED) -> Statistic[T]:
+    """The mean of one number an observation. bounds: of each number, where there are some."""
     return Statistic(
+        bounds=bounds,
         value=lambda observed: float(np.mean([read(observation) for observation in observed])),
         counts=lambda observed: np.array([[read(observation), 1.0] for observation in observed]),
         of_sums=lambda sums: share(sums[..., 0], sums[..., 1], empty=0.0),
@@ -70,6 +75,7 @@ def mean_of(read: Callable[[T], float]) -> Statistic[T]:
 
 
 MEAN: Statistic[float] = mean_of(float)
+SHARE: Statistic[float] = mean_of(float, (0.0, 1.0))
 
 
 def estimate(
@@ -83,8 +89,32 @@ def estimate(
     value = statistic.value(observed) if observed else math.nan
     if math.isnan(value):
         return Estimate(None, Interval(None, None), len(observed), missing, problems)
-    interval = clustered_interval(statistic.counts(observed), statistic.of_sums, clusters, sampling)
+    interval = interval_of(statistic, value, statistic.counts(observed), clusters, sampling)
     return Estimate(value, interval, len(observed), missing, problems)
+
+
+def interval_of(
+    statistic: Statistic[T], value: float, counts: Array, clusters: Sequence[str], sampling: Sampling
+) -> Interval:
+    """The 95 % interval of a value over problems; none for fewer than two. counts, clusters: as of `estimate`."""
+    if statistic.bounds is None:
+        return clustered_interval(counts, statistic.of_sums, clusters, sampling)
+    sums = sums_by_cluster(counts, clusters)
+    if len(sums) < 2:
+        return Interval(None, None)
+    left_out, bounds = without_each(sums, statistic.of_sums), statistic.bounds
+    if bounds == UNBOUNDED and np.isin(counts[:, 0], (0, 1)).all():
+        bounds = (0.0, 1.0)  # a mean of zeros and ones is a share
+    if bounds != UNBOUNDED:
+        return Interval(*bounded_interval(value, left_out, *bounds))
+    mean = unbounded_mean(value, left_out)
+    return Interval(value, value) if mean is None else Interval(*mean.interval())
+
+
+def without_each(sums: Array, of_sums: Callable[[Array], Array]) -> Array:
+    """The statistic without each problem in turn; NaN where it is open. sums: problems x k -> problems."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return of_sums(sums.sum(axis=0) - sums)
 
 
 def normal_half_width(values: Sequence[float]) -> float | None:

@@ -15,7 +15,7 @@ from maieutic.config.curation import read_stage, stage_names
 from maieutic.config.models import TunedWeights, VllmModel
 from maieutic.core import paths
 from maieutic.core.records import Difference, Judgement, read_records
-from maieutic.core.stats import MEAN, Sampling, estimate
+from maieutic.core.stats import SHARE, Sampling, estimate
 from maieutic.curation.paths import EVALUATION_SHEET, FIGURES, RATINGS, TRAINING_SHEET, TUNED
 from maieutic.judges.questions import merged
 from maieutic.judges.rubrics import read_rubric
@@ -83,7 +83,7 @@ def rating_rows(run: Run, curation: str, judge: str) -> list[dict[str, Any]]:
             if criterion in by_criterion
         }
         known = {name: float(value == about.desired) for name, value in values.items() if value is not None}
-        share = estimate(MEAN, list(known.values()), list(known), sampling, len(by_case) - len(known))
+        share = estimate(SHARE, list(known.values()), list(known), sampling, len(by_case) - len(known))
         rows.append({"judge": judge, "kind": loaded.name, "criterion": about.title or criterion, "estimate": share})
     return rows
 

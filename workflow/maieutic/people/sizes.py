@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maieutic.core.stats import LEVEL
+from maieutic.core.intervals import LEVEL
 from maieutic.people.sample import Candidate
 
 NUMBERS = (20, 50, 100, 200, 400)

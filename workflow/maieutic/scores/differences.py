@@ -1,8 +1,8 @@
 """Paired differences of tutors: how far one is ahead of another on the items that both have answered.
 
-Of every headline metric: the difference with its interval over problems, which are drawn for both tutors at once, and
-its p value; where an item is right or wrong, McNemar's exact test beside it. Holm's correction is over all pairs of
-tutors and all headline metrics of one benchmark under one scoring.
+Of every headline metric: the difference with its interval over problems and its p value, by Student's t with two pseudo
+problems (`maieutic.core.intervals`); where an item is right or wrong, McNemar's exact test beside it. Holm's correction
+is over all pairs of tutors and all headline metrics of one benchmark under one scoring.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from maieutic.config.cards import Card, Metric
 from maieutic.core.files import whole_file
+from maieutic.core.intervals import Array, Contrast, paired_difference
 from maieutic.core.records import Difference, Grade, Scoring, read_items, records_about
-from maieutic.core.stats import Array, Sampling, clustered_draws, percentiles
+from maieutic.core.stats import Interval, sums_by_cluster, without_each
 from maieutic.scores.score import Measured, ScoringJob, function_of, index_of, measured_on
 
 RIGHT_OR_WRONG = frozenset({"accuracy", "match", "micro_f1"})  # functions that are shares of right items
@@ -40,12 +41,16 @@ class Compared(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One tutor on some items: the metric's value, its bootstrap draws, which items are right, how many problems."""
+    """One tutor on some items: the metric's value, with one problem left out, which items are right, the problems.
+
+    left_out: one value a problem; bounds: of the metric.
+    """
 
     value: float
-    draws: Array
+    left_out: Array
     right: npt.NDArray[np.bool_]
     problems: int
+    bounds: tuple[float, float] | None
 
 
 def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: Path) -> None:
@@ -67,11 +72,10 @@ def compare_tutors(*, job: CompareTutors, items: Path, grades: list[Path], out: 
             for measurement in measured_on(card, cases[task], index, job.judging.get(task)):
                 if measurement.metric.headline and not against_itself(card, measurement.metric, tutor):
                     measured[Compared(task, measurement.scoring, measurement.by)][tutor] = measurement
-    sampling = Sampling(job.resamples, job.seed)
     comparisons = [
         difference
         for compared, by_tutor in measured.items()
-        for difference in differences(cards[compared.task], compared, by_tutor, sampling)
+        for difference in differences(cards[compared.task], compared, by_tutor)
     ]
     with whole_file(out) as handle:
         handle.write(
@@ -84,9 +88,7 @@ def against_itself(card: Card, metric: Metric, tutor: str) -> bool:
     return tutor == card.baselines.ceiling and not metric.ceiling
 
 
-def differences(
-    card: Card, compared: Compared, measured: Mapping[str, Measured], sampling: Sampling
-) -> Iterator[Difference]:
+def differences(card: Card, compared: Compared, measured: Mapping[str, Measured]) -> Iterator[Difference]:
     """The difference of every pair of tutors by one headline metric, in the order of the tutors."""
     answers = {
         tutor: {item.id: (item.cluster, graded) for item, graded in measurement.found.known}
@@ -99,9 +101,10 @@ def differences(
             entries = [answers[tutor][name] for name in sorted(shared)]
             problems, graded = [problem for problem, _ in entries], [one for _, one in entries]
             function = function_of(measured[tutor].name, measured[tutor].metric, compared.scoring)
-            draws = clustered_draws(function.counts(graded), function.of_sums, problems, sampling)
+            sums = sums_by_cluster(function.counts(graded), problems)
             right = np.array([bool(one.correct) for one in graded])
-            sides[tutor, shared] = Side(function.value(graded), draws, right, len(set(problems)))
+            left_out = without_each(sums, function.of_sums)
+            sides[tutor, shared] = Side(function.value(graded), left_out, right, len(sums), function.bounds)
         return sides[tutor, shared]
 
     for first, second in itertools.combinations(measured, 2):
@@ -110,8 +113,8 @@ def differences(
             continue
         measurement = measured[first]
         one, other = side(first, shared), side(second, shared)
-        apart = one.draws - other.draws
-        interval = percentiles(apart, sampling)
+        contrast = paired_difference((one.value, other.value), (one.left_out, other.left_out), one.bounds)
+        interval = Interval(*contrast.interval()) if contrast else Interval(None, None)
         wins, losses, mcnemar = None, None, None
         if (measurement.metric.function or measurement.name) in RIGHT_OR_WRONG:
             wins, losses = int((one.right & ~other.right).sum()), int((other.right & ~one.right).sum())
@@ -129,7 +132,7 @@ def differences(
             value=None if np.isnan(value) else value,
             low=interval.low,
             high=interval.high,
-            p=two_sided(apart, value, one.problems),
+            p=smallest_p(contrast, one.problems),
             n=len(shared),
             clusters=one.problems,
             first_alone_right=wins,
@@ -138,38 +141,9 @@ def differences(
         )
 
 
-def drawn_p(apart: Array) -> float | None:
-    """The bootstrap's two-sided p value of no difference; None where there is nothing to draw.
-
-    Twice the smaller share of draws on either side of zero, the observed data counted as one draw more (Davison and
-    Hinkley, Bootstrap Methods and their Application, section 4.2), so that it is never zero.
-    """
-    known = apart[~np.isnan(apart)]
-    if len(known) == 0:
-        return None
-    below, above = int((known <= 0).sum()), int((known >= 0).sum())
-    return min(1.0, 2 * (min(below, above) + 1) / (len(known) + 1))
-
-
-def two_sided(apart: Array, value: float, problems: int) -> float | None:
-    """The p value of no difference; None where there is nothing to draw. value: as observed, over one problem or more.
-
-    The bootstrap's, as long as some draws lie on either side of zero. Where none does, draws cannot say how small it
-    is, and a correction over many pairs would find none of them: there it is Student's t of the difference over the
-    draws' standard deviation. Never smaller than what a test of signs can find in so many problems, 2 / 2^problems.
-    """
-    from scipy.special import stdtr
-
-    drawn, known = drawn_p(apart), apart[~np.isnan(apart)]
-    if drawn is None:
-        return None
-    smallest = 2.0 ** (1 - problems)
-    if (known <= 0).any() and (known >= 0).any():
-        return max(drawn, smallest)
-    if known.min() == known.max() or problems < 2 or np.isnan(value):
-        return smallest
-    deviation = float(known.std()) * (problems / (problems - 1)) ** 0.5
-    return max(smallest, 2 * float(stdtr(problems - 1, -abs(value) / deviation)))
+def smallest_p(contrast: Contrast | None, problems: int) -> float | None:
+    """The p value of no difference, at least 2 / 2^problems: the least that a test of signs can give."""
+    return None if contrast is None else max(contrast.p_value(), 2.0 ** (1 - problems))
 
 
 def exact_mcnemar(wins: int, losses: int) -> float:

@@ -15,8 +15,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from maieutic.core.intervals import LEVEL
 from maieutic.core.records import Label, Score
-from maieutic.core.stats import LEVEL, Estimate, Interval
+from maieutic.core.stats import Estimate, Interval
 from maieutic.judges.labels import Labels
 from maieutic.scores.score import Columns
 from maieutic.validation.agreement import MEASURES

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from maieutic.core.stats import LEVEL, Array, Interval
+from maieutic.core.intervals import LEVEL
+from maieutic.core.stats import Array, Interval
 
 PSEUDO = 0.5  # a label of 0 and one of 1 weigh so much in a variance: a group whose labels are equal has one too
 

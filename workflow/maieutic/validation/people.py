@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maieutic.core.intervals import LEVEL
 from maieutic.core.records import Difference, Label, Scales, Score
-from maieutic.core.stats import LEVEL, MEAN, Estimate, Interval, Sampling, estimate
+from maieutic.core.stats import SHARE, Estimate, Interval, Sampling, estimate
 from maieutic.datasets.sampling import ranked
 from maieutic.judges.labels import Labels
 from maieutic.people.labels import majority
@@ -173,7 +174,7 @@ def corrected_rates(
         value, interval = corrected or (None, Interval(None, None))
         measured = Estimate(value, interval, n, len(cell.lost), len(cell.labels))
         scores.append(score(None, name, measured, **columns))
-        by_judge = estimate(MEAN, judged, own, sampling) if judged else Estimate(None, Interval(None, None), 0)
+        by_judge = estimate(SHARE, judged, own, sampling) if judged else Estimate(None, Interval(None, None), 0)
         scores.append(score(None, f"{name}_judge", by_judge._replace(n=n, clusters=0), **columns))
         scores.append(score(None, f"{name}_labels", Estimate(*by_labels, n), **columns))
         if saved is not None:
@@ -236,7 +237,7 @@ def whole_rate(cell: Cells, sampling: Sampling) -> Corrected | None:
     """The rate of people where no reply is without a label."""
     if cell.alone or len(cell.labels) < FEWEST:
         return None
-    rate = estimate(MEAN, cell.labels, [str(number) for number in range(len(cell.labels))], sampling)
+    rate = estimate(SHARE, cell.labels, [str(number) for number in range(len(cell.labels))], sampling)
     return Corrected(float(rate.value or 0.0), rate.interval)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from maieutic.core.jobs import Sampled
 from maieutic.core.records import Judgement, Score, read_records
-from maieutic.core.stats import MEAN, Sampling, Statistic, estimate
+from maieutic.core.stats import MEAN, SHARE, Sampling, Statistic, estimate
 from maieutic.judges.labels import Labels, read_labels
 from maieutic.judges.probes import PROBES
 from maieutic.scores.score import write_scores
@@ -72,7 +72,7 @@ def probe_scores(judge: str, probe: str, labels: Labels, before: Said, after: Sa
         return []
     groups = [problems[key] for key in both]
     same = [float(after[key] == before[key]) for key in both]
-    scores = [score(judge, f"{probe}_same", estimate(MEAN, same, groups, sampling, missing))]
+    scores = [score(judge, f"{probe}_same", estimate(SHARE, same, groups, sampling, missing))]
     if probe == "padded":
         wanted = {name: scale.desired for name, scale in labels.scales.items()}
         judged = [key for key in both if wanted[key[2]] is not None]

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from maieutic.core.records import SCORINGS, Judgement, Label, Scale, Scales, Score
-from maieutic.core.stats import MEAN, Estimate, Interval, Sampling, Statistic, estimate
+from maieutic.core.stats import SHARE, Estimate, Interval, Sampling, Statistic, estimate
 from maieutic.judges.labels import Labels
 from maieutic.judges.questions import merged
 from maieutic.judges.rubrics import read_rubric, word_of
@@ -278,7 +278,7 @@ def match_rates(grader: str, labels: Labels, verdicts: Said | None, sampling: Sa
             if not part:
                 continue
             desired = [float(value == wanted) for _, value in read]
-            rate = estimate(MEAN, desired, [problem for problem, _ in read], sampling, missing=len(part) - len(read))
+            rate = estimate(SHARE, desired, [problem for problem, _ in read], sampling, missing=len(part) - len(read))
             by = None if verdicts is None else grader
             scores.append(score(None, "damr", rate, tutor=tutor, criterion=criterion, subset=subset, by=by))
     return scores

@@ -14,7 +14,7 @@ from pathlib import Path
 from maieutic.benchmarks.kmpbench.items import PRINCIPLES
 from maieutic.core.errors import UserError
 from maieutic.core.records import Judgement, Label, Score, read_records
-from maieutic.core.stats import MEAN, Sampling, estimate
+from maieutic.core.stats import SHARE, Sampling, estimate
 from maieutic.judges.grading import grades_of_reply
 from maieutic.judges.kinds.win_tie_lose import COMPARISONS
 from maieutic.judges.kinds.win_tie_lose import WIN_TIE_LOSE as VERDICTS
@@ -98,7 +98,7 @@ def level_scores(
 
 def rate(tutor: str, name: str, marks: Sequence[tuple[str, bool]], by: str, sampling: Sampling) -> list[Score]:
     """A share, with an interval over instances. marks: instance, and whether it counts."""
-    share = estimate(MEAN, [float(mark) for _, mark in marks], [item for item, _ in marks], sampling)
+    share = estimate(SHARE, [float(mark) for _, mark in marks], [item for item, _ in marks], sampling)
     return [score_of(share, TASK, name, tutor=tutor, by=by)] if marks else []
 
 

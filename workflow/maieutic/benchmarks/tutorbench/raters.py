@@ -16,7 +16,7 @@ import numpy as np
 
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item, Judgement, Label, Score, read_items, read_records
-from maieutic.core.stats import MEAN, Sampling, estimate
+from maieutic.core.stats import SHARE, Sampling, estimate
 from maieutic.people.labels import PASSED, RATED, ReadsPeople
 from maieutic.scores.metrics.common import Graded
 from maieutic.scores.metrics.registry import METRICS
@@ -174,7 +174,9 @@ def rating_scores(judge: str, ratings: Sequence[Rating], sampling: Sampling) -> 
 def agreement(model: str, compared: Sequence[Comparison], sampling: Sampling, subset: str | None = None) -> Score:
     """The share of the same ratings, with its interval over problems."""
     same = [float(rating == other) for rating, other, _ in compared]
-    return score(model, AGREEMENT, estimate(MEAN, same, [problem for *_, problem in compared], sampling), subset=subset)
+    return score(
+        model, AGREEMENT, estimate(SHARE, same, [problem for *_, problem in compared], sampling), subset=subset
+    )
 
 
 def f1_against_majority(

@@ -16,7 +16,6 @@ from maieutic.config.cards import Card
 from maieutic.core import paths
 from maieutic.core.documents import read_yaml
 from maieutic.core.records import Difference, Item, Reply, ReportedScore, each_record
-from maieutic.core.stats import Sampling
 from maieutic.core.visible import visible
 from maieutic.report.browser import all_grades
 from maieutic.report.contrasts import verdict_of
@@ -133,7 +132,6 @@ def reply_changes(before: OpenRun, after: OpenRun) -> list[str]:
 
 def score_changes(before: OpenRun, after: OpenRun) -> Iterator[tuple[str, ...]]:
     """The headline scores of each task and tutor of both runs, and their difference."""
-    sampling = Sampling(after.plan.config.report.resamples, after.plan.run.seed)
     both = [name for name in before.plan.benchmarks if name in after.plan.benchmarks]
     for benchmark in both:
         cards = {loaded.card.task: loaded.card for loaded in after.plan.benchmarks[benchmark]}
@@ -145,7 +143,7 @@ def score_changes(before: OpenRun, after: OpenRun) -> Iterator[tuple[str, ...]]:
                 first = firsts.get(score.task)
                 if score.benchmark != benchmark or first is None or score.task not in cards:
                     continue
-                yield change_of(after, cards[score.task], first, score, shared[score.task], indexes, sampling)
+                yield change_of(after, cards[score.task], first, score, shared[score.task], indexes)
 
 
 def items_in_both(before: OpenRun, after: OpenRun, card: Card) -> list[Item]:
@@ -161,7 +159,6 @@ def change_of(
     second: ReportedScore,
     shared: list[Item],
     indexes: Sequence[Index],
-    sampling: Sampling,
 ) -> tuple[str, ...]:
     """One row: both values, and the paired difference on the items that are the same.
 
@@ -175,7 +172,7 @@ def change_of(
         return (*row, *NOTHING, f"another grader: {first.by or 'parser'}, {second.by or 'parser'}")
     if not shared:
         return (*row, *NOTHING, "no item is the same")
-    found = paired(card, second.by, shared, indexes, sampling)
+    found = paired(card, second.by, shared, indexes)
     if found is None:
         return (*row, *NOTHING, "no grades of the same items")
     higher = card.metrics[second.metric].higher_is_better is not False
@@ -183,9 +180,7 @@ def change_of(
     return (*row, number(found.value), f"{number(found.low)} to {number(found.high)}", number(found.p), word)
 
 
-def paired(
-    card: Card, by: str | None, items: list[Item], indexes: Sequence[Index], sampling: Sampling
-) -> Difference | None:
+def paired(card: Card, by: str | None, items: list[Item], indexes: Sequence[Index]) -> Difference | None:
     """The difference of a task's headline on some items, later less earlier; None where a side has no grade of them.
 
     by: the judge or reward model behind it.
@@ -198,7 +193,7 @@ def paired(
     if len(measured) < 2:
         return None
     compared = Compared(card.task, "robust", by)
-    return next(differences(card, compared, measured, sampling), None)
+    return next(differences(card, compared, measured), None)
 
 
 def number(value: float | None) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 from maieutic.core.stats import Array, Statistic, mean_of, share
 
 Counts = Array
+SHARE_BOUNDS = (0.0, 1.0)
 
 
 class Graded(NamedTuple):
@@ -111,6 +112,7 @@ def of_counts(
     counts: Callable[[Sequence[Graded]], Counts],
     of_sums: Callable[[Counts], Counts],
     is_open: Callable[[Counts], bool] = always_closed,
+    bounds: tuple[float, float] = SHARE_BOUNDS,
 ) -> Metric:
     """A metric that is defined by its counts. is_open: whether the sums of all items leave its value open (NaN)."""
 
@@ -118,7 +120,7 @@ def of_counts(
         sums = counts(items).sum(axis=0)
         return math.nan if is_open(sums) else float(of_sums(sums))
 
-    return Metric(value, counts, of_sums)
+    return Metric(value, counts, of_sums, bounds)
 
 
 def mcc(sums: Counts) -> Counts:
@@ -214,19 +216,19 @@ def mean_level(sums: Counts) -> Counts:
 
 
 COMMON: dict[str, Metric] = {
-    "accuracy": mean_of(right),
+    "accuracy": mean_of(right, SHARE_BOUNDS),
     "f1": of_counts(
         binary_counts, lambda sums: fraction(2 * sums[..., 0], 2 * sums[..., 0] + sums[..., 1] + sums[..., 2])
     ),
     "precision": of_counts(binary_counts, lambda sums: fraction(sums[..., 0], sums[..., 0] + sums[..., 1])),
     "recall": of_counts(binary_counts, lambda sums: fraction(sums[..., 0], sums[..., 0] + sums[..., 2])),
-    "micro_f1": mean_of(same_label),  # with one label an item, micro F1 is the share of right labels
+    "micro_f1": mean_of(same_label, SHARE_BOUNDS),  # with one label an item, micro F1 is the share of right labels
     "macro_f1": of_counts(class_counts, macro),
     "weighted_f1": of_counts(class_counts, weighted),
-    "bleu": mean_of(number),
-    "match": mean_of(right),
+    "bleu": mean_of(number, SHARE_BOUNDS),
+    "match": mean_of(right, SHARE_BOUNDS),
     "mean": mean_of(number),
-    "mcc": of_counts(binary_counts, mcc),
+    "mcc": of_counts(binary_counts, mcc, bounds=(-1.0, 1.0)),
     "detection_f1": of_counts(detection_counts, detection_f1),
     "reason_accuracy": of_counts(reason_counts, reason_share, no_reason_read),
     "mr_score": of_counts(mr_counts, mr_score, lambda sums: no_reason_read(sums[4:])),
