@@ -119,7 +119,9 @@ def test_the_text_as_sent_is_on_file_and_paper_compat_reads_it(key: None, tmp_pa
     assert readings_of("yes_no", item, silent, "paper_compat") == [Reading(None, None, "", why)]
     refused = reply.model_copy(update={"turns": [], "error": "too long"})
     for scoring in SCORINGS:
-        assert readings_of("yes_no", item, refused, scoring) == [Reading(None, None, "", "refused: too long")]
+        assert readings_of("yes_no", item, refused, scoring) == [
+            Reading(None, None, "", "refused: too long", refused=True)
+        ]
 
 
 def test_parameters_that_a_server_refuses_are_left_out_and_extra_ones_sent() -> None:

@@ -232,7 +232,7 @@ def test_what_was_said_before_a_refusal_counts() -> None:
         if one.scoring == "robust"
     }
     last = scores["final_round"]
-    assert (last.value, last.n, last.missing, last.unreadable, scores["round_2"].value) == (0, 1, 0, 1, 1)
+    assert (last.value, last.n, last.missing, last.unreadable, scores["round_2"].value) == (None, 0, 1, 0, 1)
     assert (scores["final_round_readable"].n, scores["final_round_readable"].missing) == (0, 1)
 
 
@@ -244,13 +244,15 @@ def test_turns_that_were_not_asked_after_a_refusal_are_refused_too(scoring: Scor
     said = reply(item, "\\boxed{1}").model_copy(update={"error": "400: too long"})
     first, *others = readings_of("round_answers", item, said, scoring)
     assert first == Reading(1.0, True, "1", None, "round_1")
-    assert others == [Reading(None, None, "", "refused: 400: too long", f"round_{n}") for n in (2, 3)]
+    assert others == [Reading(None, None, "", "refused: 400: too long", f"round_{n}", refused=True) for n in (2, 3)]
 
 
 @pytest.mark.parametrize("scoring", ["robust", "paper_compat"])
 def test_a_problem_that_was_never_written_is_refused_and_not_wrong(scoring: Scoring) -> None:
     said = reply(GEN, GOOD).model_copy(update={"error": "400: too long"})
-    assert readings_of("new_problem", GEN, said, scoring) == [Reading(None, None, "", "refused: 400: too long")]
+    assert readings_of("new_problem", GEN, said, scoring) == [
+        Reading(None, None, "", "refused: 400: too long", refused=True)
+    ]
 
 
 def test_each_scoring_reads_what_was_said_before_a_refusal_its_own_way(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -448,7 +450,8 @@ def test_cards_ask_for_what_their_loaders_give(task: str) -> None:
     check_variables(path, loaded, LOADERS[loaded.card.loader].variables)
     assert "KMP-Bench" in loaded.card.source and loaded.card.task == task
     if JUDGE in loaded.card.graders:
-        assert loaded.card.without(JUDGE).headline in {"f1", "new", "match"}
+        alone = loaded.card.without(JUDGE)
+        assert alone.headline == "f1" if task.startswith("ec") else alone.missing_grader == JUDGE
 
 
 def test_there_are_22_criteria_of_which_the_paper_prints_four() -> None:

@@ -246,7 +246,7 @@ def test_the_robust_socratic_score_cannot_be_gamed_by_one_question(data: Path) -
     assert scores["bleu", "robust"].value < 0.6 < scores["bleu", "paper_compat"].value
 
 
-def test_a_refused_reply_is_wrong_as_an_unreadable_one_is_and_the_released_code_has_none() -> None:
+def test_a_refused_reply_is_missing_and_an_unreadable_one_wrong() -> None:
     card = read_card(CARDS / "mathtutorbench" / "problem_solving.yaml").card
     items = [Item(id=str(i), task=card.task, cluster=str(i), vars={}, reference={"answer": "5"}) for i in range(4)]
     replies = [reply(items[0], lambda _: "5"), reply(items[1], lambda _: "6"), reply(items[2], lambda _: "none")]
@@ -258,6 +258,6 @@ def test_a_refused_reply_is_wrong_as_an_unreadable_one_is_and_the_released_code_
     }
     assert found == {
         ("accuracy", "paper_compat"): (pytest.approx(1 / 3), 3, 1, 1, 0.5),
-        ("accuracy", "robust"): (0.25, 4, 0, 2, 0.5),
+        ("accuracy", "robust"): (pytest.approx(1 / 3), 3, 1, 1, 0.5),
         ("accuracy_readable", "robust"): (0.5, 2, 2, 0, 0.5),
     }

@@ -26,6 +26,7 @@ from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import Code, Provenance, differences, record
 from maieutic.report import check_report, figures, page
+from maieutic.report.contrasts import Ranks
 from maieutic.report.page import HERE, leaderboard, share
 from maieutic.report.sections import Parts, Run
 from running import NO_GRADERS
@@ -157,27 +158,32 @@ def scored(model: str, value: float | None, **more: Any) -> ReportedScore:
                  headline=True, value=value, **given)  # fmt: skip
 
 
-BOLD = [
-    ("the better one", [scored("a", 0.5), scored("b", 0.4)], "a"),
-    ("a tie within the interval", [scored("a", 0.5), scored("b", 0.49)], None),
-    ("the same value", [scored("a", 0.5), scored("b", 0.5)], None),
-    ("alone, above its floor", [scored("a", 0.5, floor=0.3)], "a"),
-    ("below its floor", [scored("a", 0.33, floor=0.48), scored("b", 0.0, floor=0.48)], None),
-    ("at its floor", [scored("a", 0.48, floor=0.48)], None),
-    ("an interval that reaches the floor", [scored("a", 0.49, floor=0.48)], None),
-    ("no interval", [scored("a", 0.9, low=None, high=None), scored("b", 0.1)], None),
-    ("12 of 50 readable", [scored("a", 0.33, n=50, unreadable=38), scored("b", 0.0, n=50)], None),
-    ("a judge that cannot read it", [scored("a", 0.9, n=10, missing=90), scored("b", 0.1)], None),
-    ("80 of 100 readable", [scored("a", 0.8, unreadable=20), scored("b", 0.1)], "a"),
-    ("no value", [scored("a", None), scored("b", None)], None),
+BETTER = {"a": Ranks(1, 1, 2), "b": Ranks(2, 2, 2)}
+EQUAL = {"a": Ranks(1, 2, 2), "b": Ranks(1, 2, 2)}
+BOLD: list[tuple[str, list[ReportedScore], dict[str, Ranks], str | None]] = [
+    ("the better one", [scored("a", 0.5), scored("b", 0.4)], BETTER, "a"),
+    ("20 of 20 beside 19 of 20", [scored("a", 1.0, low=0.83), scored("b", 0.95)], EQUAL, None),
+    ("the same value", [scored("a", 0.5), scored("b", 0.5)], EQUAL, None),
+    ("a rival without a test", [scored("a", 0.5), scored("b", 0.1)], {}, None),
+    ("alone, above its floor", [scored("a", 0.5, floor=0.3)], {}, "a"),
+    ("below its floor", [scored("a", 0.33, floor=0.48), scored("b", 0.0, floor=0.48)], BETTER, None),
+    ("at its floor", [scored("a", 0.48, floor=0.48)], {}, None),
+    ("an interval that reaches the floor", [scored("a", 0.49, floor=0.48)], {}, None),
+    ("no interval", [scored("a", 0.9, low=None, high=None), scored("b", 0.1)], BETTER, None),
+    ("12 of 50 readable", [scored("a", 0.33, n=50, unreadable=38), scored("b", 0.0, n=50)], BETTER, None),
+    ("a judge that cannot read it", [scored("a", 0.9, n=10, missing=90), scored("b", 0.1)], BETTER, None),
+    ("80 of 100 readable", [scored("a", 0.8, unreadable=20), scored("b", 0.1)], BETTER, "a"),
+    ("no value", [scored("a", None), scored("b", None)], {}, None),
 ]
 
 
-@pytest.mark.parametrize(("why", "scores", "bold"), BOLD, ids=[case[0] for case in BOLD])
-def test_bold_is_what_stands_out(why: str, scores: list[ReportedScore], bold: str | None) -> None:
+@pytest.mark.parametrize(("why", "scores", "ranked", "bold"), BOLD, ids=[case[0] for case in BOLD])
+def test_bold_is_what_stands_out(
+    why: str, scores: list[ReportedScore], ranked: dict[str, Ranks], bold: str | None
+) -> None:
     config = configuration()
     card = next(iter(Plan(config).cards.values())).card
-    rows = leaderboard(Plan(config), [card], scores, "robust")
+    rows = leaderboard(Plan(config), [card], scores, "robust", {(card.task, "robust"): ranked})
     assert [row["label"] for row in rows if row["cells"][0]["best"]] == ([bold] if bold else [])
 
 

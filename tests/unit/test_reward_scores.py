@@ -130,9 +130,12 @@ def test_a_text_is_scored_twice_only_where_the_released_scorer_takes_another() -
     assert texts_of(Reply(id="i", task="t", tutor="m", key="k", turns=[], error="400: too long")) == []
 
 
-def test_without_reward_models_the_stand_in_is_the_headline() -> None:
-    assert CARD.headline == "win_rate" and CARD.without("reward").headline == "match"
-    assert "reward" not in CARD.without("reward").graders
+def test_without_reward_models_a_task_has_no_headline() -> None:
+    alone = CARD.without("reward")
+    assert CARD.headline == alone.headline == "win_rate" and "reward" not in alone.graders
+    assert CARD.headline_metric is not None and CARD.missing_grader is None
+    assert alone.headline_metric is None and alone.missing_grader == "reward"
+    assert not any(metric.headline for metric in alone.metrics.values()), "match is a statistic among others"
 
 
 @pytest.mark.parametrize("lengths", [[], [5], [900, 5, 5, 5], [3] * 50, list(range(1, 80))])

@@ -151,13 +151,14 @@ def test_a_score_says_what_it_is_of_and_by_whom(scoring: Scoring, value: dict[st
 def test_a_task_that_no_judge_has_a_rubric_for_is_scored_without_one() -> None:
     task = "mistake_remediation"
 
-    def headline(**columns: Any) -> str:
+    def missing(**columns: Any) -> str | None:
         job = ScoringJob(benchmark="mrbench", tasks=[task], resamples=100, seed=1, **columns)
-        return job.card(task).headline
+        return job.card(task).missing_grader
 
-    assert headline() == headline(unjudged=["another"]) == headline(absent=["reward"]) == "damr"
-    assert headline(unjudged=[task]) == headline(absent=["judge"]) == "match"
-    assert headline(unjudged=[task], absent=["judge"]) == "match"
+    assert missing() is missing(unjudged=["another"]) is missing(absent=["reward"]) is None
+    assert (
+        missing(unjudged=[task]) == missing(absent=["judge"]) == missing(unjudged=[task], absent=["judge"]) == "judge"
+    )
 
 
 def test_metrics_by_parsers_have_a_twin_over_readable_answers() -> None:

@@ -17,7 +17,7 @@ from maieutic.graders.registry import OBJECTIVE
 from maieutic.scores.score import READABLE, all_metrics, index_of, score_task
 
 SILENT = "I will pass on this."  # without a yes or a no, which the released rules find in any word
-TASKS = {  # the benchmark's task and the headline without judges and reward models
+TASKS = {  # the benchmark's task and its metric without judges and reward models
     "mathtutorbench/problem_solving": "accuracy",
     "mathtutorbench/socratic_questioning": "bleu",
     "mathtutorbench/solution_correctness": "f1",
@@ -59,7 +59,8 @@ def scores_of(card: Card, items: list[Item], silent: str, answered: int) -> dict
 @pytest.mark.parametrize("name", TASKS)
 def test_what_a_tutor_does_not_answer_is_wrong(name: str) -> None:
     card, headline = card_of(name), TASKS[name]
-    assert card.headline == headline
+    graded = card.missing_grader is None
+    assert card.headline == headline or not graded, "what needs a grader that is not there has no headline"
     items = items_of(card)
     grader = card.metrics[headline].grader or card.graders[0]
     silent = NOTHING_TO_READ.get(grader, SILENT)
@@ -69,7 +70,7 @@ def test_what_a_tutor_does_not_answer_is_wrong(name: str) -> None:
     one, readable = scores[headline, "robust"], scores[f"{headline}{READABLE}", "robust"]
     assert (one.n, one.missing, one.unreadable) == (len(items), 0, len(items) - answered)
     assert one.readable == pytest.approx(answered / len(items))
-    assert one.headline and not readable.headline
+    assert one.headline is graded and not readable.headline
     assert (readable.n, readable.missing, readable.unreadable) == (answered, len(items) - answered, 0)
     assert one.value <= whole.value / 2 < readable.value, "its answers are good, and it has few"
     nothing = scores_of(card, items, silent, 0)[headline, "robust"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from pydantic import Field, ValidationError
+from pydantic import Field, PrivateAttr, ValidationError
 
 from maieutic.config.faults import fault_of
 from maieutic.config.models import Endpoint, Entry
@@ -40,7 +40,9 @@ class Metric(Entry):
     higher_is_better: bool | None = Field(True, description="null: neither is better")
     ceiling: bool = Field(True, description="Whether the ceiling tutor's value is one: it cannot win against itself")
     subset: bool = Field(False, description="Made of the items that have such a grade; the others are not missing")
-    stand_in: bool = Field(False, description="The headline of a run without the grader that the headline needs")
+    stand_in: bool = Field(
+        False, description="A published score of its own: the headline of a run without the headline's grader"
+    )
     value: str | None = Field(None, description="A grade with this value is right, whatever the grader says")
     only: dict[str, str] = Field({}, description="Made of the items with these tags")
     parts: list[Part] = Field([], description="Made of all these grades of an item; one that was not asked for is none")
@@ -104,13 +106,32 @@ class Card(Entry):
     variants: dict[str, Variant] = {}
     help: str = Field(description="How to read this task's number, in one or two sentences")
 
+    # Of a run without the grader of the headline: the headline's name and the kind of grader that is missing.
+    _ungraded: tuple[str, str] | None = PrivateAttr(None)
+
     @property
     def headline(self) -> str:
-        """The name of the metric that stands in the leaderboard."""
+        """The name of the metric that stands in the leaderboard, also where its grader is missing in this run."""
+        if self._ungraded:
+            return self._ungraded[0]
         return next(name for name, metric in self.metrics.items() if metric.headline)
 
+    @property
+    def headline_metric(self) -> Metric | None:
+        """The metric that stands in the leaderboard; None where the task is not graded in this run."""
+        return self.metrics.get(self.headline)
+
+    @property
+    def missing_grader(self) -> str | None:
+        """The kind of grader (`judge`, `reward`) that the headline needs and this run lacks."""
+        return self._ungraded[1] if self._ungraded else None
+
     def without(self, grader: str) -> Card:
-        """The card of a run that has no such grader (no reward model, no judge): its stand-in becomes the headline."""
+        """The card of a run that has no such grader (no reward model, no judge).
+
+        A headline that needs it goes: the task is not graded in this run, unless the card has another published score
+        (`stand_in`).
+        """
         if grader not in self.graders:
             return self
         kept = {name: metric for name, metric in self.metrics.items() if (metric.grader or self.graders[0]) != grader}
@@ -121,7 +142,10 @@ class Card(Entry):
             name: metric.model_copy(update={"headline": metric.headline or name == standing_in})
             for name, metric in kept.items()
         }
-        return self.model_copy(update={"graders": [name for name in self.graders if name != grader], "metrics": left})
+        card = self.model_copy(update={"graders": [name for name in self.graders if name != grader], "metrics": left})
+        if self._ungraded is None and not any(metric.headline for metric in left.values()):
+            card._ungraded = (self.headline, grader)
+        return card
 
     def under(self, protocol: str) -> Card:
         """The card as read under a named protocol; a card without that variant stays as released."""
@@ -212,14 +236,9 @@ def read_like(path: Path, find: Find | None = None) -> Merged:
 
 
 def check_headline(path: Path, card: Card) -> None:
-    """One metric is the headline, and one is with every reward model or judge left out."""
-    for reading in (card, *(card.without(grader) for grader in MODEL_GRADERS), without(card, [*MODEL_GRADERS])):
-        if sum(metric.headline for metric in reading.metrics.values()) != 1:
-            raise UserError(
-                f"{path}: metrics",
-                "exactly one metric is the headline, in a run without reward models or judges too",
-                "set headline: true on one of them, and stand_in: true where the headline needs another model",
-            )
+    """Exactly one metric is the headline."""
+    if sum(metric.headline for metric in card.metrics.values()) != 1:
+        raise UserError(f"{path}: metrics", "expected one headline, found another number", "set headline: true on one")
     if (JUDGE in card.graders) != bool(card.rubrics):
         raise UserError(f"{path}: rubrics", "a judge among the graders needs rubric cards", "name them, or drop both")
 

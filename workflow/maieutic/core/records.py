@@ -325,7 +325,8 @@ class Grade(Record):
 
     kind: the parser's name, `reward` or `judge`; by: the reward model or judge, None for a parser; value: None where
     nothing could be read, and `why_none` says why; correct: whether it is right, where there is a right and a wrong;
-    gold: what it was held against; raw: the passage that was read; reason: a judge's.
+    gold: what it was held against; raw: the passage that was read; reason: a judge's; refused: the tutor's server gave
+    no reply, so that the item is missing and not wrong.
     """
 
     IDENTITY = ("task", "id", "kind", "by", "scoring", "criterion")
@@ -342,6 +343,7 @@ class Grade(Record):
     raw: str
     why_none: str | None = None
     reason: str | None = None
+    refused: bool = False
 
 
 class Quantity(NamedTuple):

@@ -53,7 +53,7 @@ def readings_of(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list
     refused = f"refused: {reply.error}"
     if read is not None:
         if reply.error:
-            return [Reading(None, None, "", refused)]
+            return [Reading(None, None, "", refused, refused=True)]
         if scoring == "paper_compat" and reply.turns[-1].no_text:
             return [Reading(None, None, "", "the released code fails: the server sent no text")]
         return read(item, reply.released if scoring == "paper_compat" else reply.text, scoring)
@@ -65,6 +65,6 @@ def readings_of(grader: str, item: Item, reply: Reply, scoring: Scoring) -> list
     left = {reading.criterion for reading in read_all(item, texts, "robust") if reading.why_none}
     readings = read_all(item, texts, scoring)
     return [
-        Reading(None, None, "", refused, reading.criterion) if reading.criterion in left else reading
+        Reading(None, None, "", refused, reading.criterion, refused=True) if reading.criterion in left else reading
         for reading in readings
     ]

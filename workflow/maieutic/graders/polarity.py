@@ -14,7 +14,8 @@ WRONG = (
 RIGHT = (
     r"correct(?:ly)?|right|true|fine|ok|okay|good|valid|sound|accurate|flawless|perfect|holds?(?: up)?"
     r"|checks? out|in order"
-    r"|error-free|mistake-free|free (?:of|from) (?:errors?|mistakes?)|\u2713|\u2714|\u2705|\u2611|pass(?:es|ed)?"
+    r"|error-free|mistake-free|free (?:of|from) (?:errors?|mistakes?)|\u2713|\u2714|\u2705|\u2611"
+    r"|pass(?:es|ed)(?!\s+on\b)"
     r"|(?:is|are) as (?:it|they) should be|agrees?|match(?:es)?|add(?:s)? up|works? out|makes? sense|proper(?:ly)?"
 )
 WORD = re.compile(rf"(?<![\w-])(?:(?P<wrong>{WRONG})|(?P<right>{RIGHT}))(?![\w-])", re.IGNORECASE)

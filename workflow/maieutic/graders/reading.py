@@ -29,6 +29,7 @@ class Reading(NamedTuple):
     raw: str
     why_none: str | None = None
     criterion: str | None = None
+    refused: bool = False
 
 
 def unread(raw: str, why: str, criterion: str | None = None) -> Reading:

@@ -89,6 +89,16 @@ class Selection:
         present = {cards.REWARD: self.run.reward_models, cards.JUDGE: chosen_rubrics(own, card.rubrics)}
         return [kind for kind in cards.MODEL_GRADERS if not present[kind]]
 
+    def why_not_graded(self, card: Card) -> str | None:
+        """Why a task has no headline in this run, and what gives it one; None where it is graded."""
+        kind = card.missing_grader
+        if kind is None:
+            return None
+        if kind == cards.REWARD:
+            return "not graded in this run: its score needs a reward model. Fix: name one under run.reward_models"
+        rubrics = " or ".join(card.rubrics)
+        return f"not graded in this run: its score needs a judge. Fix: name one with {rubrics} under run.judges"
+
     @cached_property
     def unjudged(self) -> dict[str, list[str]]:
         """By benchmark the judged tasks for which no judge of a run that has judges has a rubric."""

@@ -5,16 +5,17 @@ failed, after.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from maieutic.config.models import HostedModel
+from maieutic.config.models import BaselineModel, HostedModel
 from maieutic.core import paths
 from maieutic.core.ledger import Spent, spent_since
 from maieutic.plan.plan import Plan
 from maieutic.plan.requests import NewRequests, new_requests
 from maieutic.plan.runs import shortened
+from maieutic.replies.answered import Answered, answered
 
 Job = Any  # of Snakemake
 MOST_FAILURES = 10
@@ -164,10 +165,30 @@ def failures(jobs: Iterable[Job], since: float) -> list[str]:
     return lines
 
 
+def unanswered(plan: Plan, results: Path) -> Iterator[tuple[str, str, Answered]]:
+    """The run's tutors and benchmarks with fewer answered items than `report.least_readable`."""
+    for benchmark in plan.benchmarks:
+        for tutor in (name for name in plan.run.tutors if name in plan.tutors_on(benchmark)):
+            replies = paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor)
+            if not isinstance(plan.models[tutor], BaselineModel) and replies.exists():
+                counted = answered(replies)
+                if counted.share < plan.config.report.least_readable:
+                    yield benchmark, tutor, counted
+
+
+def unanswered_lines(plan: Plan) -> list[str]:
+    """A line for each tutor that left most items of a benchmark without an answer."""
+    return [
+        f"{tutor}: {counted.answered} of {counted.items} items of {benchmark} answered: {counted.cause}"
+        for benchmark, tutor, counted in unanswered(plan, Path(paths.ROOT))
+    ]
+
+
 def last_lines(plan: Plan, failed: Sequence[Job], since: str, since_seconds: float, page: str | None) -> list[str]:
     """What a run says last: what failed and why, what was asked and paid, where the page is."""
     lines = failures(failed[:MOST_FAILURES], since_seconds)
     if len(failed) > MOST_FAILURES:
         lines.append(f"failed: {len(failed) - MOST_FAILURES} further jobs")
+    lines += unanswered_lines(plan)
     spent = spent_since(since, Path(paths.JOURNALS.of()))
     return [*lines, spent_line(plan, spent), *([f"report: {page}"] if page else [])]

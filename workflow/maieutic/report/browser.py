@@ -73,7 +73,8 @@ def head_kinds(cards: Iterable[Card]) -> set[Kind]:
     return {
         (card.task, metric.grader or card.graders[0], "robust", metric.criterion)
         for card in cards
-        for metric in [card.metrics[card.headline]]
+        for metric in [card.headline_metric]
+        if metric
     }
 
 

@@ -5,7 +5,8 @@ The words, of the first tutor against the second by a task's headline metric:
 - BETTER, WORSE: the difference's p value, corrected by Holm over all pairs and tasks of the benchmark, is below ALPHA.
 - EQUIVALENT: the whole 95 % interval lies within `report.equivalence` on either side of zero. Where nothing varies,
   the interval is what so many problems allow: 1 - 0.025^(1/problems) on either side.
-- INCONCLUSIVE: neither; more items would tell.
+- INCONCLUSIVE: neither; more items would tell. A tutor of whose items fewer than `report.least_readable` have an answer
+  is neither ahead nor behind: the items that both answered are no sample of the task.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from maieutic.core import paths
 from maieutic.core.files import safe_cell
 from maieutic.core.records import Difference
 from maieutic.plan.plan import Plan
-from maieutic.report.tables import DIGITS, read_json
+from maieutic.report.tables import DIGITS, read_json, read_scores
 from maieutic.scores.differences import against_itself
 
 ALPHA, POWER = 0.05, 0.8
@@ -71,6 +72,7 @@ def detectable(difference: Difference) -> float | None:
 def contrasts(plan: Plan, results: Path) -> list[Contrast]:
     """The differences of the run's tutors by headline metrics, as far as their jobs have come."""
     found = []
+    silent = silent_on(plan, results)
     for benchmark, loadeds in plan.benchmarks.items():
         cards = {loaded.card.task: loaded.card for loaded in loadeds}
         for entry in read_json(paths.DIFFERENCES.within(results, benchmark=benchmark)) or []:
@@ -83,8 +85,21 @@ def contrasts(plan: Plan, results: Path) -> list[Contrast]:
                 continue
             better = metric.higher_is_better is not False
             verdict = verdict_of(difference, better, plan.config.report.equivalence)
+            if any((difference.task, tutor) in silent for tutor in both):
+                verdict = "INCONCLUSIVE"
             found.append(Contrast(difference, verdict, detectable(difference)))
     return found
+
+
+def silent_on(plan: Plan, results: Path) -> set[tuple[str, str]]:
+    """The tasks and tutors with too few answered items to be ranked (`report.least_readable`)."""
+    return {
+        (score.task, tutor)
+        for benchmark in plan.benchmarks
+        for tutor, scores in read_scores(results, benchmark, plan.run.tutors).items()
+        for score in scores
+        if score.headline and score.scoring == "robust" and (score.readable or 0.0) < plan.config.report.least_readable
+    }
 
 
 def difference_table(found: Sequence[Contrast]) -> pd.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -12,6 +12,7 @@ from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel
 from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
+from maieutic.replies.answered import Answered
 from maieutic.report.contrasts import Contrast, Verdict, leading_pair, seen_from
 from maieutic.report.tables import label_of
 
@@ -94,7 +95,8 @@ def headlines_of(
     scores: Iterable[ReportedScore], cards: Sequence[Card], scoring: str = "robust"
 ) -> dict[tuple[str, str], ReportedScore]:
     """The headline scores under one scoring, by task and tutor, without those of a reference held against itself."""
-    itself = {(card.task, card.baselines.ceiling) for card in cards if not card.metrics[card.headline].ceiling}
+    heads = [(card, card.headline_metric) for card in cards]
+    itself = {(card.task, card.baselines.ceiling) for card, metric in heads if metric and not metric.ceiling}
     return {
         (score.task, score.tutor): score
         for score in scores
@@ -135,9 +137,17 @@ class Claim(NamedTuple):
     said: list[Said]
 
 
-def claim_of(plan: Plan, found: Sequence[Contrast]) -> Claim | None:
-    """The two tutors that are ahead of most others, read by robust; None of fewer than two."""
-    robust = [contrast for contrast in found if contrast.difference.scoring == "robust"]
+def claim_of(plan: Plan, found: Sequence[Contrast], silent: Collection[str] = ()) -> Claim | None:
+    """The two tutors that are ahead of most others, read by robust; None of fewer than two.
+
+    silent: tutors that are not named, since they answered too few items of every task.
+    """
+    robust = [
+        contrast
+        for contrast in found
+        if contrast.difference.scoring == "robust"
+        and not {contrast.difference.first, contrast.difference.second} & {*silent}
+    ]
     pair = leading_pair(robust, plan.run.tutors)
     if pair is None:
         return None
@@ -178,6 +188,16 @@ def above_floor(plan: Plan, by_benchmark: Mapping[str, Headlines]) -> list[Above
     return rows
 
 
+def silent_tutors(plan: Plan, unasked: Sequence[tuple[str, str, Answered]]) -> set[str]:
+    """The tutors that answered too few items of every benchmark that they were asked."""
+    return {
+        tutor
+        for tutor in plan.run.tutors
+        if (asked := {benchmark for benchmark in plan.benchmarks if tutor in plan.tutors_on(benchmark)})
+        and asked == {benchmark for benchmark, name, _ in unasked if name == tutor}
+    }
+
+
 def some_of(names: Sequence[str]) -> str:
     """The first of some names, and how many more there are."""
     more = len(names) - NAMED
@@ -192,6 +212,9 @@ def lacking(
     for benchmark, cards in selected.items():
         headlines = headlines_of(scores.get(benchmark, []), [])  # a reference's own too
         for card in cards:
+            if why := plan.why_not_graded(card):
+                lines.append(f"{card.title}: {why}")
+                continue
             missing: dict[str, list[str]] = {}
             for tutor in (name for name in plan.run.tutors if name in plan.tutors):
                 score = headlines.get((card.task, tutor))
@@ -209,8 +232,12 @@ def overview_section(
     scores: Mapping[str, Sequence[ReportedScore]],
     pooled: Mapping[str, Sequence[ReportedScore]],
     claim: Claim | None,
+    unasked: Sequence[tuple[str, str, Answered]] = (),
 ) -> dict[str, Any]:
-    """What the first screen shows. names: of benchmarks; pooled: scores by tag; claim: on two tutors."""
+    """What the first screen shows.
+
+    names: of benchmarks; pooled: scores by tag; claim: on two tutors; unasked: tutors that did not answer a benchmark.
+    """
     from maieutic.report.figures import overview_chart
 
     headlines = {name: headlines_of(scores.get(name, []), cards) for name, cards in selected.items()}
@@ -251,6 +278,7 @@ def overview_section(
         "floors": above_floor(plan, headlines),
         "several": len(plan.run.tutors) > 1,
         "lacking": lacking(plan, selected, scores),
+        "unanswered": unasked,
         "equivalence": plan.config.report.equivalence,
         "cards": [card for cards in selected.values() for card in cards],
     }

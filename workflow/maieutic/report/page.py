@@ -21,13 +21,14 @@ from maieutic.core.records import SCORINGS, ReportedScore
 from maieutic.core.visible import embedded, policy_source, visible
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths, differences, told
+from maieutic.plan.telling import unanswered
 from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, pass_grades, write_items
 from maieutic.report.comparison import against_paper
 from maieutic.report.contrasts import Contrast, Ranks, by_task, for_page, ranks
 from maieutic.report.exports import Exported, Picture, exported_figures, exported_tables, with_links
 from maieutic.report.figures import chart_library, interval_chart, outcome_chart, value_chart
 from maieutic.report.graders import grader_section
-from maieutic.report.overview import Claim, claim_of, overview_section
+from maieutic.report.overview import Claim, claim_of, overview_section, silent_tutors
 from maieutic.report.sections import Page, Parts, Problem, Run, Section
 from maieutic.report.tables import items_of_task, label_of
 from maieutic.report.traffic_light import LightOf, kind_on, lights, title_of
@@ -60,6 +61,7 @@ def tutors_in_order(plan: Plan) -> list[str]:
     )
 
 
+ALONE = Ranks(1, 1, 1)
 RanksOf = Mapping[tuple[str, str], Mapping[str, Ranks]]  # by task and scoring, of each tutor
 
 
@@ -72,7 +74,7 @@ def leaderboard(
     by_cell = {(score.tutor, score.task): score for score in headlines if score.scoring == scoring}
     # What can be read of a reply is the same under both scorings, and only robust says it.
     readable = {(score.tutor, score.task): score.readable for score in headlines if score.scoring == "robust"}
-    best = {card.task: best_of(plan, card, by_cell, readable) for card in cards}
+    best = {card.task: best_of(plan, card, by_cell, readable, ranked.get((card.task, scoring), {})) for card in cards}
     rows = []
     for model in tutors_in_order(plan):
         entry = plan.models[model]
@@ -110,27 +112,26 @@ def best_of(
     card: Card,
     by_cell: Mapping[tuple[str, str], ReportedScore],
     readable: Mapping[tuple[str, str], float | None],
+    ranked: Mapping[str, Ranks],
 ) -> str | None:
-    """The tutor whose value stands out in a task's column; None where none does.
+    """The tutor that stands out in a task's column; None where none does.
 
-    It is no baseline, is above the floor with its whole interval, is read often enough, and no other tutor's value
-    lies within its interval.
+    It is no baseline, is above the floor with its whole interval, is read often enough, and is better than each other
+    tutor of the run by the paired test with Holm's correction. ranked: by that test.
     """
-    values = {
-        model: score.value
+    rivals = [
+        model
         for (model, task), score in by_cell.items()
         if task == card.task and score.value is not None and not isinstance(plan.models[model], BaselineModel)
-    }
-    if not values:
+    ]
+    first = [model for model in rivals if ranked.get(model, ALONE)[:2] == (1, 1)]
+    if len(first) != 1 or (len(rivals) > 1 and first[0] not in ranked):
         return None
-    best = max(values, key=lambda model: values[model])
+    [best] = first
     score, low = by_cell[best, card.task], by_cell[best, card.task].low
-    rivals = [value for model, value in values.items() if model != best]
-    if is_silent(plan, readable.get((best, card.task))) or at_floor(score) or low is None:
+    if is_silent(plan, readable.get((best, card.task))) or low is None:
         return None
-    if (score.floor is not None and low <= score.floor) or any(value >= low for value in rivals):
-        return None
-    return best
+    return None if score.floor is not None and low <= score.floor else best
 
 
 def is_silent(plan: Plan, readable: float | None) -> bool:
@@ -306,7 +307,8 @@ def limits(cards: list[Card], scores: list[ReportedScore], scoring: str) -> list
 def headliner(plan: Plan, card: Card) -> str | None:
     """The reward model or judge on which a task's headline rests: the run's first that grades it."""
     first = {REWARD: plan.run.reward_models[:1], JUDGE: plan.judges_of_card(card)[:1]}
-    return next(iter(first.get(str(card.metrics[card.headline].grader), [])), None)
+    metric = card.headline_metric
+    return next(iter(first.get(str(metric.grader), [])), None) if metric else None
 
 
 SHOWN = {
@@ -400,6 +402,7 @@ def environment_of(run: Run, light: LightOf) -> Environment:
         "kind_title": title_of,
         "kind_on": lambda grader, card, metric=None: kind_on(plan, grader, card, metric),
         "headliner": lambda card: headliner(plan, card),
+        "why_not_graded": plan.why_not_graded,
         "not_as_shipped": partial(not_as_shipped, run),
         "blind": lambda grader, card: grader in plan.run.judges and plan.is_blind(grader, card),
     }
@@ -476,6 +479,7 @@ def pages_of(
             run.scores,
             by_tag,
             claim,
+            run.unanswered,
         ),
     )
     boards = [board_of(run, parts, benchmark, cards, found) for benchmark, cards in selected.items()]
@@ -578,7 +582,12 @@ def render_page(run: Run, runtime: pd.DataFrame, found: list[Contrast], by_tag: 
         lambda: write_items(browse(plan, run.results, grades), items, most),
         NO_ITEMS,
     )
-    claim = parts.data("what may be said of two tutors", lambda: claim_of(plan, found), None)
+    run = run._replace(
+        unanswered=parts.data("the tutors that did not answer", lambda: list(unanswered(plan, run.results)), [])
+    )
+    claim = parts.data(
+        "what may be said of two tutors", lambda: claim_of(plan, found, silent_tutors(plan, run.unanswered)), None
+    )
     compare = parts.data(
         "the page of two tutors",
         lambda: write_contrasts(found, headline_values(run), items, min(most, MOST_CONTRASTS)),

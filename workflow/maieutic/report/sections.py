@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,6 +13,7 @@ from markupsafe import Markup
 from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import Provenance
+from maieutic.replies.answered import Answered
 
 log = logging.getLogger(__name__)
 Variables = Mapping[str, Any]
@@ -21,12 +22,16 @@ LONGEST = 300  # characters of an error on the page
 
 
 class Run(NamedTuple):
-    """What every part of the page is made of."""
+    """What every part of the page is made of.
+
+    unanswered: benchmark, tutor and counts, where most items have no answer.
+    """
 
     plan: Plan
     results: Path
     scores: dict[str, list[ReportedScore]]
     provenance: Provenance | None
+    unanswered: Sequence[tuple[str, str, Answered]] = ()
 
 
 class Section(NamedTuple):

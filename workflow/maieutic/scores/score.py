@@ -164,7 +164,13 @@ def unread(grade: Grade | None) -> bool:
 
 def no_answer(kind: str, grade: Grade | None) -> bool:
     """Whether a parser could read no answer in a tutor's reply."""
-    return kind in OBJECTIVE and grade is not None and grade.value is None and grade.why_none is not None
+    return (
+        kind in OBJECTIVE
+        and grade is not None
+        and not grade.refused
+        and grade.value is None
+        and grade.why_none is not None
+    )
 
 
 def seen(metric: Metric, kind: str, scoring: Scoring, grade: Grade | None) -> Graded | None:

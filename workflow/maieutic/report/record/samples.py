@@ -107,7 +107,9 @@ def read_samples(run: OpenRun, benchmark: str, tutor: str) -> dict[str, list[Sam
 
 def counted_grade(card: Card, grades: list[Grade]) -> Grade | None:
     """Of the grades of one reply the one that the headline counts."""
-    metric = card.metrics[card.headline]
+    metric = card.headline_metric
+    if metric is None:
+        return None
     kind = metric.grader or card.graders[0]
     return next((grade for grade in grades if grade.kind == kind and grade.criterion == metric.criterion), None)
 

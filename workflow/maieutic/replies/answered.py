@@ -1,0 +1,64 @@
+"""How many items a tutor answered, and why it did not answer the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from maieutic.core.records import Reply, each_record
+
+LONGEST = 160  # characters of an endpoint's words
+
+
+class Answered(NamedTuple):
+    """A tutor's replies to a benchmark: the items, those with an answer, and why others have none.
+
+    refused: the server gave none; cut: the token budget was used up before the first word; empty: without a word.
+    words: of the most frequent refusal.
+    """
+
+    items: int
+    answered: int
+    refused: int
+    cut: int
+    empty: int
+    words: str
+
+    @property
+    def share(self) -> float:
+        """The share of items with an answer; 1 without items."""
+        return self.answered / self.items if self.items else 1.0
+
+    @property
+    def cause(self) -> str:
+        """Why items have no answer, in one line."""
+        parts = [
+            f'{self.refused} refused ("{self.words}")' if self.refused else "",
+            f"{self.cut} empty since max_tokens were used up, by reasoning" if self.cut else "",
+            f"{self.empty} empty" if self.empty else "",
+        ]
+        return ", ".join(part for part in parts if part)
+
+
+def answered(replies: Path) -> Answered:
+    """Count the answers of one tutor to one benchmark. replies: the file, read one reply at a time."""
+    counts: Counter[str] = Counter()
+    refusals: Counter[str] = Counter()
+    for reply in each_record(replies, Reply):
+        counts[kind_of(reply)] += 1
+        if reply.error:
+            refusals[reply.error] += 1
+    words = refusals.most_common(1)[0][0] if refusals else ""
+    return Answered(
+        counts.total(), counts["answered"], counts["refused"], counts["cut"], counts["empty"], words[:LONGEST]
+    )
+
+
+def kind_of(reply: Reply) -> str:
+    """Whether a reply is an answer, and else why not."""
+    if reply.error:
+        return "refused"
+    if reply.text.strip():
+        return "answered"
+    return "cut" if reply.turns and reply.turns[-1].finish == "length" else "empty"
