@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from maieutic.core.records import SCORINGS, Grade, Item
-from maieutic.core.thinking import cut_at_stop, split_thinking
+from maieutic.core.thinking import cut_at_stop, split_thinking, unknown_mark
 from maieutic.graders.answers import quotient
 from maieutic.graders.labels import released_step
 from maieutic.graders.registry import GRADERS
@@ -89,6 +89,11 @@ def test_question(case: dict, scoring: str) -> None:
 @pytest.mark.parametrize("case", load_cases("thinking"))
 def test_thinking_is_kept_and_not_scored(case: dict) -> None:
     assert split_thinking(case["text"]) == (case["answer"], case["reasoning"])
+
+
+def test_an_unknown_mark_of_reasoning_is_seen() -> None:
+    seen = ["<deep_thought>a</deep_thought>4", "[REASONING]a[/REASONING]4", " <|cot_start|>a"]
+    assert all(map(unknown_mark, seen)) and not any(map(unknown_mark, ["Think of <b>4</b>", "[1] 4", "<answer>4"]))
 
 
 def test_socratic_bleu_follows_the_released_rule() -> None:

@@ -165,21 +165,29 @@ def failures(jobs: Iterable[Job], since: float) -> list[str]:
     return lines
 
 
+MARKED = 0.05  # a larger share of answers with unknown marks of reasoning is told
+
+
 def unanswered(plan: Plan, results: Path) -> Iterator[tuple[str, str, Answered]]:
-    """The run's tutors and benchmarks with fewer answered items than `report.least_readable`."""
+    """The run's tutors and benchmarks with fewer answered items than `report.least_readable`, or unknown reasoning."""
     for benchmark in plan.benchmarks:
         for tutor in (name for name in plan.run.tutors if name in plan.tutors_on(benchmark)):
             replies = paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor)
             if not isinstance(plan.models[tutor], BaselineModel) and replies.exists():
                 counted = answered(replies)
-                if counted.share < plan.config.report.least_readable:
+                if counted.share < plan.config.report.least_readable or counted.marked > MARKED * counted.items:
                     yield benchmark, tutor, counted
 
 
 def unanswered_lines(plan: Plan) -> list[str]:
     """A line for each tutor that left most items of a benchmark without an answer."""
     return [
-        f"{tutor}: {counted.answered} of {counted.items} items of {benchmark} answered: {counted.cause}"
+        f"{tutor}: {counted.answered} of {counted.items} items of {benchmark} answered"
+        + (
+            f": {counted.cause}"
+            if counted.cause
+            else f"; {counted.marked} begin with a mark of reasoning: scored as text"
+        )
         for benchmark, tutor, counted in unanswered(plan, Path(paths.ROOT))
     ]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from maieutic.core.records import Reply, each_record
+from maieutic.core.thinking import unknown_mark
 
 LONGEST = 160  # characters of an endpoint's words
 
@@ -15,7 +16,7 @@ class Answered(NamedTuple):
     """A tutor's replies to a benchmark: the items, those with an answer, and why others have none.
 
     refused: the server gave none; cut: the token budget was used up before the first word; empty: without a word.
-    words: of the most frequent refusal.
+    words: of the most frequent refusal; marked: answers that begin with an unknown mark of reasoning.
     """
 
     items: int
@@ -24,6 +25,7 @@ class Answered(NamedTuple):
     cut: int
     empty: int
     words: str
+    marked: int = 0
 
     @property
     def share(self) -> float:
@@ -45,13 +47,15 @@ def answered(replies: Path) -> Answered:
     """Count the answers of one tutor to one benchmark. replies: the file, read one reply at a time."""
     counts: Counter[str] = Counter()
     refusals: Counter[str] = Counter()
+    marked = 0
     for reply in each_record(replies, Reply):
         counts[kind_of(reply)] += 1
+        marked += unknown_mark(reply.text)
         if reply.error:
             refusals[reply.error] += 1
     words = refusals.most_common(1)[0][0] if refusals else ""
     return Answered(
-        counts.total(), counts["answered"], counts["refused"], counts["cut"], counts["empty"], words[:LONGEST]
+        counts.total(), counts["answered"], counts["refused"], counts["cut"], counts["empty"], words[:LONGEST], marked
     )
 
 

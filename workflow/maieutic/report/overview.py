@@ -194,7 +194,7 @@ def silent_tutors(plan: Plan, unasked: Sequence[tuple[str, str, Answered]]) -> s
         tutor
         for tutor in plan.run.tutors
         if (asked := {benchmark for benchmark in plan.benchmarks if tutor in plan.tutors_on(benchmark)})
-        and asked == {benchmark for benchmark, name, _ in unasked if name == tutor}
+        and asked == {benchmark for benchmark, name, counted in unasked if name == tutor and counted.cause}
     }
 
 
