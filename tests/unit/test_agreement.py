@@ -741,3 +741,5 @@ def test_krippendorffs_alpha_of_his_own_example(level: str, value: float) -> Non
     scale = Scale(labels=tuple("12345"), level=level)
     assert krippendorff_alpha([unit for unit in units if len(unit) > 1], scale) == pytest.approx(value, abs=5e-4)
     assert krippendorff_alpha([["1", "1"]] * 9, scale) is None, "nothing varies"
+    assert krippendorff_alpha([["1", "2"]], scale) is None, "one reply with two labels is no sample"
+    assert krippendorff_alpha([["1", "2"], ["1"]], scale) is None

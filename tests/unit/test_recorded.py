@@ -16,7 +16,7 @@ from maieutic.datasets.sources import read_source
 from maieutic.graders.parsing import ParseReplies, parse_replies
 from maieutic.plan.checks import check_config
 from maieutic.replies.generate import first_prompt
-from maieutic.replies.recorded import ReadReplies, WriteQuestions, read_replies, write_questions
+from maieutic.replies.recorded import ReadReplies, WriteQuestions, read_replies, recorded_turn, write_questions
 from running import NO_GRADERS
 from shipped import shipped
 
@@ -238,3 +238,11 @@ def test_what_there_is_to_answer_can_be_filled_in_and_read_again(tmp_path: Path,
     for record in records:
         record["reply"] = ["a", "b", "c"]
     assert not any(reply.error for reply in read(tmp_path, items, records, CONVERSATION).values())
+
+
+def test_inline_reasoning_of_a_recorded_reply_is_kept_apart() -> None:
+    turn = recorded_turn("[THINK]Is it 12?[/THINK]Look once more.")
+    assert (turn.text, turn.reasoning, turn.released) == (
+        "Look once more.", "Is it 12?", "[THINK]Is it 12?[/THINK]Look once more."
+    )  # fmt: skip
+    assert recorded_turn("12").raw is None

@@ -287,12 +287,16 @@ class LabelledSet(NamedTuple):
 
 
 class Verdict(Record):
-    """What a judge says under one criterion; None where nothing could be read, and `why_none` says why."""
+    """What a judge says under one criterion; None where nothing could be read, and `why_none` says why.
+
+    recovered: the answer was no valid JSON and was read after its quotation marks or commas had been mended.
+    """
 
     criterion: str | None
     value: str | bool | None
     why_none: str | None = None
     reason: str | None = None
+    recovered: bool = False
 
 
 class Judgement(Record):

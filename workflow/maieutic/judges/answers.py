@@ -29,7 +29,23 @@ def no_number(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-DECODER = json.JSONDecoder(parse_constant=no_number)
+class Twice:
+    """The value of a key that one JSON object names twice with different values."""
+
+
+def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object's content; a key with two different values has none."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        found[key] = Twice() if key in found and found[key] != value else value
+    return found
+
+
+DECODER = json.JSONDecoder(parse_constant=no_number, object_pairs_hook=once)
+CURLY = str.maketrans({"\u201c": '"', "\u201d": '"', "\u201e": '"', "\u2018": "'", "\u2019": "'"})
+TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
+# A key or a value between single quotation marks, where a JSON object has one.
+SINGLE_QUOTED = re.compile(r"(?<=[{\[,:])(\s*)'((?:[^'\\\n]|\\.|(?<=\w)'(?=\w))*)'(?=\s*[,:}\]])")
 
 
 def read_answer(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, finish: str | None) -> list[Verdict]:
@@ -92,13 +108,30 @@ def read_object(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, fi
     them, several together may, as of a first and a second problem; then the later one's word counts.
     """
     wanted = [*criteria] or ["verdict"]
-    objects = [{str(key).strip().casefold(): value for key, value in mapping.items()} for mapping in objects_in(text)]
-    answer, complete = whole_of(objects, [name.casefold() for name in wanted])
+    names, recovered = [name.casefold() for name in wanted], False
+    answer, complete = whole_of(folded(objects_in(text)), names)
+    if not answer and (mended := mend(text)) != text:
+        answer, complete = whole_of(folded(objects_in(mended)), names)
+        recovered = bool(answer)
     if not answer:
         why = "cut by max_tokens" if finish == "length" else "no JSON object with what was asked"
         return [Verdict(criterion=name if criteria else None, value=None, why_none=why) for name in wanted]
     cut = finish == "length" or not complete  # what was not said yet, or not in one piece, has not failed
-    return [verdict_in(rubric, criteria.get(name), name if criteria else None, answer, name, cut) for name in wanted]
+    verdicts = [
+        verdict_in(rubric, criteria.get(name), name if criteria else None, answer, name, cut) for name in wanted
+    ]
+    return [verdict.model_copy(update={"recovered": True}) for verdict in verdicts] if recovered else verdicts
+
+
+def folded(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Objects with their keys in small letters."""
+    return [{str(key).strip().casefold(): value for key, value in mapping.items()} for mapping in objects]
+
+
+def mend(text: str) -> str:
+    """The text with curly and single quotation marks and trailing commas as JSON has them."""
+    straight = TRAILING_COMMA.sub("", text.translate(CURLY))
+    return SINGLE_QUOTED.sub(lambda match: match[1] + json.dumps(match[2].replace("\\'", "'")), straight)
 
 
 def whole_of(objects: Sequence[dict[str, Any]], wanted: Sequence[str]) -> tuple[dict[str, Any], bool]:
@@ -127,6 +160,8 @@ def verdict_in(
             return Verdict(criterion=shown, value=False)
         return Verdict(criterion=shown, value=None, why_none="left out")
     verdict, reason = answer[key.casefold()], None
+    if isinstance(verdict, Twice):
+        return Verdict(criterion=shown, value=None, why_none="named twice with different verdicts")
     if isinstance(verdict, dict):
         folded = {str(name).casefold(): field for name, field in verdict.items()}
         verdict, reason = folded.get("verdict", folded.get("decision")), folded.get("reason")

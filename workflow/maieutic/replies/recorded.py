@@ -17,6 +17,7 @@ from maieutic.core.jobs import Job
 from maieutic.core.journal import digest
 from maieutic.core.plugins import merged
 from maieutic.core.records import NO_REPLY, NOBODY_ASKED, Item, Reply, Turn, read_items, read_records, write_records
+from maieutic.core.thinking import split_thinking
 from maieutic.datasets.sources import read_source
 from maieutic.replies.forms import RecordedForm
 from maieutic.replies.generate import first_messages, first_prompt
@@ -204,9 +205,16 @@ def reply_of(tutor: str, item: Item, texts: Sequence[str] | None, turns: int) ->
         error = NO_REPLY
     elif len(texts) < turns:
         error = f"recorded replies to {len(texts)} of {turns} turns"
-    said = [Turn(messages=NOBODY_ASKED, text=text) for text in (texts or ())[:turns]]
+    said = [recorded_turn(text) for text in (texts or ())[:turns]]
     key = digest({"recorded": list(texts or ())})
     return Reply(id=item.id, task=item.task, tutor=tutor, key=key, turns=said, error=error)
+
+
+def recorded_turn(text: str) -> Turn:
+    """A recorded text with its inline reasoning kept apart, as a served model's is."""
+    answer, reasoning = split_thinking(text)
+    raw = None if answer == text else text
+    return Turn(messages=NOBODY_ASKED, text=answer, raw=raw, reasoning=reasoning)
 
 
 # what there is to answer ----------------------------------------------------------------------------------------------

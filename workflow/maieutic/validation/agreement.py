@@ -257,12 +257,16 @@ def usual_fleiss(labels_of_items: Sequence[Sequence[str]]) -> tuple[float | None
 
 
 def krippendorff_alpha(labels_of_items: Sequence[Sequence[str]], scale: Scale) -> float | None:
-    """Krippendorff's alpha of items with any number of labels, by the scale's level; None where nothing varies."""
+    """Krippendorff's alpha of items with any number of labels, by the scale's level.
+
+    None where nothing varies, and of fewer than two items with two labels or more.
+    """
     from truescore import krippendorff_alpha as alpha
 
     most = max(map(len, labels_of_items), default=0)
     places = [[float(scale.labels.index(label)) for label in labels] for labels in labels_of_items]
-    if most < 2 or len({place for item in places for place in item}) < 2:
+    several = [item for item in places if len(item) > 1]
+    if len(several) < 2 or len({place for item in several for place in item}) < 2:
         return None
     by_item = np.array([[*item, *[math.nan] * (most - len(item))] for item in places])
     return float(alpha(by_item.T, level=scale.level))
