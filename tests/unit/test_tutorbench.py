@@ -38,7 +38,7 @@ from maieutic.graders.rubric import ARR_W, READINGS, Weighed, arr_w, clipped, go
 from maieutic.judges.answers import schema_of
 from maieutic.judges.assignments import case_of
 from maieutic.judges.grading import GradeVerdicts, Weighing, grade_verdicts, grades_by_judge
-from maieutic.judges.judging import Panel, run_judge
+from maieutic.judges.judging import Panel, request_of, run_judge
 from maieutic.judges.questions import messages_of, questions_of
 from maieutic.judges.rubrics import read_rubric
 from maieutic.plan.checks import check_config
@@ -519,6 +519,29 @@ def test_all_criteria_in_one_question_or_one_each(rubric: str, parts: list[int])
         schema = schema_of(loaded.rubric, question.criteria)
         assert schema["required"] == list(question.criteria)
         assert {tuple(one["required"]) for one in schema["properties"].values()} == {("reason", "verdict")}
+
+
+@pytest.mark.parametrize("rubric", ["tutorbench", "tutorbench_each"])
+@pytest.mark.parametrize(("sees", "endpoint"), [(True, "chat"), (False, "chat"), (True, "completions")])
+def test_a_judge_is_told_of_a_picture_what_its_request_holds(rubric: str, sees: bool, endpoint: str) -> None:
+    """The whole request: a picture that is attached is said to be, and one that is not is said not to be seen."""
+    loaded = read_rubric(rubric)
+    words = dict.fromkeys(tutorbench.VARIABLES, "x") | {"modality": "multimodal"}
+    item = ITEMS[0].model_copy(update={"vars": words, "images": ["a.png"]})
+    case = case_of(loaded, item, Reply(id="a", task="text", tutor="m", key="k", turns=[Turn(messages="h", text="Hi.")]))
+    entry = {
+        "engine": "hosted",
+        "model": "m",
+        "base_url": "http://127.0.0.1:9/v1",
+        "images": sees,
+        "endpoint": endpoint,
+    }
+    judge = JudgeModel.model_validate({"engine": "judge", "model": "far", "rubrics": [rubric]})
+    panel = Panel("j", judge, HostedModel.model_validate(entry), 1)
+    request = json.dumps(request_of(loaded, case, questions_of(loaded.rubric, case)[0], panel))
+    attached = "a.png" in request
+    assert attached is (sees and endpoint == "chat")
+    assert ("is attached" in request, "you do not see it" in request) == (attached, not attached)
 
 
 @pytest.mark.parametrize("rubric", ["tutorbench", "tutorbench_short", "tutorbench_each"])

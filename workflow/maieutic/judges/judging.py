@@ -100,13 +100,14 @@ def request_of(loaded: LoadedRubric, case: Case, question: Question, panel: Pane
     """Everything that is asked, in the SDK's own names."""
     rubric, model = loaded.rubric, panel.model
     endpoint = model.endpoint or "chat"
-    messages = messages_of(loaded, case, question)
+    pictures = bool(model.images) and endpoint != "completions"
+    messages = messages_of(loaded, case, question, pictures)
     apart = endpoint != "completions" and model.prompt_role != "user"  # some chat templates take no system message
     prompt = messages if apart else merged_roles(messages)
     bound = panel.judge.max_tokens or min(filter(None, (rubric.max_tokens, model.max_tokens)))
     return {
         "endpoint": endpoint,
-        "messages": with_pictures(prompt, list(case.images)) if model.images and endpoint != "completions" else prompt,
+        "messages": with_pictures(prompt, list(case.images)) if pictures else prompt,
         "temperature": rubric.temperature,
         "max_tokens": bound,
         "stop": [],

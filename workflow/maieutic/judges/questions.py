@@ -58,8 +58,11 @@ def shown_replies(case: Case, order: Order | None) -> dict[str, str]:
     return {"response_a": case.replies[first], "response_b": case.replies[second]}
 
 
-def messages_of(loaded: LoadedRubric, case: Case, question: Question) -> Messages:
-    """The system and the user message. The notice of the fence ends the system message, unless the prompt places it."""
+def messages_of(loaded: LoadedRubric, case: Case, question: Question, pictures: bool = False) -> Messages:
+    """The system and the user message. The notice of the fence ends the system message, unless the prompt places it.
+
+    pictures: whether the judge is shown the item's pictures, which a prompt may say.
+    """
     blocks, notice = fenced(shown_replies(case, question.order))
     criterion = next(iter(question.criteria.values()), None)
     variables: dict[str, Any] = {
@@ -70,6 +73,7 @@ def messages_of(loaded: LoadedRubric, case: Case, question: Question) -> Message
         "definition": criterion.definition if criterion else "",
         "scoring": criterion.scoring if criterion else "",
         "order": question.order,
+        "picture_shown": pictures and bool(case.images),
     }
     user = {"role": "user", "content": render(loaded.prompt, variables, "")}
     # A card may say where it stands: what is before it can be cached. Without a reply there is nothing to fence.

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
 else:
     KindName = Literal[tuple(KINDS)]
 Answer = Literal["result", "letter", "json"]
-OWN = {"criteria", "definition", "scoring", "notice", "order"}  # what the engine itself gives every prompt
+OWN = {
+    "criteria",
+    "definition",
+    "scoring",
+    "notice",
+    "order",
+    "picture_shown",
+}  # what the engine itself gives every prompt
 
 
 class Criterion(Entry):
