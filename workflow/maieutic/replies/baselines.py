@@ -5,24 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from maieutic.core.plugins import merged
-from maieutic.core.records import NOBODY_ASKED, Item, Reply, Turn
+from maieutic.core.records import NO_REPLY, NOBODY_ASKED, Item, Reply, Turn
 from maieutic.replies.sentences import last_sentence
 
 ASK = "Can you explain how you got your answer?"  # a question that fits every dialogue and none in particular
 
 
-def reveal(item: Item) -> str:
-    """The reference solution; where there is none, nothing but the announcement of an answer."""
-    return f"The answer is: {item.reference.get('solution') or item.reference['text']}"
+def reveal(item: Item) -> str | None:
+    """The reference solution; None of an item whose data have none (Bridge: "N/A")."""
+    solution = str(item.reference.get("solution", item.reference["text"])).strip()
+    return None if solution in NO_SOLUTION else f"The answer is: {solution}"
 
 
-def reference(item: Item) -> str | list[str]:
-    """What a person said; in a conversation of several turns, in each of them."""
+def reference(item: Item) -> str | list[str] | None:
+    """What a person said; in a conversation of several turns, in each of them. None of an item without it."""
     replies = item.reference.get("replies")
-    return [str(text) for text in replies] if replies else str(item.reference["text"])
+    if replies:
+        return [str(text) for text in replies]
+    return str(item.reference["text"]) if str(item.reference["text"]).strip() else None
 
 
-TUTORS: dict[str, Callable[[Item], str | list[str]]] = {
+NO_SOLUTION = ("", "N/A", "None")  # how data write that there is none
+TUTORS: dict[str, Callable[[Item], str | list[str] | None]] = {
     "always-yes": lambda item: "Yes",
     "always-0": lambda item: "0",
     "always-ask": lambda item: ASK,
@@ -37,8 +41,13 @@ OF_A_REPLY = {"reference", "reveal"}  # which say nothing of an item without a p
 
 
 def baseline_reply(name: str, tutor: str, item: Item, turns: int) -> Reply:
-    """What a trivial tutor says in every turn; where it has said all that it has, the last again."""
+    """What a trivial tutor says in every turn; where it has said all that it has, the last again.
+
+    An item that a tutor has nothing for has no reply: it is missing, and nobody judges it.
+    """
     reply = TUTORS[tutor](item)
+    if reply is None:
+        return Reply(id=item.id, task=item.task, tutor=name, key=NOBODY_ASKED, turns=[], error=NO_REPLY)
     texts = [reply] * turns if isinstance(reply, str) else [reply[min(turn, len(reply) - 1)] for turn in range(turns)]
     of_turns = [
         Turn(messages=NOBODY_ASKED, text=text, finish="stop", prompt_tokens=0, completion_tokens=0, seconds=0.0)
