@@ -23,6 +23,10 @@ def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
     env = {**environment(), "PYTHONPATH": str(ROOT / "workflow")}
     done = subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+    line = [sys.executable, "-m", "maieutic", "check-graders", "--configfile", str(config)]
+    done = subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True)
+    assert done.returncode == 0 and "0 failures" in done.stderr, done.stderr
+    assert all(f"{task}, " in done.stderr for task in TASKS)
     records = [
         json.loads(text)
         for task in TASKS

@@ -83,6 +83,7 @@ COMMANDS = {
         "plan.estimate:estimate",
         "plan.pinning:pin",
         "plan.items:items",
+        "plan.self_check:check_graders",
         "plan.runs:runs",
         "report.record.export:export",
         "report.record.share:share",

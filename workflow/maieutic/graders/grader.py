@@ -9,15 +9,26 @@ from maieutic.core.records import Item, Scoring
 from maieutic.graders.reading import Reading
 
 
+class Told(NamedTuple):
+    """What a tutor says, turn by turn: the gold answer of an item, and wrong ones of the same kind."""
+
+    right: list[str]
+    wrong: list[list[str]]
+
+
 class Grader(NamedTuple):
     """A function that reads a reply: its last turn (`read`), or every turn of a conversation (`read_all`).
 
     gold: the field of an item's reference that holds the gold label; describing: it describes a reply, so that what it
     leaves open (no solution to reveal) does not apply. What any other parser cannot read is an answer that the tutor
     did not give.
+
+    told: replies with an item's gold answer and with wrong ones, which `maieutic check-graders` holds the grader
+    against; None: there is no gold answer.
     """
 
     read: Callable[[Item, str, Scoring], list[Reading]] | None = None
     read_all: Callable[[Item, Sequence[str], Scoring], list[Reading]] | None = None
     gold: str | None = None
     describing: bool = False
+    told: Callable[[Item], Told] | None = None

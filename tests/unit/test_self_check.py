@@ -1,0 +1,93 @@
+"""Every parser against the gold answers of the shipped tasks: on the demo's items, and on the published ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from maieutic.config.cards import CARDS, Card, read_card
+from maieutic.config.datasets import Dataset
+from maieutic.core.errors import UserError
+from maieutic.core.records import Item
+from maieutic.datasets.registry import LOADERS
+from maieutic.datasets.sources import check_source
+from maieutic.graders.gold import answer_line
+from maieutic.plan.self_check import Checked, check_card, faults_of, tell, why_skipped
+
+REGISTRY = {
+    name: Dataset.model_validate(entry)
+    for name, entry in yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"].items()
+}
+CARD_PATHS = sorted(CARDS.glob("*/*.yaml"))
+
+
+def copies(edition: str) -> list[Path]:
+    """The cards with a parser of gold answers whose data have a pinned copy of this edition."""
+    return [path for path in CARD_PATHS if has_gold(read_card(path).card) and pinned(path, edition)]
+
+
+def has_gold(card: Card) -> bool:
+    return any(not why_skipped(grader) for grader in card.graders)
+
+
+def pinned(path: Path, edition: str) -> bool:
+    copy = getattr(REGISTRY[read_card(path).card.dataset], edition)
+    return copy is not None and copy.sha256 is not None
+
+
+def checked_on(card: Card, folder: Path, edition: str) -> list[Checked]:
+    dataset = REGISTRY[card.dataset]
+    copy = dataset.copy_of(card.dataset, edition)
+    records = check_source(folder / copy.path, dataset, copy, copy.path)
+    return check_card(card, LOADERS[card.loader].load(records, card.task))
+
+
+@pytest.mark.parametrize("path", copies("demo"), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_grader_agrees_with_the_gold_answers_of_the_demo(path: Path) -> None:
+    checked = checked_on(read_card(path).card, Path("resources/demo"), "demo")
+    assert [fault for row in checked for fault in row.failures] == []
+    assert all(row.items or row.skipped for row in checked)
+
+
+@pytest.mark.parametrize("path", copies("published"), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_grader_agrees_with_the_gold_answers_of_the_published_data(path: Path, data: Path) -> None:
+    checked = checked_on(read_card(path).card, data, "published")
+    assert [fault for row in checked for fault in row.failures] == []
+
+
+def test_what_is_not_held_against_itself_says_why() -> None:
+    graders = {grader for path in CARD_PATHS for grader in read_card(path).card.graders}
+    assert {grader: why for grader in sorted(graders) if (why := why_skipped(grader))} == {
+        "judge": "a model grades, which the report's validation is about",
+        "new_problem": "its rule has no gold answer",
+        "question": "its rule has no gold answer",
+        "reward": "a model grades, which the report's validation is about",
+        "statistics": "it describes a reply, right or wrong",
+    }
+
+
+def item(**reference: object) -> Item:
+    return Item(id="a-1", task="t", cluster="p", vars={"problem": "2 and 2?"}, reference=reference, tags={})
+
+
+def test_what_a_grader_refuses_or_takes_wrongly_is_named() -> None:
+    assert faults_of("step", item(step=3), "robust") == []
+    [fault] = faults_of("answer", item(answer="nan"), "robust")
+    assert fault.startswith("t/a-1, answer, robust: the gold answer is refused")
+
+
+def test_failures_are_all_told_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    rows = [Checked("b/t", "step", 30, [f"item {number}" for number in range(30)]), Checked("b/t", "judge", 0, [], "a")]
+    with caplog.at_level("INFO"), pytest.raises(UserError, match=r"30 failures item 0 .*and 10 more") as error:
+        tell(rows)
+    assert "item 19" in str(error.value) and "item 20" not in str(error.value)
+    assert [record.message for record in caplog.records] == [
+        "b/t, step: 30 items, 30 failures",
+        "b/t, judge: skipped: a",
+    ]
+
+
+@pytest.mark.parametrize(("value", "line"), [(18, "18"), (0.5, "0.5"), ("1e6", "1000000"), (100.0, "100"), (-3, "-3")])
+def test_an_answer_is_written_without_exponent(value: object, line: str) -> None:
+    assert answer_line(value) == f"Final Answer: {line}"
