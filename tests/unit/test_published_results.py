@@ -1,0 +1,160 @@
+"""Replies and verdicts that others published, with the scores that they computed: ours must be the same."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections import Counter
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+import yaml
+from maieutic.benchmarks.mrbench.predictions import score_predictions
+from maieutic.config.cards import CARDS, read_card
+from maieutic.config.datasets import Dataset
+from maieutic.core.records import Grade, read_records, write_records
+from maieutic.core.stats import Sampling
+from maieutic.datasets.registry import LOADERS
+from maieutic.datasets.sources import check_source
+from maieutic.graders.parsing import ParseReplies, parse_replies
+from maieutic.graders.rubric import Weighed, arr_w, clipped
+from maieutic.judges.answers import read_answer
+from maieutic.judges.labels import LABEL_LOADERS, write_labels
+from maieutic.judges.rubrics import read_rubric
+from maieutic.replies.recorded import ReadReplies, read_replies
+from maieutic.scores.score import index_of, score_task
+
+MATCH = {  # results-Qwen3-4B-Instruct-2507.yaml, `match`
+    "pedagogy_following": 0.9817391304347826,
+    "pedagogy_following_hard": 0.8715596330275229,
+    "scaffolding_generation": 0.40608695652173915,
+    "scaffolding_generation_hard": 0.3486238532110092,
+}
+
+
+@pytest.fixture
+def published(data: Path) -> Path:
+    return data / "published_replies"
+
+
+@pytest.mark.parametrize("task", MATCH)
+def test_the_released_match_of_a_published_tutor_is_reproduced(
+    task: str, data: Path, published: Path, tmp_path: Path
+) -> None:
+    """MathTutorBench: the replies are a recorded tutor, read, graded and scored as in a run."""
+    folder = published / "mathtutorbench"
+    printed = yaml.safe_load((folder / "results-Qwen3-4B-Instruct-2507.yaml").read_text(encoding="utf-8"))
+    assert printed[task]["match"] == MATCH[task]
+    card = read_card(CARDS / "mathtutorbench" / f"{task}.yaml").card
+    registry = yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
+    dataset = Dataset.model_validate(registry[card.dataset])
+    copy = dataset.copy_of(card.dataset, "published")
+    items = LOADERS[card.loader].load(check_source(data / copy.path, dataset, copy, copy.path), task)
+    said = json.loads((folder / f"generations-Qwen3-4B-Instruct-2507-{task}.json").read_text(encoding="utf-8"))
+    write_records(tmp_path / "items/mathtutorbench" / f"{task}.jsonl", items)
+    file, replies, grades = tmp_path / "qwen.jsonl", tmp_path / "replies.jsonl", tmp_path / "grades.jsonl"
+    lines = [
+        {"id": item.id, "reply": record["generated_teacher_utterance"]}
+        for item, record in zip(items, said, strict=True)
+    ]
+    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    reading = ReadReplies(tutor="qwen", benchmark="mathtutorbench", tasks=[task], protocol="released", limited=False)
+    folder_of_items = tmp_path / "items/mathtutorbench"
+    read_replies(
+        job=reading, file=file, items=[folder_of_items / f"{task}.jsonl"], out=replies, prompts=tmp_path / "prompts"
+    )
+    parse_replies(
+        job=ParseReplies(tutor="qwen", benchmark="mathtutorbench", tasks=[task]),
+        items=folder_of_items,
+        replies=replies,
+        out=grades,
+    )
+    scores = score_task(card, "qwen", items, index_of(read_records(grades, Grade)), Sampling(100, 1))
+    [match] = [score for score in scores if score.metric == "match" and score.scoring == "paper_compat"]
+    assert match.value == pytest.approx(MATCH[task], abs=1e-12) and match.n == len(items)
+
+
+def test_every_line_of_a_published_tutorbench_run_has_its_score(published: Path) -> None:
+    """TutorBench, equation 1: 150 replies with their ratings; the run's mean is printed as .596454."""
+    text = (published / "tutorbench/validation150-baseline.jsonl").read_text(encoding="utf-8")
+    found = []
+    for record in map(json.loads, text.splitlines()):
+        ratings = {str(rating["criterion_index"]): rating for rating in record["ratings"]}
+        weights = {name: Weighed(rating["inferred_weight"], False) for name, rating in ratings.items()}
+        passed = {name: rating["passed"] for name, rating in ratings.items()}
+        value = arr_w(weights, passed, "satisfied")
+        assert value is not None
+        assert value == pytest.approx(record["score"]["arrw_raw"], abs=1e-12), record["task"]["task_id"]
+        assert clipped(value) == pytest.approx(record["score"]["arrw"], abs=1e-12), record["task"]["task_id"]
+        found.append(clipped(value))
+    assert len(found) == 150 and fmean(found) == pytest.approx(0.596454, abs=5e-7)
+
+
+def test_a_published_bea_2025_submission_has_its_scores(published: Path, tmp_path: Path) -> None:
+    """BEA 2025, track 1: accuracy .8286 and macro F1 .5213, lenient .8952 and .7757, of 496 predictions."""
+    csv.field_size_limit(sys.maxsize)
+    with (published / "bea2025/gpt-4o-mini-zero-shot.csv").open(encoding="utf-8", newline="") as handle:
+        rows = list(csv.DictReader(handle))
+    labels = {label.lower(): label for label in ("Yes", "To some extent", "No")}
+    records = [
+        {
+            "conversation_id": str(number),
+            "conversation_history": row["Input"],
+            "tutor_responses": {
+                "GPT4": {"response": "-", "annotation": {"Mistake_Identification": row["Ground Truth"]}}
+            },
+        }
+        for number, row in enumerate(rows)
+    ]
+    write_labels("mrbench_v3", LABEL_LOADERS["mrbench"], [records], tmp_path / "labels")
+    told = [
+        {
+            "conversation_id": str(number),
+            "tutor": "GPT4",
+            "pred": {"Mistake_Identification": labels[row["Extracted Prediction"].lower()]},
+        }
+        for number, row in enumerate(rows)
+    ]
+    (tmp_path / "predictions.jsonl").write_text("\n".join(map(json.dumps, told)), encoding="utf-8")
+    score_predictions(tmp_path / "labels", tmp_path / "predictions.jsonl", tmp_path / "out.json", 100, 1, "refuse")
+    found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["Mistake_Identification"]
+    assert {name: round(found[name]["value"], 4) for name in found if name != "missing"} == {
+        "accuracy": 0.8286,
+        "macro_f1": 0.5213,
+        "lenient_accuracy": 0.8952,
+        "lenient_macro_f1": 0.7757,
+    }
+    assert found["accuracy"]["n"] == 496
+
+
+DIMENSIONS = {
+    "mistake_identification": "Mistake_Identification",
+    "mistake_location": "Mistake_Location",
+    "revealing_answer": "Revealing_of_the_Answer",
+    "providing_guidance": "Providing_Guidance",
+    "coherent": "Coherence",
+    "actionability": "Actionability",
+    "tutor_tone": "Tutor_Tone",
+}
+
+
+def test_a_published_critic_is_read_as_its_authors_read_it(published: Path) -> None:
+    """MRBench, Figure 6: 192 replies in its seven dimensions; what has no [RESULT] from 1 to 3 is counted by its reason."""
+    rubric = read_rubric("mrbench_critic").rubric
+    records = json.loads((published / "mrbench/mistral-7b-v0.1.llama_eval.json").read_text(encoding="utf-8"))
+    unread: Counter[str] = Counter()
+    differing = []
+    for record in records:
+        for theirs, ours in DIMENSIONS.items():
+            answer, criterion = record[f"eval_{theirs}_result"], rubric.criteria[ours]
+            [verdict] = read_answer(rubric, {ours: criterion}, answer["result"], "stop")
+            if verdict.value is None:
+                unread[str(verdict.why_none)] += 1
+            elif verdict.value != criterion.labels[int(answer["number"]) - 1]:
+                differing.append((record["conversation_id"], theirs, answer["result"][-40:], verdict.value))
+    assert differing == []
+    answers = [record[f"eval_{theirs}_result"]["result"] for record in records for theirs in DIMENSIONS]
+    assert unread == {"no [RESULT]": sum("[RESULT]" not in answer for answer in answers)} == {"no [RESULT]": 69}
+    assert len(answers) == 1344
