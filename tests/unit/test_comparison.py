@@ -18,7 +18,7 @@ from maieutic.core.records import ReportedScore, Score
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
 from maieutic.report.comparison import Cell, Tally, against_paper, rounding_of, tally_of, verdict_on
-from maieutic.report.tables import paper_value
+from maieutic.report.tables import asked_otherwise, paper_value
 from maieutic.scores.papers import PEOPLE, Printed
 from maieutic.scores.printed import (
     PAPERS,
@@ -119,6 +119,7 @@ NOTES = [
     (ROW, "mathtutorbench", SAME._replace(changed=True), "another card or prompt than the shipped one"),
     (ROW._replace(by=RM), "mathtutorbench", SAME._replace(by=RM), None),
     (ROW, "mathtutorbench", SAME._replace(by=RM), "the paper: by a parser"),
+    (ROW, "mathtutorbench", SAME._replace(otherwise="another model"), "another model"),
     (ROW._replace(protocol="study"), "tutorbench", SAME._replace(protocol="study"), None),
     (ROW._replace(protocol="study"), "mathtutorbench", SAME, "protocol released"),
     (ROW._replace(by=RM), "mathtutorbench", SAME._replace(by="rm-mine"), f"the paper: by {RM}"),
@@ -132,6 +133,31 @@ def test_the_first_thing_that_was_not_the_same_is_said(
     printed: Printed, benchmark: str, ours: Circumstances, note: str | None
 ) -> None:
     assert difference_note(printed, benchmark, ours) == note
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "entry", "why"),
+    [
+        ("mathtutorbench", {"paper": {"mathtutorbench": "GPT-4o"}, "model": "gpt-4o-2024-08-06"},
+         "another model: the paper ran gpt-4o-mini-2024-07-18"),
+        ("mathtutorbench", {"paper": {"mathtutorbench": "GPT-4o"}, "model": "gpt-4o-mini-2024-07-18"}, None),
+        ("mathtutorbench", {"paper": "LLaMA3.1-8B-Instruct", "model": "anything"}, None),
+        ("mrbench", {"paper": "GPT-4"}, "a prompt of ours: the paper prints none"),
+        ("mrbench", {"engine": "recorded", "file": "r.jsonl", "paper": "GPT-4"}, None),
+        ("tutorbench", {"paper": {"tutorbench": "GPT-5 study mode"}, "protocol": "study_mode"},
+         "preambles for the product's study mode"),
+        ("tutorbench", {"paper": {"tutorbench": "GPT-5"}, "user_last": True}, "the student's work as the user's words"),
+        ("tutorbench", {"paper": {"tutorbench": "GPT-5"}}, None),
+    ],
+)  # fmt: skip
+def test_a_tutor_that_was_asked_otherwise_is_not_compared(
+    benchmark: str, entry: dict[str, Any], why: str | None, tmp_path: Path
+) -> None:
+    if "file" in entry:
+        (tmp_path / "r.jsonl").touch()
+        entry = {**entry, "file": str(tmp_path / "r.jsonl")}
+    plan = Plan(configuration([benchmark], {"m": entry}, tutors=["m"]))
+    assert asked_otherwise(plan, benchmark, "m") == why
 
 
 def scored(task: str, metric: str, **more: Any) -> ReportedScore:
@@ -222,8 +248,16 @@ def test_tutorbench_stands_beside_its_table_task_by_task_and_overall(tmp_path: P
 def test_mrbench_is_compared_where_people_have_labelled(tmp_path: Path) -> None:
     people = tmp_path / "people.csv"
     people.write_text("task,item,tutor,criterion,label\n")
+    (tmp_path / "mrbench.json").touch()
+    released = {
+        "engine": "recorded",
+        "file": str(tmp_path / "mrbench.json"),
+        "form": "mrbench",
+        "speaker": "GPT4",
+        "paper": "GPT-4",
+    }
     config = configuration(
-        ["mrbench"], {"m": {"paper": "GPT-4"}}, judges=["gpt-4o-mini-judge"], human_labels=str(people)
+        ["mrbench"], {"m": released}, judges=["gpt-4o-mini-judge"], human_labels=str(people), tutors=["m"]
     )
     cards = cards_of(config)
     judged = scored("mistake_remediation", "actionability", by="gpt-4o-mini-judge", n=192)

@@ -12,17 +12,18 @@ from typing import Any
 import pandas as pd
 
 from maieutic.config.cards import Card
-from maieutic.config.models import BaselineModel, HostedModel, JudgeModel, Model, RewardModel
+from maieutic.config.models import BaselineModel, HostedModel, JudgeModel, Model, RecordedModel, RewardModel
 from maieutic.core import paths
 from maieutic.core.files import safe_cell
 from maieutic.core.records import Item, Reply, ReportedScore, Score, each_record, read_records
 from maieutic.judges.assignments import pairs_task
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import Provenance, differences
-from maieutic.scores.printed import Circumstances, difference_note, paper_name, printed_of, printed_values
+from maieutic.scores.printed import PAPERS, Circumstances, difference_note, paper_name, printed_of, printed_values
 from maieutic.scores.score import all_metrics
 
 DIGITS = 6
+STUDY_MODE = "study_mode"  # TutorBench, section 3.6: a product's mode, which no endpoint serves
 OF_TUTORS = {"benchmark", "headline", "version"}  # which a number of a grader has not
 NUMBERS = (
     "value",
@@ -153,7 +154,29 @@ def circumstances(plan: Plan, cards: Sequence[Card], score: Score, changed: bool
     elif isinstance(by, JudgeModel):
         grader = paper_name(by.paper, benchmark) or grader
     whole = plan.run.limit is None and is_whole(cards, score, plan.config.report.least_readable)
-    return Circumstances(plan.edition == "published", whole, plan.protocol_of(str(score.tutor)), changed, grader)
+    tutor = str(score.tutor)
+    otherwise = asked_otherwise(plan, benchmark, tutor)
+    return Circumstances(plan.edition == "published", whole, plan.protocol_of(tutor), changed, grader, otherwise)
+
+
+def asked_otherwise(plan: Plan, benchmark: str, tutor: str) -> str | None:
+    """What of a tutor was not the paper's: the model behind its name, its prompt, who says what. None: all was.
+
+    Recorded replies were given elsewhere, to whatever was asked there.
+    """
+    model, paper = plan.models[tutor], PAPERS.get(benchmark)
+    if paper is None or isinstance(model, RecordedModel):
+        return None
+    ran = paper.served.get(paper_name(model.paper, benchmark) or "")
+    if ran is not None and getattr(model, "model", ran) != ran:
+        return f"another model: the paper ran {ran}"
+    if not paper.prompt:
+        return "a prompt of ours: the paper prints none"
+    if plan.protocol_of(tutor) == STUDY_MODE:
+        return "preambles for the product's study mode"
+    if getattr(model, "user_last", False):
+        return "the student's work as the user's words"
+    return None
 
 
 def is_whole(cards: Sequence[Card], score: Score, least_readable: float) -> bool:

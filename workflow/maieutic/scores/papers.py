@@ -6,9 +6,10 @@ Columns: table (or section), group, row (tutor, judge or reward model), task, me
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from maieutic.config.cards import CARDS
@@ -64,7 +65,9 @@ class Paper(NamedTuple):
 
     title: the benchmark's name as its paper writes it.
     tables: where; values: of tutors; judges, reward_models: the names of graders that it prints; note: what a reader of
-    the comparison has to know; released: whether others have the paper's data, or no number can repeat a printed one.
+    the comparison has to know; released: whether others have the paper's data, or no number can repeat a printed one;
+    prompt: whether the paper says what tutors were asked; served: by a printed name the hosted model that was run,
+    where the paper says so.
     """
 
     title: str
@@ -74,3 +77,5 @@ class Paper(NamedTuple):
     reward_models: Callable[[], list[str]] = list
     note: str | None = None
     released: bool = True
+    prompt: bool = True
+    served: Mapping[str, str] = MappingProxyType({})

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from maieutic.config.models import HostedModel, JudgeModel, Model, RewardModel, VllmModel
+from maieutic.config.models import HostedModel, JudgeModel, Model, RecordedModel, RewardModel, VllmModel
 from maieutic.config.registry import unknown
 from maieutic.core.errors import UserError
 from maieutic.core.plugins import parts
@@ -42,7 +42,7 @@ def names_for(model: Model) -> dict[str, Sequence[str]]:
         return {name: paper.judges for name, paper in PAPERS.items() if paper.judges}
     if isinstance(model, RewardModel):
         return {name: mixes for name, paper in PAPERS.items() if (mixes := paper.reward_models())}
-    return dict(names_of_tutors()) if isinstance(model, VllmModel | HostedModel) else {}
+    return dict(names_of_tutors()) if isinstance(model, VllmModel | HostedModel | RecordedModel) else {}
 
 
 def check_papers(models: Mapping[str, Model]) -> None:
@@ -91,7 +91,8 @@ class Circumstances(NamedTuple):
     """How a number of ours came about, as far as it decides on a comparison.
 
     whole: it rests on all items of the published data; changed: card, prompts or rubric differ from the shipped ones;
-    by: the grader's name in the papers, or its repository; None: a parser.
+    by: the grader's name in the papers, or its repository; None: a parser; otherwise: what was not the paper's way of
+    asking this tutor.
     """
 
     published: bool
@@ -99,6 +100,7 @@ class Circumstances(NamedTuple):
     protocol: str
     changed: bool
     by: str | None
+    otherwise: str | None = None
 
 
 SAME_PROTOCOLS = {"released": {"released", "paper"}}  # both are what a paper says that it asked
@@ -114,6 +116,8 @@ def difference_note(printed: Printed, benchmark: str, ours: Circumstances) -> st
         return "not all items"
     if ours.protocol not in SAME_PROTOCOLS.get(printed.protocol, {printed.protocol}):
         return f"protocol {ours.protocol}"
+    if ours.otherwise is not None:
+        return ours.otherwise
     if ours.changed:
         return "another card or prompt than the shipped one"
     if printed.by != ours.by:

@@ -42,4 +42,5 @@ PRINTED = Paper(
     judges=tuple(CRITICS),
     note="The paper's labels are people's: a judge's stand below them without a difference, rates that people's "
     "labels of this run's replies have corrected with one.",
+    prompt=False,
 )

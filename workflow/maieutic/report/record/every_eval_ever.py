@@ -22,6 +22,7 @@ from maieutic.scores.printed import paper_title
 VERSION = "0.3.0"
 NAMESPACE = uuid.UUID("6f5f7f2a-3a63-4c1e-9d0b-6e3b2a0f7c11")  # of this software's identifiers, made once
 CONFIDENCE = 0.95
+INTERVALS = "over problems: Clopper-Pearson on their effective number, percentile bootstrap for correlations and kappa"
 
 
 def texts(**details: Any) -> dict[str, str]:
@@ -86,10 +87,10 @@ def result_of(run: OpenRun, card: Card, score: ReportedScore, result_id: str, co
             "input_prompt": ", ".join(plan.reply_rubrics(score.by, card.benchmark)) or "none",
             "additional_details": agreement_of(run, score.by),
         }
-    uncertainty: dict[str, Any] = {"num_samples": score.n, "num_bootstrap_samples": plan.config.report.resamples}
+    uncertainty: dict[str, Any] = {"num_samples": score.n}
     if score.low is not None and score.high is not None:
         interval = {"lower": score.low, "upper": score.high, "confidence_level": CONFIDENCE}
-        uncertainty["confidence_interval"] = {**interval, "method": "percentile bootstrap over problems"}
+        uncertainty["confidence_interval"] = {**interval, "method": INTERVALS}
     asked = settings_of(plan, card, str(score.tutor))
     return {
         "evaluation_result_id": result_id,
