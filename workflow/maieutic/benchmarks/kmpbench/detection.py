@@ -39,6 +39,7 @@ FIRST_WORD = re.compile(r"\W*(yes|no)\b(?!\s+(?:errors?|mistakes?|issues?))", re
 YES_OR_NO = re.compile(r"\byes\b.*\bno\b|\bno\b.*\byes\b", re.IGNORECASE | re.DOTALL)
 NO_STEP = re.compile(r"\W*(?:none|n/?a|no\s+(?:error|step|mistake)s?|-1)\b", re.IGNORECASE)
 SEVERAL = r"(?:steps?\s*)?\d{1,3}(?:\s*(?:,|and|&|to|-|\u2013)\s*\d{1,3})+"
+OF_STEPS = re.compile(r"\b(?:steps?|errors?|mistakes?|wrong|incorrect|correct|right)\b", re.IGNORECASE)
 LONGEST = 20_000  # characters at the end of a reply in which its tags are looked for
 
 
@@ -86,8 +87,13 @@ def step_in(text: str) -> int | None:
 
 
 def in_prose(text: str) -> Found | None:
-    """What a reply without any field says of a solution."""
+    """What a reply without any field says of a solution.
+
+    A number counts as a step only where the reply speaks of steps or mistakes: it may be the answer to the problem.
+    """
     step, stated = read_step(text), solution_stated(text)
+    if step is not None and stated is None and not OF_STEPS.search(text):
+        return None
     if step is not None:
         return Found(step[0] > 0, step[0]) if stated in (None, step[0] > 0) else None
     return None if stated is None else Found(stated, None if stated else 0)
