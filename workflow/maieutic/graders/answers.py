@@ -294,6 +294,11 @@ def holds_number(text: str) -> bool:
     return DIGIT.search(text) is not None
 
 
+def may_hold_number(text: str) -> bool:
+    """Return whether a text holds a digit or a number word."""
+    return holds_number(text) or words_as_digits(text) != text
+
+
 def prepared(text: str) -> str:
     """Return a reply without struck text, sources and quotations, its fields as lines, its notation plain."""
     text = ESCAPE.sub("", shortened(text).replace("\ufe0f\u20e3", "\u20e3"))
@@ -508,7 +513,7 @@ def read_marked(line: str) -> Final:
         return Final(None, "", "says what the answer is not")
     if CUT_OFF.search(sentence):
         return Final(None, sentence, "breaks off within a calculation")
-    if refusal_end(sentence) is not None and not holds_number(sentence[: REFUSED.search(sentence).start()]):  # type: ignore[union-attr]
+    if (refusal := REFUSED.search(sentence)) and not holds_number(sentence[: refusal.start()]):
         return Final(None, "", "says that there is no answer")
     sentence = TOLERANCE_MARK.sub(r"\1", sentence)
     result = conclusion_of(sentence) or after_result(sentence) or after_result(sentence, MARKED_RESULT)
@@ -563,20 +568,14 @@ def without_remarks(text: str) -> str:
     Where no number is left, remarks count, but for questions.
     """
     before, heading, _ = (*AFTERWORD.split(text, maxsplit=1), "", "")[:3]
-    text = (
-        before
-        if heading
-        and not DIRECT.search(text[len(before) :])
-        and (holds_number(before) or words_as_digits(before) != before)
-        else text
-    )
+    text = before if heading and not DIRECT.search(text[len(before) :]) and may_hold_number(before) else text
     remarks: tuple[Callable[[str], object], ...] = (closes, QUESTION.search)
     for remark in remarks:
         kept = "\n".join(
             " ".join(part for part in sentences(line) if DIRECT.search(part) or not remark(part))
             for line in text.split("\n")
         )
-        if holds_number(kept) or words_as_digits(kept) != kept:
+        if may_hold_number(kept):
             return kept
     return kept
 

@@ -152,7 +152,7 @@ def without_sources(text: str) -> str:
     )
 
 
-def objects_in(text: str) -> Iterator[tuple[int, int, dict[str, object]]]:
+def dictionaries_in(text: str) -> Iterator[tuple[int, int, dict[str, object]]]:
     """Start, end and content of each JSON object (or Python dictionary) of scalars in a text."""
     decoder, place = json.JSONDecoder(), text.find("{")
     while place >= 0:
@@ -174,7 +174,7 @@ def objects_in(text: str) -> Iterator[tuple[int, int, dict[str, object]]]:
 
 def fields_as_lines(text: str) -> str:
     """The text with the fields of JSON objects, tags and table rows as lines of their own, `key: value`."""
-    for start, end, found in reversed(list(objects_in(text)) if "{" in text else []):
+    for start, end, found in reversed(list(dictionaries_in(text)) if "{" in text else []):
         entries = sorted(found.items(), key=lambda entry: ANSWER_KEY.search(entry[0]) is not None)  # the answer last
         lines = [f"{key}: {scalars(value)}" for key, value in entries if not isinstance(value, list)]
         text = f"{text[:start]}\n" + "\n".join(lines) + f"\n{text[end:]}"

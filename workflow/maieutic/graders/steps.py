@@ -10,23 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from maieutic.graders.passages import (
-    BREAKS_OFF,
-    MOST_WITHDRAWN,
-    QUOTED_ANSWER,
-    boxes_as_lines,
-    closes,
-    fields_as_lines,
-    sentences,
-    shortened,
-    without_sources,
-    without_struck,
-)
+from maieutic.graders.number_words import ONES
+from maieutic.graders.passages import BREAKS_OFF, QUOTED_ANSWER, closes
 from maieutic.graders.polarity import polarity, verdicts_in
-from maieutic.graders.reading import plain
+from maieutic.graders.reading import KEPT
+from maieutic.graders.verdicts import standing_sentences, text_of_verdicts
 
 MOST = 40  # steps of a solution: a larger number is one of the problem
-WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+WORDS = tuple(ONES.split()[:13])  # zero to twelve
 ORDINALS = (
     "zeroth",
     "first",
@@ -177,25 +168,6 @@ DENIED = re.compile(
     r"|does|only)\b)",
     re.IGNORECASE,
 )
-SUSPECTED = re.compile(
-    r"\b(?:i|we)\s+(?:first\s+|originally\s+|initially\s+|had\s+)?(?:thought|wanted|said|guessed|wrote"
-    r"|answered|suspected|put|was\s+going)\b[^.\n]*?(?:[;,.]|\bbut\b)\s*(?=\S)"
-    r"|\b(?:at\s+first(?:\s+(?:glance|sight|i))?|initially|my\s+first\s+(?:thought|guess|impression"
-    r"|answer)|one\s+might|you\s+might|it\s+(?:might|may)\s+(?:look|seem))\b[^.\n]*?(?:\bbut\b|;"
-    r"|,\s+(?=on\b|in\b))",
-    re.IGNORECASE,
-)
-WITHDRAWN = re.compile(
-    r"\b(?:wait|hold\s+on|scratch\s+that|oops|whoops|hmm,\s+no|on\s+(?:second|closer|reflection"
-    r"|further)\b(?:\s+(?:thought|look|inspection))?s?|actually|correction|corrected"
-    r"|edit(?:ed)?(?=\s*:)|update(?=\s*:)"
-    r"|i\s+(?:was\s+wrong|meant|mean|correct\s+(?:that|myself|it)|take\s+(?:that|it)\s+back|misspoke"
-    r"|made\s+a\s+mistake|have\s+to\s+correct)|sorry|apologies|my\s+(?:mistake|bad)|no,\s+(?:that"
-    r"|it)(?:'s|\s+is)\s+not\s+(?:right|it|quite)(?=\s*[.:;])|no,\s+i\s+mean"
-    r"|looking\s+again|re-?reading|second\s+look|let\s+me\s+(?:re-?do|re-?check|re-?consider"
-    r"|correct))\b[\s,:.!;\u2013\u2014-]*",
-    re.IGNORECASE,
-)
 CLAUSE = re.compile(
     r"\s*[,;:]\s+|\s+[-\u2013\u2014]+>?\s+|\s*(?:->|\u2192|=>)\s*|\s+\b(?:but|while|whereas|although"
     r"|though|however|because|since|and\s+so|so|yet|and(?=\s+(?:in\s+|then\s+|also\s+)?\u27e8)"
@@ -248,10 +220,6 @@ WHOLE = re.compile(
 )
 
 
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\xad\ufe0f\u20e3]")
-PAUSE = re.compile(r"(?<=[A-Za-z)])[ \t]+[-\u2013\u2014]+[ \t]+(?=\S)")
-
-
 SINGLES_OUT = re.compile(
     r"\b(?:first|off|rails|trips?|tripped|slip\w*|stumbl\w+|depart\w*|leaves|mark|flag|report|enter|record\w*|busted"
     r"|mess\w*|point|culprit|trouble|starts?|begins?|settle|fix\w*|redo|go\s+back)\b",
@@ -297,8 +265,7 @@ def mark(numbers: str) -> str:
 
 def prepared(text: str) -> str:
     """A reply with its fields as lines and its steps as marks."""
-    text = boxes_as_lines(fields_as_lines(without_sources(without_struck(CONTROL.sub("", shortened(text))))))
-    text = QUOTED_ANSWER.sub(" ", plain(PAUSE.sub(", ", text)))
+    text = QUOTED_ANSWER.sub(" ", text_of_verdicts(text))
     text = TOO_LARGE.sub(" ", text)
     text = NTH.sub(lambda match: match[0] if is_first_of(match) else mark_nth(match), text)
     text = NAMED.sub(lambda match: mark(match["list"]), ROMAN_NAMED.sub(lambda match: mark_roman(match), text))
@@ -509,20 +476,11 @@ def read_step(text: str) -> tuple[int, str] | None:
     nothing, or none of the steps from the first one on, is called wrong.
     """
     cleaned = prepared(text)
-    return None if BREAKS_OFF.search(cleaned) else read_prepared(cleaned)
-
-
-def withdrawals(text: str) -> list[int]:
-    """Return the offsets after each withdrawal ("wait, no"), last first, and 0 as the last resort."""
-    return [*[match.end() for match in WITHDRAWN.finditer(text)][: -MOST_WITHDRAWN - 1 : -1], 0]
-
-
-def read_prepared(cleaned: str) -> tuple[int, str] | None:
-    """As `read_step`, of a text whose steps are marks."""
-    for start in withdrawals(cleaned):
-        rest = SUSPECTED.sub(" ", cleaned[start:])
-        if found := read_sentences(sentences(rest)):
-            return None if found.step is None else (found.step, found.text[:200])
+    if BREAKS_OFF.search(cleaned):
+        return None
+    for parts in standing_sentences(cleaned):
+        if found := read_sentences(parts):
+            return None if found.step is None else (found.step, found.text[:KEPT])
     return None
 
 
@@ -547,9 +505,9 @@ def read_sentences(parts: list[str]) -> Stated | None:
     if len(parts) > FEW_SENTENCES and not understood:
         return None  # what is said of single steps before an unknown kind of closing is no answer
     if said.wrong:
-        return Stated(min(said.wrong), " ".join(parts)[-200:])
+        return Stated(min(said.wrong), " ".join(parts)[-KEPT:])
     if said.doubt:
         return None
     if said.nothing or (len(said.right) > 1 and said.right == {*range(1, max(said.right) + 1)}):
-        return Stated(0, " ".join(parts)[-200:])
+        return Stated(0, " ".join(parts)[-KEPT:])
     return None

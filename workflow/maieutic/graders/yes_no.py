@@ -5,19 +5,10 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from maieutic.graders.passages import (
-    BREAKS_OFF,
-    boxes_as_lines,
-    closes,
-    fields_as_lines,
-    sentences,
-    shortened,
-    without_sources,
-    without_struck,
-)
+from maieutic.graders.passages import BREAKS_OFF, closes, sentences
 from maieutic.graders.polarity import verdicts_in
-from maieutic.graders.reading import plain
-from maieutic.graders.steps import CONTROL, PAUSE, SUSPECTED, withdrawals
+from maieutic.graders.reading import KEPT
+from maieutic.graders.verdicts import standing_sentences, text_of_verdicts
 
 YES = r"(?:yes|yeah|yep|yup|yea|aye|y|affirmative|absolutely|definitely|certainly|indeed)"
 NO = r"(?:no|nope|nah|n|negative|(?:absolutely|definitely|certainly)\s+not|not\s+at\s+all|of\s+course\s+not)"
@@ -165,8 +156,7 @@ def is_yes(word: str) -> bool:
 
 def prepared(text: str) -> str:
     """A reply with its fields as lines."""
-    text = boxes_as_lines(fields_as_lines(without_sources(without_struck(CONTROL.sub("", shortened(text))))))
-    return SYMBOL.sub(" ", plain(PAUSE.sub(", ", text))).replace("\u2019", "'")
+    return SYMBOL.sub(" ", text_of_verdicts(text)).replace("\u2019", "'")
 
 
 def read_yes_no(text: str) -> tuple[bool, str] | None:
@@ -179,9 +169,9 @@ def read_yes_no(text: str) -> tuple[bool, str] | None:
     cleaned = prepared(text)
     if BREAKS_OFF.search(cleaned):
         return None
-    for start in withdrawals(cleaned):
-        if found := read_sentences(sentences(SUSPECTED.sub(" ", cleaned[start:]))):
-            return None if found.incorrect is None else (found.incorrect, found.text[:200])
+    for parts in standing_sentences(cleaned):
+        if found := read_sentences(parts):
+            return None if found.incorrect is None else (found.incorrect, found.text[:KEPT])
     return None
 
 

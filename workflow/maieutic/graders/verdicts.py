@@ -1,0 +1,55 @@
+"""The text that a reader of verdicts (steps, yes or no) works on, and the part of it that still stands at the end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from maieutic.graders.passages import (
+    MOST_WITHDRAWN,
+    boxes_as_lines,
+    fields_as_lines,
+    sentences,
+    shortened,
+    without_sources,
+    without_struck,
+)
+from maieutic.graders.reading import plain
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\xad\ufe0f\u20e3]")
+PAUSE = re.compile(r"(?<=[A-Za-z)])[ \t]+[-\u2013\u2014]+[ \t]+(?=\S)")
+SUSPECTED = re.compile(
+    r"\b(?:i|we)\s+(?:first\s+|originally\s+|initially\s+|had\s+)?(?:thought|wanted|said|guessed|wrote"
+    r"|answered|suspected|put|was\s+going)\b[^.\n]*?(?:[;,.]|\bbut\b)\s*(?=\S)"
+    r"|\b(?:at\s+first(?:\s+(?:glance|sight|i))?|initially|my\s+first\s+(?:thought|guess|impression"
+    r"|answer)|one\s+might|you\s+might|it\s+(?:might|may)\s+(?:look|seem))\b[^.\n]*?(?:\bbut\b|;"
+    r"|,\s+(?=on\b|in\b))",
+    re.IGNORECASE,
+)
+WITHDRAWN = re.compile(
+    r"\b(?:wait|hold\s+on|scratch\s+that|oops|whoops|hmm,\s+no|on\s+(?:second|closer|reflection"
+    r"|further)\b(?:\s+(?:thought|look|inspection))?s?|actually|correction|corrected"
+    r"|edit(?:ed)?(?=\s*:)|update(?=\s*:)"
+    r"|i\s+(?:was\s+wrong|meant|mean|correct\s+(?:that|myself|it)|take\s+(?:that|it)\s+back|misspoke"
+    r"|made\s+a\s+mistake|have\s+to\s+correct)|sorry|apologies|my\s+(?:mistake|bad)|no,\s+(?:that"
+    r"|it)(?:'s|\s+is)\s+not\s+(?:right|it|quite)(?=\s*[.:;])|no,\s+i\s+mean"
+    r"|looking\s+again|re-?reading|second\s+look|let\s+me\s+(?:re-?do|re-?check|re-?consider"
+    r"|correct))\b[\s,:.!;\u2013\u2014-]*",
+    re.IGNORECASE,
+)
+
+
+def text_of_verdicts(text: str) -> str:
+    """A reply in plain notation: without struck text and sources, its boxes, JSON fields and tables as lines."""
+    text = boxes_as_lines(fields_as_lines(without_sources(without_struck(CONTROL.sub("", shortened(text))))))
+    return plain(PAUSE.sub(", ", text))
+
+
+def standing_sentences(text: str) -> Iterator[list[str]]:
+    """Yield the sentences after the last withdrawal ("wait, no"), then after each earlier one, then all of them.
+
+    Suspicions that the writer gave up ("I first thought ..., but") are left out.
+    """
+    withdrawn = [match.end() for match in WITHDRAWN.finditer(text)]
+    for start in [*withdrawn[: -MOST_WITHDRAWN - 1 : -1], 0]:
+        yield sentences(SUSPECTED.sub(" ", text[start:]))
