@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from maieutic.config.cards import Card, Metric, read_card
-from maieutic.core.intervals import Contrast, paired_difference
+from maieutic.core.intervals import StudentT, paired_difference
 from maieutic.core.records import Difference, Grade, Item, Scoring, write_records
 from maieutic.core.stats import SHARE, Sampling, estimate, without_each
 from maieutic.scores.differences import (
@@ -112,7 +112,7 @@ def test_only_items_that_both_have_count(tmp_path: Path) -> None:
     assert (found.n, found.value, found.first_alone_right, found.second_alone_right) == (2, 0.0, 1, 1)
 
 
-def apart_of(first: np.ndarray, second: np.ndarray) -> Contrast:
+def apart_of(first: np.ndarray, second: np.ndarray) -> StudentT:
     """The contrast of two tutors' shares, one item a problem."""
     sides = [np.column_stack([side, np.ones(len(side))]).astype(float) for side in (first, second)]
     left_out = [without_each(sums, SHARE.of_sums) for sums in sides]

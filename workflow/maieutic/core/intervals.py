@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
 LEVEL = 0.95
+SHARE_BOUNDS = (0.0, 1.0)
 TINY = 1e-12
 AT_AN_END = 1e-9  # a share this near to 0 or 1 is 0 or 1
 SPREAD_CAP = 20  # near an end few problems tell the spread: the effective size is at most k (1 + 20 k v (1 - v))
@@ -55,8 +56,7 @@ def bounded_interval(value: float, left_out: Array, low: float, high: float) -> 
     many classes. left_out: the values without each of two or more problems; one that is open counts as the far bound.
     """
     problems, share = len(left_out), min(max((value - low) / (high - low), 0.0), 1.0)
-    scaled = (left_out - low) / (high - low)
-    scaled = np.where(np.isfinite(scaled), scaled, 0.0 if share > 0.5 else 1.0)
+    scaled = with_far_bound((left_out - low) / (high - low), share, SHARE_BOUNDS)
     size = effective_size(share, scaled)
     corrected = min(max(problems * share - (problems - 1) * float(scaled.mean()), 0.0), 1.0)
     lower, upper = clopper_pearson(share, size)
@@ -67,7 +67,7 @@ def bounded_interval(value: float, left_out: Array, low: float, high: float) -> 
     return min(value, low + (high - low) * lower), max(value, low + (high - low) * upper)
 
 
-class Contrast:
+class StudentT:
     """A paired difference of two statistics on the same problems, or a value without bounds, as Student's t has it.
 
     Two pseudo problems of weight 3/4, at +h and -h, give it a width where few problems differ (after Agresti and Min
@@ -103,18 +103,18 @@ class Contrast:
         return min(1.0, 2 * float(stdtr(self.degrees, -abs(self.centre) / self.error)))
 
 
-def unbounded_mean(value: float, left_out: Array) -> Contrast | None:
+def unbounded_mean(value: float, left_out: Array) -> StudentT | None:
     """A value without bounds; None where its problems are all alike, so that nothing is known of its spread."""
     influence = influences(left_out)
     spread = float(np.ptp(influence))
     if not np.isfinite(left_out).all() or spread <= TINY * max(abs(value), TINY):
         return None
-    return Contrast(value, influence, spread, paired=False)
+    return StudentT(value, influence, spread, paired=False)
 
 
 def paired_difference(
     values: tuple[float, float], left_out: tuple[Array, Array], bounds: tuple[float, float] | None
-) -> Contrast | None:
+) -> StudentT | None:
     """The difference of two tutors' statistics. left_out: of each, without the same k problems; bounds: of each value.
 
     None for fewer than two problems, and where nothing varies and no bounds are known.
@@ -122,18 +122,18 @@ def paired_difference(
     first, second = left_out
     if len(first) < 2 or not np.isfinite(values).all():
         return None
-    finite = bounds is not None and np.isfinite(bounds).all()
+    known = bounds if bounds is not None and np.isfinite(bounds).all() else None
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        if bounds is None or not finite:
+        if known is None:
             return None
-        first, second = (with_far_bound(side, value, bounds) for side, value in zip(left_out, values, strict=True))
+        first, second = (with_far_bound(side, value, known) for side, value in zip(left_out, values, strict=True))
     of_first, of_second = influences(first), influences(second)
     spread = float(np.ptp(np.concatenate([values[0] + of_first, values[1] + of_second])))
     if spread <= AT_AN_END * max(abs(values[0]), abs(values[1]), TINY):
-        if bounds is None or not finite:
+        if known is None:
             return None
-        spread = bounds[1] - bounds[0]
-    return Contrast(values[0] - values[1], of_first - of_second, spread, paired=True)
+        spread = known[1] - known[0]
+    return StudentT(values[0] - values[1], of_first - of_second, spread, paired=True)
 
 
 def with_far_bound(left_out: Array, value: float, bounds: tuple[float, float]) -> Array:

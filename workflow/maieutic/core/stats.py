@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from maieutic.core.intervals import LEVEL, bounded_interval, unbounded_mean
+from maieutic.core.intervals import LEVEL, SHARE_BOUNDS, bounded_interval, unbounded_mean
 
 Array = npt.NDArray[np.float64]
 T = TypeVar("T")
@@ -75,7 +75,7 @@ def mean_of(read: Callable[[T], float], bounds: tuple[float, float] = UNBOUNDED)
 
 
 MEAN: Statistic[float] = mean_of(float)
-SHARE: Statistic[float] = mean_of(float, (0.0, 1.0))
+SHARE: Statistic[float] = mean_of(float, SHARE_BOUNDS)
 
 
 def estimate(
@@ -104,7 +104,7 @@ def interval_of(
         return Interval(None, None)
     left_out, bounds = without_each(sums, statistic.of_sums), statistic.bounds
     if bounds == UNBOUNDED and np.isin(counts[:, 0], (0, 1)).all():
-        bounds = (0.0, 1.0)  # a mean of zeros and ones is a share
+        bounds = SHARE_BOUNDS  # a mean of zeros and ones is a share
     if bounds != UNBOUNDED:
         return Interval(*bounded_interval(value, left_out, *bounds))
     mean = unbounded_mean(value, left_out)

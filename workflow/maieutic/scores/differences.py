@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from maieutic.config.cards import Card, Metric
 from maieutic.core.files import whole_file
-from maieutic.core.intervals import Array, Contrast, paired_difference
+from maieutic.core.intervals import Array, StudentT, paired_difference
 from maieutic.core.records import Difference, Grade, Scoring, read_items, records_about
 from maieutic.core.stats import Interval, sums_by_cluster, without_each
 from maieutic.scores.score import Measured, ScoringJob, function_of, index_of, measured_on
@@ -141,7 +141,7 @@ def differences(card: Card, compared: Compared, measured: Mapping[str, Measured]
         )
 
 
-def smallest_p(contrast: Contrast | None, problems: int) -> float | None:
+def smallest_p(contrast: StudentT | None, problems: int) -> float | None:
     """The p value of no difference, at least 2 / 2^problems: the least that a test of signs can give."""
     return None if contrast is None else max(contrast.p_value(), 2.0 ** (1 - problems))
 

@@ -12,6 +12,7 @@ from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel, HostedModel, JudgeModel, RecordedModel, VllmModel
 from maieutic.core import paths
 from maieutic.core.files import safe_name, sha256_of, whole_file
+from maieutic.core.intervals import LEVEL
 from maieutic.core.records import ReportedScore
 from maieutic.plan.plan import Plan
 from maieutic.report.record.opened import OpenRun
@@ -21,7 +22,6 @@ from maieutic.scores.printed import paper_title
 
 VERSION = "0.3.0"
 NAMESPACE = uuid.UUID("6f5f7f2a-3a63-4c1e-9d0b-6e3b2a0f7c11")  # of this software's identifiers, made once
-CONFIDENCE = 0.95
 INTERVALS = "over problems: Clopper-Pearson on their effective number, percentile bootstrap for correlations and kappa"
 
 
@@ -89,7 +89,7 @@ def result_of(run: OpenRun, card: Card, score: ReportedScore, result_id: str, co
         }
     uncertainty: dict[str, Any] = {"num_samples": score.n}
     if score.low is not None and score.high is not None:
-        interval = {"lower": score.low, "upper": score.high, "confidence_level": CONFIDENCE}
+        interval = {"lower": score.low, "upper": score.high, "confidence_level": LEVEL}
         uncertainty["confidence_interval"] = {**interval, "method": INTERVALS}
     asked = settings_of(plan, card, str(score.tutor))
     return {

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from maieutic.core.intervals import SHARE_BOUNDS
 from maieutic.core.stats import Array, Statistic, mean_of, share
 
 Counts = Array
-SHARE_BOUNDS = (0.0, 1.0)
 
 
 class Graded(NamedTuple):
