@@ -142,6 +142,7 @@ def test_the_first_thing_that_was_not_the_same_is_said(
          "another model: the paper ran gpt-4o-mini-2024-07-18"),
         ("mathtutorbench", {"paper": {"mathtutorbench": "GPT-4o"}, "model": "gpt-4o-mini-2024-07-18"}, None),
         ("mathtutorbench", {"paper": "LLaMA3.1-8B-Instruct", "model": "anything"}, None),
+        ("mathtutorbench", {"paper": "LLaMA3.1-8B-Instruct", "user_last": True}, None),  # it changes no request there
         ("mrbench", {"paper": "GPT-4"}, "a prompt of ours: the paper prints none"),
         ("mrbench", {"engine": "recorded", "file": "r.jsonl", "paper": "GPT-4"}, None),
         ("tutorbench", {"paper": {"tutorbench": "GPT-5 study mode"}, "protocol": "study_mode"},

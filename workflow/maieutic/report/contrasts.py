@@ -22,7 +22,7 @@ from maieutic.core import paths
 from maieutic.core.files import safe_cell
 from maieutic.core.records import Difference
 from maieutic.plan.plan import Plan
-from maieutic.report.tables import DIGITS, read_json, read_scores
+from maieutic.report.tables import DIGITS, is_silent, read_json, read_scores
 from maieutic.scores.differences import against_itself
 
 ALPHA, POWER = 0.05, 0.8
@@ -98,7 +98,7 @@ def silent_on(plan: Plan, results: Path) -> set[tuple[str, str]]:
         for benchmark in plan.benchmarks
         for tutor, scores in read_scores(results, benchmark, plan.run.tutors).items()
         for score in scores
-        if score.headline and score.scoring == "robust" and (score.readable or 0.0) < plan.config.report.least_readable
+        if score.headline and score.scoring == "robust" and is_silent(plan, score.readable)
     }
 
 

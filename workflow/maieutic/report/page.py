@@ -30,7 +30,7 @@ from maieutic.report.figures import chart_library, interval_chart, outcome_chart
 from maieutic.report.graders import grader_section
 from maieutic.report.overview import Claim, claim_of, overview_section, silent_tutors
 from maieutic.report.sections import Page, Parts, Problem, Run, Section
-from maieutic.report.tables import items_of_task, label_of
+from maieutic.report.tables import is_silent, items_of_task, label_of
 from maieutic.report.traffic_light import LightOf, kind_on, lights, title_of
 from maieutic.report.trust import trust_section
 from maieutic.scores.printed import paper_title, printed_values
@@ -132,11 +132,6 @@ def best_of(
     if is_silent(plan, readable.get((best, card.task))) or low is None:
         return None
     return None if score.floor is not None and low <= score.floor else best
-
-
-def is_silent(plan: Plan, readable: float | None) -> bool:
-    """Whether too few of a tutor's replies to a task can be read."""
-    return readable is not None and readable < plan.config.report.least_readable
 
 
 def at_floor(score: ReportedScore | None) -> bool:

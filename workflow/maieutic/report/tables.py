@@ -23,7 +23,6 @@ from maieutic.scores.printed import PAPERS, Circumstances, difference_note, pape
 from maieutic.scores.score import all_metrics
 
 DIGITS = 6
-STUDY_MODE = "study_mode"  # TutorBench, section 3.6: a product's mode, which no endpoint serves
 OF_TUTORS = {"benchmark", "headline", "version"}  # which a number of a grader has not
 NUMBERS = (
     "value",
@@ -160,7 +159,7 @@ def circumstances(plan: Plan, cards: Sequence[Card], score: Score, changed: bool
 
 
 def asked_otherwise(plan: Plan, benchmark: str, tutor: str) -> str | None:
-    """What of a tutor was not the paper's: the model behind its name, its prompt, who says what. None: all was.
+    """Return the first thing about a tutor that was not as in the paper, or None: its model, prompt or protocol.
 
     Recorded replies were given elsewhere, to whatever was asked there.
     """
@@ -172,11 +171,9 @@ def asked_otherwise(plan: Plan, benchmark: str, tutor: str) -> str | None:
         return f"another model: the paper ran {ran}"
     if not paper.prompt:
         return "a prompt of ours: the paper prints none"
-    if plan.protocol_of(tutor) == STUDY_MODE:
-        return "preambles for the product's study mode"
-    if getattr(model, "user_last", False):
-        return "the student's work as the user's words"
-    return None
+    if note := paper.other_protocols.get(plan.protocol_of(tutor)):
+        return note
+    return paper.user_last if getattr(model, "user_last", False) else None
 
 
 def is_whole(cards: Sequence[Card], score: Score, least_readable: float) -> bool:
@@ -190,6 +187,11 @@ def is_whole(cards: Sequence[Card], score: Score, least_readable: float) -> bool
     if metric is not None and (metric.only or metric.subset):
         return True
     return score.n + score.missing >= sum(card.items for card in cards)
+
+
+def is_silent(plan: Plan, readable: float | None) -> bool:
+    """Return whether too few of a tutor's replies to a task can be read (`report.least_readable`)."""
+    return readable is not None and readable < plan.config.report.least_readable
 
 
 def label_of(plan: Plan, name: str) -> str:

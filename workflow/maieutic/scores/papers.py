@@ -61,13 +61,15 @@ class Printed(NamedTuple):
 
 
 class Paper(NamedTuple):
-    """What a benchmark's paper prints that a run may be compared with.
+    """The results of a benchmark's paper, and what makes a run comparable with them.
 
-    title: the benchmark's name as its paper writes it.
-    tables: where; values: of tutors; judges, reward_models: the names of graders that it prints; note: what a reader of
-    the comparison has to know; released: whether others have the paper's data, or no number can repeat a printed one;
-    prompt: whether the paper says what tutors were asked; served: by a printed name the hosted model that was run,
-    where the paper says so.
+    title: the benchmark's name as its paper writes it; tables: where the results stand; values: those of tutors;
+    judges, reward_models: the graders with results; note: what a reader of the comparison has to know.
+
+    released: whether the paper's data are public: without them no number can repeat a printed one; prompt: whether the
+    paper prints what tutors were asked; served: by a printed name the hosted model behind it, where the paper says so;
+    other_protocols: the protocols that only approximate what the paper asked, each with the reason; user_last: what
+    that setting changes in this benchmark's requests, None for nothing.
     """
 
     title: str
@@ -79,3 +81,5 @@ class Paper(NamedTuple):
     released: bool = True
     prompt: bool = True
     served: Mapping[str, str] = MappingProxyType({})
+    other_protocols: Mapping[str, str] = MappingProxyType({})
+    user_last: str | None = None

@@ -8,6 +8,7 @@ BENCHMARK = "tutorbench"
 JUDGE = "Claude Sonnet 4"  # section 2.3
 TABLE_1 = {"modality/text": ("text", "arr_w"), "modality/multimodal": ("multimodal", "arr_w")}
 POOL = "release"
+SAID_BY_USER = "the student's work as the user's words"
 
 
 def tutors() -> list[Printed]:
@@ -27,4 +28,7 @@ PRINTED = Paper(
     values=tutors,
     judges=(JUDGE,),
     note="The public release holds 1,473 of the paper's 1,490 samples.",
+    # Section 3.6 used the product's study mode, which no endpoint serves.
+    other_protocols={"study_mode": "preambles for the product's study mode"},
+    user_last=SAID_BY_USER,
 )

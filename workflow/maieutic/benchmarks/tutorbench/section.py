@@ -20,6 +20,7 @@ from maieutic.benchmarks.tutorbench.figures import (
     figure_of,
     shown_level,
 )
+from maieutic.benchmarks.tutorbench.printed import SAID_BY_USER
 from maieutic.benchmarks.tutorbench.raters import AGREEMENT, ALL, KAPPA
 from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel
@@ -76,7 +77,7 @@ def notes_of(plan: Plan, model: str, cards: Sequence[Card]) -> str:
     protocol = plan.protocol_of(model)
     notes = {
         "takes no pictures": blind and not isinstance(plan.models[model], BaselineModel),
-        "the student's work as the user's words": said_by_user,
+        SAID_BY_USER: said_by_user,
         f"protocol {protocol}": protocol != plan.run.protocol,
     }
     return "".join(f"; {note}" for note, holds in notes.items() if holds)
