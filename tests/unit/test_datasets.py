@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 from maieutic.config.cards import CARDS, read_card
 from maieutic.config.datasets import Dataset
 from maieutic.core.errors import UserError
@@ -16,11 +15,8 @@ from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sampling import select
 from maieutic.datasets.sources import check_source, read_source
 from maieutic.graders.registry import GRADERS
+from task_items import REGISTRY, items_of_card
 
-REGISTRY = {
-    name: Dataset.model_validate(entry)
-    for name, entry in yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"].items()
-}
 TASKS = sorted(path.stem for path in (CARDS / "mathtutorbench").glob("*.yaml"))
 PUBLISHED = {
     "problem_solving": 1319,
@@ -38,11 +34,7 @@ SOLVING = MakeItems(benchmark="mathtutorbench", task="problem_solving", form="js
 
 
 def items_of(task: str, folder: Path, edition: str) -> list[Item]:
-    card = read_card(CARDS / "mathtutorbench" / f"{task}.yaml").card
-    dataset = REGISTRY[card.dataset]
-    copy = dataset.copy_of(card.dataset, edition)
-    records = check_source(folder / copy.path, dataset, copy, copy.path)
-    return LOADERS[card.loader].load(records, task)
+    return items_of_card(read_card(CARDS / "mathtutorbench" / f"{task}.yaml").card, folder, edition)
 
 
 def test_there_are_nine_tasks() -> None:

@@ -8,12 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from maieutic.config.cards import CARDS, read_card
 from maieutic.core.records import Item, Reply, Score, Turn
 from maieutic.core.stats import Array, Sampling, clustered_interval
-from maieutic.datasets.registry import LOADERS
-from maieutic.datasets.sources import read_source
 from maieutic.graders.parsing import grades_of
 from maieutic.replies.baselines import TUTORS
 from maieutic.scores.metrics.common import (
@@ -30,6 +27,7 @@ from maieutic.scores.metrics.common import (
 from maieutic.scores.metrics.registry import METRICS
 from maieutic.scores.score import index_of, score_task
 from sklearn import metrics as sklearn
+from task_items import items_of_card
 
 RNG = np.random.default_rng(7)
 
@@ -190,8 +188,7 @@ def test_same_seed_same_interval_and_one_problem_has_none() -> None:
 def scores_of(task: str, tutor: str, data: Path) -> dict[tuple[str, str], Score]:
     """The scores of a trivial tutor on the real data."""
     card = read_card(CARDS / "mathtutorbench" / f"{task}.yaml").card
-    registry = yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"][card.dataset]
-    items = LOADERS[card.loader].load(read_source(data / registry["published"]["path"], registry["format"]), task)
+    items = items_of_card(card, data, "published")
     grades = [
         grade
         for item in items

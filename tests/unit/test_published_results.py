@@ -13,11 +13,8 @@ import pytest
 import yaml
 from maieutic.benchmarks.mrbench.predictions import score_predictions
 from maieutic.config.cards import CARDS, read_card
-from maieutic.config.datasets import Dataset
 from maieutic.core.records import Grade, read_records, write_records
 from maieutic.core.stats import Sampling
-from maieutic.datasets.registry import LOADERS
-from maieutic.datasets.sources import check_source
 from maieutic.graders.parsing import ParseReplies, parse_replies
 from maieutic.graders.rubric import Weighed, arr_w, clipped
 from maieutic.judges.answers import read_answer
@@ -25,6 +22,7 @@ from maieutic.judges.labels import LABEL_LOADERS, write_labels
 from maieutic.judges.rubrics import read_rubric
 from maieutic.replies.recorded import ReadReplies, read_replies
 from maieutic.scores.score import index_of, score_task
+from task_items import items_of_card
 
 MATCH = {  # results-Qwen3-4B-Instruct-2507.yaml, `match`
     "pedagogy_following": 0.9817391304347826,
@@ -48,10 +46,7 @@ def test_the_released_match_of_a_published_tutor_is_reproduced(
     printed = yaml.safe_load((folder / "results-Qwen3-4B-Instruct-2507.yaml").read_text(encoding="utf-8"))
     assert printed[task]["match"] == MATCH[task]
     card = read_card(CARDS / "mathtutorbench" / f"{task}.yaml").card
-    registry = yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"]
-    dataset = Dataset.model_validate(registry[card.dataset])
-    copy = dataset.copy_of(card.dataset, "published")
-    items = LOADERS[card.loader].load(check_source(data / copy.path, dataset, copy, copy.path), task)
+    items = items_of_card(card, data, "published")
     said = json.loads((folder / f"generations-Qwen3-4B-Instruct-2507-{task}.json").read_text(encoding="utf-8"))
     write_records(tmp_path / "items/mathtutorbench" / f"{task}.jsonl", items)
     file, replies, grades = tmp_path / "qwen.jsonl", tmp_path / "replies.jsonl", tmp_path / "grades.jsonl"

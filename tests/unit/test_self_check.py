@@ -5,20 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 from maieutic.config.cards import CARDS, Card, read_card
-from maieutic.config.datasets import Dataset
 from maieutic.core.errors import UserError
 from maieutic.core.records import Item
-from maieutic.datasets.registry import LOADERS
-from maieutic.datasets.sources import check_source
 from maieutic.graders.gold import answer_line
-from maieutic.plan.self_check import Checked, check_card, faults_of, tell, why_skipped
+from maieutic.plan.self_check import Checked, check_card, failures_on, report, why_skipped
+from task_items import DEMO, REGISTRY, items_of_card
 
-REGISTRY = {
-    name: Dataset.model_validate(entry)
-    for name, entry in yaml.safe_load(Path("config/datasets.yaml").read_text(encoding="utf-8"))["datasets"].items()
-}
 CARD_PATHS = sorted(CARDS.glob("*/*.yaml"))
 
 
@@ -36,23 +29,21 @@ def pinned(path: Path, edition: str) -> bool:
     return copy is not None and copy.sha256 is not None
 
 
-def checked_on(card: Card, folder: Path, edition: str) -> list[Checked]:
-    dataset = REGISTRY[card.dataset]
-    copy = dataset.copy_of(card.dataset, edition)
-    records = check_source(folder / copy.path, dataset, copy, copy.path)
-    return check_card(card, LOADERS[card.loader].load(records, card.task))
+def checked_on(path: Path, folder: Path, edition: str) -> list[Checked]:
+    card = read_card(path).card
+    return check_card(card, items_of_card(card, folder, edition))
 
 
 @pytest.mark.parametrize("path", copies("demo"), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_every_grader_agrees_with_the_gold_answers_of_the_demo(path: Path) -> None:
-    checked = checked_on(read_card(path).card, Path("resources/demo"), "demo")
+    checked = checked_on(path, DEMO, "demo")
     assert [fault for row in checked for fault in row.failures] == []
     assert all(row.items or row.skipped for row in checked)
 
 
 @pytest.mark.parametrize("path", copies("published"), ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_every_grader_agrees_with_the_gold_answers_of_the_published_data(path: Path, data: Path) -> None:
-    checked = checked_on(read_card(path).card, data, "published")
+    checked = checked_on(path, data, "published")
     assert [fault for row in checked for fault in row.failures] == []
 
 
@@ -72,15 +63,15 @@ def item(**reference: object) -> Item:
 
 
 def test_what_a_grader_refuses_or_takes_wrongly_is_named() -> None:
-    assert faults_of("step", item(step=3), "robust") == []
-    [fault] = faults_of("answer", item(answer="nan"), "robust")
+    assert failures_on("step", item(step=3), "robust") == []
+    [fault] = failures_on("answer", item(answer="nan"), "robust")
     assert fault.startswith("t/a-1, answer, robust: the gold answer is refused")
 
 
 def test_failures_are_all_told_at_once(caplog: pytest.LogCaptureFixture) -> None:
     rows = [Checked("b/t", "step", 30, [f"item {number}" for number in range(30)]), Checked("b/t", "judge", 0, [], "a")]
     with caplog.at_level("INFO"), pytest.raises(UserError, match=r"30 failures item 0 .*and 10 more") as error:
-        tell(rows)
+        report(rows)
     assert "item 19" in str(error.value) and "item 20" not in str(error.value)
     assert [record.message for record in caplog.records] == [
         "b/t, step: 30 items, 30 failures",

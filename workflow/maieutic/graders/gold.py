@@ -1,65 +1,70 @@
-"""Replies that state an item's gold answer, and others that state a wrong one: what holds a grader against itself."""
+"""Replies with an item's gold answer and with wrong ones, for the check of the graders (`maieutic check-graders`)."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
 from maieutic.core.records import Item
-from maieutic.graders.grader import Told
+from maieutic.graders.grader import GoldReplies
 
 
 def answer_line(value: object) -> str:
-    """A line that states a number as its final answer. value: whatever `float` takes."""
+    """Return a line that states a number as the final answer, without an exponent. value: a number or its text."""
     return f"Final Answer: {Decimal(str(float(str(value)))).normalize():f}"
 
 
-def another(value: object) -> float:
-    """A number that differs from the gold one, and reads like it."""
-    return float(str(value)) + 1
+def wrong_line(value: object) -> str:
+    """Return a line that states the number after the gold one as the final answer."""
+    return answer_line(float(str(value)) + 1)
 
 
-def told_answer(item: Item) -> Told:
-    """The final number, and one more than it."""
+def gold_answer(item: Item) -> GoldReplies:
+    """Return the final number; as the wrong answer a number that is larger by one."""
     gold = item.reference["answer"]
-    return Told([answer_line(gold)], [[answer_line(another(gold))]])
+    return GoldReplies([answer_line(gold)], [[wrong_line(gold)]])
 
 
-def told_yes_no(item: Item) -> Told:
-    """Yes of an incorrect solution, and the other word."""
+def gold_yes_no(item: Item) -> GoldReplies:
+    """Return "Yes" for an incorrect solution and "No" for a correct one; as the wrong answer the other word."""
     right, wrong = ("Yes", "No") if item.reference["incorrect"] else ("No", "Yes")
-    return Told([right], [[wrong]])
+    return GoldReplies([right], [[wrong]])
 
 
-def told_step(item: Item) -> Told:
-    """The first wrong step, and the one after it."""
+def gold_step(item: Item) -> GoldReplies:
+    """Return the number of the first wrong step; as the wrong answer that of the next step."""
     step = int(item.reference["step"])
-    return Told([str(step)], [[str(step + 1)]])
+    return GoldReplies([str(step)], [[str(step + 1)]])
 
 
-def told_questions(item: Item) -> Told:
-    """The gold sub-questions, a line each, and a line that shares no word with them."""
-    return Told(["\n".join(map(str, item.reference["questions"]))], [["zzz zzz?"]])
+def gold_questions(item: Item) -> GoldReplies:
+    """Return the gold sub-questions, one per line; as the wrong answer a question without a word in common."""
+    return GoldReplies(["\n".join(map(str, item.reference["questions"]))], [["zzz zzz?"]])
 
 
-def told_rounds(item: Item) -> Told:
-    """Every round's final number; one more than it in all of them."""
+def gold_rounds(item: Item) -> GoldReplies:
+    """Return the final number of each round; as the wrong answer numbers that are larger by one."""
     golds = item.reference["answers"]
-    return Told([answer_line(gold) for gold in golds], [[answer_line(another(gold)) for gold in golds]])
+    return GoldReplies([*map(answer_line, golds)], [[*map(wrong_line, golds)]])
 
 
-def told_detection(item: Item) -> Told:
-    """Verdict and first wrong step in the fields that the prompt asks for; the other verdict, and the next step."""
+def gold_detection(item: Item) -> GoldReplies:
+    """Return verdict and first wrong step in the prompt's fields; as wrong answers the other verdict and the next step.
+
+    The solution of an item without a mistake has no next step.
+    """
     incorrect, step = bool(item.reference["incorrect"]), int(item.reference["step"])
-    wrong = [[detected(not incorrect, 1)]]
-    return Told([detected(incorrect, step)], [*wrong, [detected(True, step + 1)]] if incorrect else wrong)
+    wrong = [[detection_fields(not incorrect, 1)]]
+    return GoldReplies(
+        [detection_fields(incorrect, step)], [*wrong, [detection_fields(True, step + 1)]] if incorrect else wrong
+    )
 
 
-def detected(incorrect: bool, step: int) -> str:
-    """What KMP-Bench's prompt of error detection asks for. step: of a wrong solution."""
+def detection_fields(incorrect: bool, step: int) -> str:
+    """Return the fields that KMP-Bench's prompt of error detection asks for. step: used for an incorrect solution."""
     return f"Correctness: {'Incorrect' if incorrect else 'Correct'}\nErrorStepNum: {step if incorrect else 'None'}"
 
 
-def told_correction(item: Item) -> Told:
-    """After a verdict, the final number of the corrected solution, and one more than it."""
-    [right], [[wrong]] = told_answer(item)
-    return Told(["", right], [["", wrong]])
+def gold_correction(item: Item) -> GoldReplies:
+    """Return, as the second turn, the final number of the corrected solution; wrong by one likewise."""
+    [right], [[wrong]] = gold_answer(item)
+    return GoldReplies(["", right], [["", wrong]])

@@ -9,8 +9,8 @@ from maieutic.core.records import Item, Scoring
 from maieutic.graders.reading import Reading
 
 
-class Told(NamedTuple):
-    """What a tutor says, turn by turn: the gold answer of an item, and wrong ones of the same kind."""
+class GoldReplies(NamedTuple):
+    """The turns of a reply with an item's gold answer, and of replies with wrong answers of the same kind."""
 
     right: list[str]
     wrong: list[list[str]]
@@ -23,12 +23,12 @@ class Grader(NamedTuple):
     leaves open (no solution to reveal) does not apply. What any other parser cannot read is an answer that the tutor
     did not give.
 
-    told: replies with an item's gold answer and with wrong ones, which `maieutic check-graders` holds the grader
-    against; None: there is no gold answer.
+    gold_replies: replies with an item's gold answer and with wrong ones, with which `maieutic check-graders` tests the
+    grader; None where the rule has no gold answer.
     """
 
     read: Callable[[Item, str, Scoring], list[Reading]] | None = None
     read_all: Callable[[Item, Sequence[str], Scoring], list[Reading]] | None = None
     gold: str | None = None
     describing: bool = False
-    told: Callable[[Item], Told] | None = None
+    gold_replies: Callable[[Item], GoldReplies] | None = None

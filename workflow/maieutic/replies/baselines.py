@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from maieutic.core.plugins import merged
 from maieutic.core.records import NO_REPLY, NOBODY_ASKED, Item, Reply, Turn
@@ -12,13 +12,13 @@ ASK = "Can you explain how you got your answer?"  # a question that fits every d
 
 
 def reveal(item: Item) -> str | None:
-    """The reference solution; None of an item whose data have none (Bridge: "N/A")."""
+    """Return the reference solution, or None for an item whose data have none (Bridge: "N/A")."""
     solution = str(item.reference.get("solution", item.reference["text"])).strip()
     return None if solution in NO_SOLUTION else f"The answer is: {solution}"
 
 
 def reference(item: Item) -> str | list[str] | None:
-    """What a person said; in a conversation of several turns, in each of them. None of an item without it."""
+    """Return the human reply, of each turn in a conversation of several; None for an item without one."""
     replies = item.reference.get("replies")
     if replies:
         return [str(text) for text in replies]
@@ -37,20 +37,25 @@ TUTORS: dict[str, Callable[[Item], str | list[str] | None]] = {
 }
 
 
-OF_A_REPLY = {"reference", "reveal"}  # which say nothing of an item without a person's reply or solution
+OF_A_REPLY = {"reference", "reveal"}  # tutors that have no reply to an item without a human one or a solution
 
 
 def baseline_reply(name: str, tutor: str, item: Item, turns: int) -> Reply:
-    """What a trivial tutor says in every turn; where it has said all that it has, the last again.
+    """Return a trivial tutor's reply of so many turns, its last text repeated where it has fewer.
 
-    An item that a tutor has nothing for has no reply: it is missing, and nobody judges it.
+    An item for which it has no text is missing (error `NO_REPLY`), and no judge is asked about it.
     """
     reply = TUTORS[tutor](item)
     if reply is None:
-        return Reply(id=item.id, task=item.task, tutor=name, key=NOBODY_ASKED, turns=[], error=NO_REPLY)
+        return reply_of(name, item, [], NO_REPLY)
     texts = [reply] * turns if isinstance(reply, str) else [reply[min(turn, len(reply) - 1)] for turn in range(turns)]
-    of_turns = [
+    return reply_of(name, item, texts)
+
+
+def reply_of(name: str, item: Item, texts: Sequence[str], error: str | None = None) -> Reply:
+    """Return the reply with these texts as its turns, for which no model was asked. name: the tutor's."""
+    turns = [
         Turn(messages=NOBODY_ASKED, text=text, finish="stop", prompt_tokens=0, completion_tokens=0, seconds=0.0)
         for text in texts
     ]
-    return Reply(id=item.id, task=item.task, tutor=name, key=NOBODY_ASKED, turns=of_turns)
+    return Reply(id=item.id, task=item.task, tutor=name, key=NOBODY_ASKED, turns=turns, error=error)

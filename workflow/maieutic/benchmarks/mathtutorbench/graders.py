@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from maieutic.benchmarks.mathtutorbench.questions import question, socratic_bleu, statistics
 from maieutic.graders.answers import answer, corrected_answer
-from maieutic.graders.gold import told_answer, told_questions, told_step, told_yes_no
+from maieutic.graders.gold import gold_answer, gold_questions, gold_step, gold_yes_no
 from maieutic.graders.grader import Grader
 from maieutic.graders.labels import step, yes_no
 
 GRADERS = {
-    "answer": Grader(answer, told=told_answer),
-    "corrected_answer": Grader(corrected_answer, told=told_answer),
-    "yes_no": Grader(yes_no, gold="incorrect", told=told_yes_no),
-    "step": Grader(step, gold="step", told=told_step),
-    "socratic_bleu": Grader(socratic_bleu, told=told_questions),
+    "answer": Grader(answer, gold_replies=gold_answer),
+    "corrected_answer": Grader(corrected_answer, gold_replies=gold_answer),
+    "yes_no": Grader(yes_no, gold="incorrect", gold_replies=gold_yes_no),
+    "step": Grader(step, gold="step", gold_replies=gold_step),
+    "socratic_bleu": Grader(socratic_bleu, gold_replies=gold_questions),
     "question": Grader(question),
     "statistics": Grader(statistics, describing=True),
 }

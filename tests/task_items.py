@@ -1,0 +1,24 @@
+"""The items of a shipped task from a folder of data, without a run: `resources/demo`, or the published files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from conftest import ROOT
+from maieutic.config.cards import Card
+from maieutic.config.datasets import Dataset
+from maieutic.core.records import Item
+from maieutic.datasets.registry import LOADERS
+from maieutic.datasets.sources import check_source
+from shipped import read
+
+DEMO = ROOT / "resources/demo"
+REGISTRY = {name: Dataset.model_validate(entry) for name, entry in read("datasets")["datasets"].items()}
+
+
+def items_of_card(card: Card, folder: Path, edition: str) -> list[Item]:
+    """Return the items of a task, after the checks of its source. edition: `demo` or `published`."""
+    dataset = REGISTRY[card.dataset]
+    copy = dataset.copy_of(card.dataset, edition)
+    records = check_source(folder / copy.path, dataset, copy, copy.path)
+    return LOADERS[card.loader].load(records, card.task)
