@@ -21,7 +21,7 @@ NOBODY = {"reward_models": [], "reward_comparisons": [], "classifiers": [], "jud
 
 
 def demo() -> dict[str, Any]:
-    """The demo, with a tutor whose replies are in a file besides."""
+    """Return the demo with a recorded tutor added."""
     config = shipped()
     config["models"]["ours"] = {"engine": "recorded", "file": "resources/demo/kmp/chats.jsonl"}
     config["run"]["tutors"] = [*config["run"]["tutors"], "ours"]
@@ -29,7 +29,7 @@ def demo() -> dict[str, Any]:
 
 
 def many_judges() -> dict[str, Any]:
-    """Hosted tutors, one in shards and one with prices, two judges, a panel of both, a list of words, taggers, probes."""
+    """Return hosted tutors (one sharded, one priced), two judges and their panel, a word list, taggers and probes."""
     config = shipped()
     config["models"] |= {
         "far": {**HOSTED, "shards": 3, "price": {"input": 1, "output": 2}, "label": "Far", "protocol": "study_mode"},
@@ -49,7 +49,7 @@ def many_judges() -> dict[str, Any]:
 
 
 def packed() -> dict[str, Any]:
-    """A served tutor that answers all benchmarks in one job, without graders."""
+    """Return a served tutor that answers all benchmarks in one job, without graders."""
     config = shipped()
     config["run"] |= {**NOBODY, "tutors": ["smollm2-135m"], "tasks": ["mathtutorbench/problem_solving", "kmpbench/fqa"]}
     config["servers"] = {"pack": True}
@@ -57,7 +57,7 @@ def packed() -> dict[str, Any]:
 
 
 def of_a_paper(name: str) -> dict[str, Any]:
-    """A run file as it is shipped, with few tutors, every pin a made-up one: what is planned does not rest on it."""
+    """Return a shipped run file with few tutors and invented pins, which the plan does not depend on."""
     config = registries() | copy.deepcopy(read(name))
     pool = config["run"].get("difficulty", {}).get("tutors", [])
     config["run"]["tutors"] = list(dict.fromkeys([*config["run"]["tutors"][:2], *pool]))
@@ -75,7 +75,7 @@ def of_a_paper(name: str) -> dict[str, Any]:
 
 
 def our_own() -> dict[str, Any]:
-    """What a team brings: replies, weights, labels, pairs and predictions of its own, in files and folders."""
+    """Return a run on a team's own replies, weights, labels, pairs and predictions."""
     config = of_a_paper("mrbench")
     pinned = {"repo": "org/own", "revision": "1" * 40}
     config["models"] |= {
@@ -123,21 +123,21 @@ RUNS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 def functions(module: Any) -> dict[str, Any]:
-    """The functions of a module whose first argument is a plan and whose others are wildcards."""
+    """Return the functions of a module that take a plan first and wildcards after it."""
     rules = rule_names()
     named = dict(inspect.getmembers(module, inspect.isfunction))
     return {name: function for name, function in named.items() if name in rules and hasattr(jobs, name)}
 
 
 def rule_names() -> list[str]:
-    """The names of all rules."""
+    """Return the names of all rules."""
     texts = (path.read_text(encoding="utf-8") for path in Path("workflow/rules").glob("*.smk"))
     pattern = re.compile(r"^(?:rule|use rule \w+ as) (\w+)(?:| with):", re.MULTILINE)
     return sorted(name for text in texts for name in pattern.findall(text))
 
 
 def places(plan: Plan, rule: str, wildcards: list[str]) -> Iterator[dict[str, str]]:
-    """What the wildcards of a rule can be in a run."""
+    """Yield the wildcards of each job of a rule in a run."""
     trained = rule in {"train_reward_model", "write_model_card"}
     # As in verdicts.smk: a panel and a word list have rules of their own, in which no model is asked.
     askers = judges_answered_by(plan, plan.run.judges, "vllm", "hosted")

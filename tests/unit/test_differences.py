@@ -140,7 +140,7 @@ def test_one_answer_of_twenty_is_no_difference() -> None:
 
 
 def test_a_large_difference_is_found_among_many_pairs() -> None:
-    """Of 2,000 bootstrap draws none says less than 0.001, which Holm over 1,520 pairs would make 1 whatever differs."""
+    """A bootstrap of 2,000 draws has no p value below 0.001, which Holm over 1,520 pairs would raise to 1."""
     chance = np.random.default_rng(8)
     first, second = chance.random(200) < 0.9, chance.random(200) < 0.6
     p = apart_of(first, second).p_value()

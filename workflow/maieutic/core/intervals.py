@@ -1,7 +1,7 @@
-"""95 % intervals that hold near the ends, from a statistic's value and its values with one problem left out.
+"""95 % intervals that keep their coverage near 0 and 1, computed from leave-one-problem-out values.
 
-A percentile bootstrap of 20 right answers out of 20 gives [1.00, 1.00], which covers a true share of .97 in 47 % of
-runs. `bench/intervals.py` measures the coverage of what is here; docs/benchmarks.md has the figures.
+A percentile bootstrap of 20 right answers out of 20 gives [1.00, 1.00], so its coverage of a true share of .97 is about
+47 %. `bench/intervals.py` measures the coverage of the intervals here; docs/benchmarks.md has the results.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ PSEUDO_WEIGHT = 0.75  # of each of the two pseudo problems that a difference is 
 
 
 def influences(left_out: Array) -> Array:
-    """Centred jackknife pseudo-values: (k - 1) (mean - value without problem i). left_out: k values."""
+    """Return centred jackknife pseudo-values: (k - 1) (mean - value without problem i). left_out: k values."""
     return (len(left_out) - 1) * (left_out.mean() - left_out)
 
 
 def clopper_pearson(share: float, size: float) -> tuple[float, float]:
-    """Clopper and Pearson's exact interval of a share. size: of the sample, which need not be whole."""
+    """Return the exact Clopper-Pearson interval of a share. size: of the sample, not necessarily whole."""
     from scipy.special import betaincinv
 
     tail, hits, misses = (1 - LEVEL) / 2, share * size, (1 - share) * size
@@ -34,9 +34,9 @@ def clopper_pearson(share: float, size: float) -> tuple[float, float]:
 
 
 def effective_size(share: float, left_out: Array) -> float:
-    """The number of independent observations with the same standard error (Korn and Graubard 1998).
+    """Return the number of independent observations with the same standard error (Korn and Graubard 1998).
 
-    The number of problems where nothing varies. share, left_out: scaled to [0, 1].
+    Where nothing varies it is the number of problems. share, left_out: scaled to [0, 1].
     """
     from scipy.special import ndtri, stdtrit
 
@@ -50,10 +50,10 @@ def effective_size(share: float, left_out: Array) -> float:
 
 
 def bounded_interval(value: float, left_out: Array, low: float, high: float) -> tuple[float, float]:
-    """The interval of a statistic between two bounds: Clopper and Pearson's on the effective number of problems.
+    """Return the Clopper-Pearson interval on the effective number of problems, for a statistic between two bounds.
 
-    It is joined with the same interval around the value corrected for its jackknife bias, which matters for macro F1 of
-    many classes. left_out: the values without each of two or more problems; one that is open counts as the far bound.
+    Its union with the interval around the bias-corrected (jackknife) value is taken, which matters for macro F1 over
+    many classes. left_out: values without each of at least two problems; an undefined value counts as the far bound.
     """
     problems, share = len(left_out), min(max((value - low) / (high - low), 0.0), 1.0)
     scaled = with_far_bound((left_out - low) / (high - low), share, SHARE_BOUNDS)
@@ -68,10 +68,10 @@ def bounded_interval(value: float, left_out: Array, low: float, high: float) -> 
 
 
 class StudentT:
-    """A paired difference of two statistics on the same problems, or a value without bounds, as Student's t has it.
+    """Student's t for the paired difference of two statistics on the same problems, or for an unbounded mean.
 
-    Two pseudo problems of weight 3/4, at +h and -h, give it a width where few problems differ (after Agresti and Min
-    2005, Bonett and Price 2012). h: the geometric mean of the range of all pseudo-values and the largest influence.
+    Two pseudo-problems of weight 3/4, at +h and -h, keep the width positive where few problems differ (after Agresti
+    and Min 2005, Bonett and Price 2012). h: geometric mean of the range of all pseudo-values and the largest influence.
     """
 
     def __init__(self, value: float, influence: Array, spread: float, paired: bool) -> None:
@@ -90,21 +90,21 @@ class StudentT:
         self.error = (squares / (weight * (weight - 1))) ** 0.5
 
     def interval(self) -> tuple[float, float]:
-        """The 95 % interval."""
+        """Return the 95 % interval."""
         from scipy.special import stdtrit
 
         half = float(stdtrit(self.degrees, (1 + LEVEL) / 2)) * self.error
         return self.centre - half, self.centre + half
 
     def p_value(self) -> float:
-        """The two-sided p value of no difference: below .05 where the interval leaves zero out."""
+        """Return the two-sided p value of no difference: below .05 where the interval excludes zero."""
         from scipy.special import stdtr
 
         return min(1.0, 2 * float(stdtr(self.degrees, -abs(self.centre) / self.error)))
 
 
 def unbounded_mean(value: float, left_out: Array) -> StudentT | None:
-    """A value without bounds; None where its problems are all alike, so that nothing is known of its spread."""
+    """Return Student's t for an unbounded value; None where all problems are equal, so the spread is unknown."""
     influence = influences(left_out)
     spread = float(np.ptp(influence))
     if not np.isfinite(left_out).all() or spread <= TINY * max(abs(value), TINY):
@@ -115,9 +115,10 @@ def unbounded_mean(value: float, left_out: Array) -> StudentT | None:
 def paired_difference(
     values: tuple[float, float], left_out: tuple[Array, Array], bounds: tuple[float, float] | None
 ) -> StudentT | None:
-    """The difference of two tutors' statistics. left_out: of each, without the same k problems; bounds: of each value.
+    """Return Student's t for the difference of two tutors' statistics.
 
-    None for fewer than two problems, and where nothing varies and no bounds are known.
+    left_out: each tutor's values without the same k problems; bounds: those of each value, None for unknown ones.
+    Returns None for fewer than two problems, and where nothing varies and no bounds are known.
     """
     first, second = left_out
     if len(first) < 2 or not np.isfinite(values).all():
@@ -137,6 +138,6 @@ def paired_difference(
 
 
 def with_far_bound(left_out: Array, value: float, bounds: tuple[float, float]) -> Array:
-    """Left-out values whose open ones are the bound that is farther from the value."""
+    """Replace undefined leave-one-out values by the bound farther from the value."""
     middle = sum(bounds) / 2
     return np.where(np.isfinite(left_out), left_out, bounds[0] if value > middle else bounds[1])

@@ -112,7 +112,7 @@ def interval_of(
 
 
 def without_each(sums: Array, of_sums: Callable[[Array], Array]) -> Array:
-    """The statistic without each problem in turn; NaN where it is open. sums: problems x k -> problems."""
+    """Return the statistic without each problem in turn, NaN where undefined. sums: problems x k -> problems."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return of_sums(sums.sum(axis=0) - sums)
 

@@ -19,12 +19,12 @@ CLOSE = re.compile(
     r"|<\|start\|>assistant<\|channel\|>final(?: [^<]{0,40})?<\|message\|>|<\|channel\|>final<\|message\|>",
     re.IGNORECASE,
 )
-# What some templates put around the answer itself.
+# Marks that some templates put around the answer itself.
 WRAPPED = re.compile(
     r"<\|(?:START|END)_RESPONSE\|>|<\|(?:end|return|call)\|>|<\|(?:begin|end)_of_solution\|>", re.IGNORECASE
 )
 HARMONY_END = re.compile(r"<\|end\|>\s*\Z")
-# A mark of reasoning that is not known: at the beginning of an answer.
+# Resembles a mark of reasoning, at the beginning of an answer.
 UNKNOWN = re.compile(
     r"\A\s*(?:<[|/]?[a-z0-9_:|-]{0,20}(?:think|thought|reason|reflect|ponder|scratch|cot)[a-z0-9_:|-]{0,20}>"
     r"|\[[A-Z_]{0,20}(?:THINK|THOUGHT|REASON|REFLECT|COT)[A-Z_]{0,20}\])",
@@ -53,19 +53,19 @@ def split_thinking(text: str) -> tuple[str, str | None]:
 
 
 def is_quoted(text: str, match: re.Match[str]) -> bool:
-    """Whether a mark stands between quotation marks or backticks."""
+    """Return whether a mark stands between quotation marks or backticks."""
     before, after = text[: match.start()][-1:], text[match.end() :][:1]
     return bool(before) and before in QUOTES and bool(after) and after in QUOTES
 
 
 def in_a_sentence(text: str, match: re.Match[str]) -> bool:
-    """Whether a mark stands between words of one sentence ("The tag </think> closes it")."""
+    """Return whether a mark stands inside a sentence ("The tag </think> closes it")."""
     before, after = text[: match.start()], text[match.end() :]
     return before[-1:] == " " and before.rstrip(" ")[-1:].isalpha() and re.match(r" [a-z]", after) is not None
 
 
 def unknown_mark(text: str) -> bool:
-    """Whether an answer begins with what looks like a mark of reasoning and is not known."""
+    """Return whether an answer begins with an unknown mark that resembles one of reasoning."""
     return UNKNOWN.match(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""The final number of a worked solution (MathTutorBench problem solving and mistake correction)."""
+"""Read the final number of a worked solution (MathTutorBench problem solving and mistake correction)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Replacement = str | Callable[[re.Match[str]], str]
 
 
 def quotient(over: str, under: str) -> str:
-    """The value of a fraction that is none of whole numbers; nothing for one that has no value."""
+    """Return the value of a fraction of decimals as text; a blank for one without a value."""
     try:
         return f" {float(over.replace(',', '')) / float(under.replace(',', '')):.10g}"
     except (ValueError, ZeroDivisionError):
@@ -68,7 +68,7 @@ LATEX: tuple[tuple[re.Pattern[str], Replacement], ...] = (
     (re.compile(r"\\[,;!: ]"), ""),
     (re.compile(r"\\([$%])"), r"\1"),
 )
-# A box with work left to do, or with a time.
+# A box with unfinished work, or with a time of day.
 UNFINISHED = re.compile(r"\\sqrt|[*\u00d7]\s*(?!10\s*\^)[\d.(]|\d\s*\+\s*\d|\d:\d")
 DIGIT = re.compile(r"\d|[\u00bc-\u00be\u2150-\u215e]")
 # The sign after a calculation or a lone variable: a result follows ("9*2 = 18", "x = 5"; not "with n = 4 friends").
@@ -111,7 +111,7 @@ NOTATION = (
 REMARK = re.compile(
     r"[ \t]*(?:[-\u2013\u2014;(]\s*|,\s+)(?:my |with )?(?:confidence|certainty)\b.*$", re.IGNORECASE | re.MULTILINE
 )
-# After a line that is one number its explanation follows.
+# A number on a line of its own, followed by its explanation.
 EXPLANATION = re.compile(
     r"(?<=\d)[^\w\n]*\n\s*(?=\W*(?:explanation|reasoning|justification|rationale|here(?:'s| is) why)\b\s*[:\n])",
     re.IGNORECASE,
@@ -261,13 +261,13 @@ TAIL = 400  # characters after a marker in which its number must stand
 
 
 def released_last_number(text: str) -> float | None:
-    """Q1: the last match of the released pattern, which reads 1,000 as 000 and 3 hours (180 minutes) as 180."""
+    """Read as Q1 does: the last match of the released pattern, which reads 1,000 as 000."""
     numbers = RELEASED_NUMBER.findall(text)
     return float(numbers[-1]) if numbers else None
 
 
 def released_corrected_number(text: str) -> float | None:
-    """The number after a case-sensitive `Final Answer:`, else the last number, commas allowed."""
+    """Read as the release does: the number after `Final Answer:` (case-sensitive), else the last number."""
     match = RELEASED_FINAL.search(text)
     numbers = [match.group(1)] if match else RELEASED_AMOUNT.findall(text)
     if not numbers:
@@ -279,7 +279,7 @@ def released_corrected_number(text: str) -> float | None:
 
 
 class Final(NamedTuple):
-    """The final answer of a text: its value and the characters that it was read from, or why there is none."""
+    """Final answer of a text: its value with the characters it was read from, or the reason for having none."""
 
     value: float | None
     text: str
@@ -290,7 +290,7 @@ NOTHING = Final(None, "", "no number")
 
 
 def holds_number(text: str) -> bool:
-    """Whether a text holds a digit: the cheap question before `numerals`."""
+    """Return whether a text holds a digit; a cheap test before `numerals`."""
     return DIGIT.search(text) is not None
 
 
@@ -316,7 +316,7 @@ def prepared(text: str) -> str:
 
 
 def answer_fields(text: str) -> str:
-    """The text with JSON objects, tags and tables as lines: of those that name an answer, the answer alone."""
+    """Return JSON objects, tags and tables as lines; of those with an answer field, only that field last."""
     lines = fields_as_lines(text)
     if FAILED.search(lines) and not ANSWER_LINE.search(lines):
         return "Final answer: none"
@@ -326,7 +326,7 @@ def answer_fields(text: str) -> str:
 
 
 def after_marker(text: str) -> str | None:
-    """What follows the last marker of a final answer: the first line with a number, without its list mark, or None."""
+    """Return the first line with a number after the last answer marker, without its list mark, or None."""
     ends = [
         match.end()
         for marker in MARKERS
@@ -350,25 +350,25 @@ def after_marker(text: str) -> str | None:
 
 
 def after_result(text: str, sign: re.Pattern[str] = RESULT) -> str | None:
-    """What follows the last sign of a result, or None where there is none, or where it is a calculation itself."""
+    """Return the text after the last sign of a result; None without a sign, or where a calculation follows."""
     signs = list(sign.finditer(text))
     rest = text[signs[-1].end() :].lstrip() if signs else None
     return None if rest is None or CALCULATION.match(rest) else rest
 
 
 def without_brackets(text: str) -> str:
-    """The text without its bracketed parts where it holds a number then: they repeat the answer in another unit."""
+    """Remove bracketed parts where a number remains: they repeat the answer in another unit."""
     bare = BRACKETED.sub(" ", text)
     return bare if holds_number(bare) else text
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence with a number."""
+    """Return the first sentence with a number."""
     return next(sentence for sentence in SENTENCE_END.split(text) if holds_number(sentence))
 
 
 def chosen(numbers: list[Numeral], last: bool) -> Final:
-    """The answer among the numbers of a sentence: the first of those that are not circumstances, or the last."""
+    """Choose the first number that is no circumstance, or the last one. last: whether to choose the last."""
     strong = [number for number in numbers if not number.weak] or numbers
     if not strong:
         return NOTHING
@@ -377,7 +377,7 @@ def chosen(numbers: list[Numeral], last: bool) -> Final:
 
 
 def in_box(content: str) -> Final:
-    """The answer in a box: one number, or what an equation gives; none with work left to do, or with two values."""
+    """Read a box: one number, or the result of an equation. Unfinished work and several numbers give no answer."""
     if not holds_number(content) or REFUSED.search(content) or NO_ANSWER.match(content):
         return Final(None, content, "no number in the box")
     content = TOLERANCE_MARK.sub(r"\1", content)
@@ -392,9 +392,9 @@ def in_box(content: str) -> Final:
 
 
 def of_calculation(sentence: str) -> Final | None:
-    """The first number after a sentence's calculation, unless a further clause goes on to another one.
+    """Return the first number after a sentence's calculation, unless a further clause leads to another one.
 
-    "2 * 13 = 26 inches in 13 years": the result, not the last number.
+    "2 * 13 = 26 inches in 13 years" gives 26, not the last number.
     """
     rest = after_result(sentence)
     if rest is None:
@@ -407,13 +407,13 @@ def of_calculation(sentence: str) -> Final | None:
 
 
 def read_final(text: str) -> Final:
-    """The final answer of a worked solution, as a person reads it.
+    """Return the final answer of a worked solution, read as a person reads it.
 
-    What was withdrawn, and remarks around the answer (offers, questions, checks, sources), do not count. In order: the
-    last box; the line after the last marker ("Final answer:", "####", "A:", "the answer is"), of its first sentence the
-    conclusion, the result of a calculation or the first number that is not a circumstance; else of the last sentence
-    with a number the result of its calculation or the last such number. Number words count after a marker, in a box,
-    or where they are the whole last line.
+    Withdrawn text and remarks around the answer (offers, questions, checks, sources) do not count. The sources of the
+    answer, in order: the last box; the line after the last marker ("Final answer:", "####", "A:", "the answer is"),
+    where the first sentence gives its conclusion, the result of its calculation or its first number that is no
+    circumstance; the last sentence with a number, where the result of its calculation or its last such number counts.
+    Number words count after a marker, in a box, or as the whole last line.
     """
     text = prepared(text)
     for pattern, replacement in LATEX:
@@ -431,7 +431,7 @@ def read_final(text: str) -> Final:
 
 
 def last_box(text: str) -> str | None:
-    """The content of the last box that is no empty one and is not called wrong; its number words as digits."""
+    """Return the content of the last box that is neither empty nor called wrong, with number words as digits."""
     boxes = [
         words_as_digits(match[1])
         for match in BOXED.finditer(text)
@@ -441,12 +441,12 @@ def last_box(text: str) -> str | None:
 
 
 def says_number(text: str) -> bool:
-    """Whether a text holds a number that is more than the name of a step or an exercise."""
+    """Return whether a text holds a number other than those of steps, exercises and circumstances."""
     return any(not number.weak for number in numerals(text))
 
 
 def read_passage(text: str) -> Final:
-    """The final answer of a text in plain notation, without remarks around it."""
+    """Return the final answer of a text in plain notation, apart from remarks around it."""
     kept = without_remarks(text)
     marked = after_marker(kept)
     if marked is not None:
@@ -475,7 +475,7 @@ def read_passage(text: str) -> Final:
 
 
 def read_sentence(sentence: str, text: str) -> Final:
-    """The answer in a sentence without a marker. text: all of it."""
+    """Return the answer of a sentence without a marker. text: the passage it ends."""
     if BROKEN_OFF.search(text):
         return Final(None, sentence[-TAIL:], "breaks off within a calculation")
     sentence = without_denied(sentence)
@@ -495,9 +495,9 @@ def read_sentence(sentence: str, text: str) -> Final:
 
 
 def without_reason(sentence: str) -> str:
-    """A sentence without the reason for its number ("8, because 8 + 8 + 8 = 24").
+    """Remove the reason for the number of a sentence ("8, because 8 + 8 + 8 = 24").
 
-    A reason that calculates something else is kept: "50 feet because 40 + 30 = 70" ends with its result.
+    A reason that computes another number stays: "50 feet because 40 + 30 = 70" ends with its result.
     """
     stated, *reason = REASON.split(sentence, maxsplit=1)
     if not reason or not says_number(stated):
@@ -507,7 +507,7 @@ def without_reason(sentence: str) -> str:
 
 
 def read_marked(line: str) -> Final:
-    """The answer in the line after a marker."""
+    """Return the answer of the line after a marker."""
     sentence = without_denied(without_brackets(first_sentence(GLOSS.sub(r"\1", line))).strip())
     if not holds_number(sentence):
         return Final(None, "", "says what the answer is not")
@@ -537,7 +537,7 @@ def conclusion_of(sentence: str) -> str | None:
 
 
 def unsettled(sentence: str) -> str | None:
-    """Why a sentence gives no single number (alternatives, a root, a date, a tower of powers); None where it may."""
+    """Return why a sentence gives no single number (alternatives, a root, a tower of powers); None where it may."""
     if OPEN_FUNCTION.search(sentence) and after_result(sentence) is None:
         return "a calculation without its result"
     if TOWER.search(sentence):
@@ -550,7 +550,7 @@ def unsettled(sentence: str) -> str | None:
 
 
 def without_denied(sentence: str) -> str:
-    """A sentence without dates, and without the numbers that it says are not the answer, or gives as a tolerance."""
+    """Remove dates, denied numbers ("not 12") and tolerances from a sentence."""
     for pattern, kept in (
         (GLOSS, r"\1"),
         (TOLERANCE_MARK, r"\1"),
@@ -563,9 +563,9 @@ def without_denied(sentence: str) -> str:
 
 
 def without_remarks(text: str) -> str:
-    """The text without sentences around the answer: questions, offers, checks, sources, and exercises after it.
+    """Remove questions, offers, checks and sources around the answer, and exercises after it.
 
-    Where no number is left, remarks count, but for questions.
+    Where no number is left, only questions are removed.
     """
     before, heading, _ = (*AFTERWORD.split(text, maxsplit=1), "", "")[:3]
     text = before if heading and not DIRECT.search(text[len(before) :]) and may_hold_number(before) else text
@@ -591,13 +591,13 @@ def refusal_end(text: str) -> int | None:
 
 
 def final_number(text: str) -> tuple[float, str] | None:
-    """The final answer and what it was read from, or None."""
+    """Return the final answer and the characters it was read from, or None."""
     read = read_final(text)
     return None if read.value is None else (read.value, read.text)
 
 
 def grade_number(item: Item, text: str, scoring: Scoring, corrected: bool) -> Reading:
-    """Compare the reply's final number with the reference. paper_compat counts an unreadable reply as wrong."""
+    """Compare the final number with the reference. paper_compat: an unreadable reply is wrong."""
     gold = float(item.reference["answer"])
     if scoring == "paper_compat":
         value = (released_corrected_number if corrected else released_last_number)(text)
@@ -611,10 +611,10 @@ def grade_number(item: Item, text: str, scoring: Scoring, corrected: bool) -> Re
 
 
 def answer(item: Item, text: str, scoring: Scoring) -> list[Reading]:
-    """Problem solving (MathTutorBench task 1)."""
+    """Grade problem solving (MathTutorBench task 1)."""
     return [grade_number(item, text, scoring, corrected=False)]
 
 
 def corrected_answer(item: Item, text: str, scoring: Scoring) -> list[Reading]:
-    """Mistake correction (MathTutorBench task 5)."""
+    """Grade mistake correction (MathTutorBench task 5)."""
     return [grade_number(item, text, scoring, corrected=True)]

@@ -1,4 +1,4 @@
-"""What a parser of replies is."""
+"""Types of the parsers that grade replies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maieutic.graders.reading import Reading
 
 
 class GoldReplies(NamedTuple):
-    """The turns of a reply with an item's gold answer, and of replies with wrong answers of the same kind."""
+    """Turns of a reply with an item's gold answer, and of replies with wrong answers of the same kind."""
 
     right: list[str]
     wrong: list[list[str]]

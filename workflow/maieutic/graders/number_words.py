@@ -1,4 +1,4 @@
-"""Number words of English as digits: "one hundred and twenty-five" is 125, "two and a half" 2 1/2, "minus seven" -7."""
+"""Replace English number words by digits: "one hundred and twenty-five" by 125, "two and a half" by 2 1/2."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ NUMBER = re.compile(
     rf"|(?P<cardinal>{CARDINAL})(?:\s+point(?P<decimals>(?:\s+(?:{SMALL}))+))?)\b",
     re.IGNORECASE,
 )
-# "one" that counts nothing: a pronoun ("the one that", "one of them", "no one").
+# The pronoun "one" ("the one that", "one of them", "no one"), which is no number.
 PRONOUN = re.compile(
     (
         r"\b(?:the|this|that|which|each|every|no|any|some|other|another)\s+(?:\w+\s+)?one\b|\bone\s+(?:of"
@@ -52,29 +52,29 @@ WITH_FRACTION = re.compile(rf"\b\d{{1,9}}\s+and\s+{PART}", re.IGNORECASE)
 
 
 def words_as_digits(text: str) -> str:
-    """The text with its number words as digits; ordinals and "one" as a pronoun stay."""
+    """Replace number words by digits, except ordinals and the pronoun "one"."""
     kept = {match.start() + match[0].casefold().rindex("one") for match in PRONOUN.finditer(text)}
     return NUMBER.sub(lambda match: match[0] if match.start() in kept else in_digits(match), text)
 
 
 def fractions_as_digits(text: str) -> str:
-    """The text with a fraction in words behind digits as digits too: "5 and a half" is 5 1/2."""
+    """Replace a fraction in words after digits: "5 and a half" becomes 5 1/2."""
     text = scaled_sums_as_digits(text)
     return WITH_FRACTION.sub(lambda match: words_as_digits(match[0]), text)
 
 
 def scaled_sums_as_digits(text: str) -> str:
-    """The text with sums of scale words behind digits as one number: "5 thousand, 2 hundred" is 5200."""
+    """Replace sums of scale words after digits: "5 thousand, 2 hundred" becomes 5200."""
     return SCALED_SUM.sub(lambda match: str(scaled(match[1], match[2]) + scaled(match[3], match[4])), text)
 
 
 def scaled(digits: str, scale: str | None) -> int:
-    """Digits times a scale word."""
+    """Return digits times a scale word."""
     return int(digits) * (cardinal(scale) if scale else 1)
 
 
 def in_digits(match: re.Match[str]) -> str:
-    """One number in digits; as it was where its words are no number together ("four and five")."""
+    """Return a match in digits, or unchanged if its words form no number ("four and five")."""
     try:
         return digits_of(match)
     except ValueError:
@@ -82,7 +82,7 @@ def in_digits(match: re.Match[str]) -> str:
 
 
 def digits_of(match: re.Match[str]) -> str:
-    """One number in digits."""
+    """Return a match in digits. Raises ValueError if its words form no number."""
     sign = "-" if match["minus"] else ""
     if match["whole"]:
         return f"{sign}{cardinal(match['whole'])} {fraction(match['over'], match['under'])}"
@@ -99,13 +99,13 @@ def digits_of(match: re.Match[str]) -> str:
 
 
 def cardinal(words: str) -> int:
-    """The value of a cardinal in words or digits."""
+    """Return the value of a cardinal in words or digits."""
     if words.isdigit():
         return int(words)
     return int(text2num(re.sub(r"^an?\s+", "one ", words.strip().casefold()), "en"))
 
 
 def fraction(over: str | None, under: str) -> str:
-    """A fraction in words as digits."""
+    """Return a fraction in words as digits."""
     top = 1 if over is None or over.casefold() in ("a", "an") else cardinal(over)
     return f"{top}/{UNDER[under.casefold()]}"

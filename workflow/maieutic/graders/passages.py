@@ -1,4 +1,4 @@
-"""Passages of a reply: fields of JSON, tags and tables as lines, sentences, and the closings that are no answer."""
+"""Split a reply into passages: fields, tags and tables as lines, sentences, and closings around the answer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LEADERS = re.compile(r" {0,3}(?:\t++|\.{4,}+)[ \t]*+(?=\S)")
 KEY_SCORE = re.compile(r"(?<=[A-Za-z])_(?=[A-Za-z0-9])")
 LONGEST_TEXT = 40_000  # characters of a reply that are read: some 10,000 tokens
 TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>\s*\Z")  # control tokens of chat templates
-# "15 -> 18 (corrected)": the first value of a line that is two values
+# In "15 -> 18 (corrected)" the first value is replaced.
 CORRECTED = re.compile(
     r"^[^\w\n]{0,4}[\w.,$]{1,12}\W{0,3}\s*(?:->"
     r"|\u2192)\s*(?=\W{0,3}[\w.,$]{1,12}\W{0,3}\s*(?:\((?:corrected|edit|fixed)|$))",
@@ -74,7 +74,7 @@ REFERENCES = re.compile(
 )
 SOURCE_LINE = re.compile(r"^[ \t]*\[\^?\d{1,3}\]:?[ \t]+\S.*$", re.MULTILINE)
 
-# A blank ends a sentence after a mark of its end, but for abbreviations, "no. 2" and the number of a list's entry.
+# Whitespace after sentence-ending punctuation, except after abbreviations, "no. 2" and list numbers.
 SENTENCE = re.compile(
     r"(?<=[\u3002\uff1f\uff01\u061f?])(?=\S)(?![\"'*_)\]\u201d\u2019])"
     r"|(?<=[.!?\u3002\u0964\u061f])(?<!\bnr\.)(?<!\beq\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bp\.)(?<!\bpp\.)(?<!\bst\.)(?!(?<=\bno\.)\s*\d)(?!(?<=\bNo\.)\s*\d)\s+"
@@ -131,7 +131,7 @@ QUESTION = re.compile(r"[?\u061f][\s\"'*_)\]\u201d\u2019]*$")
 
 
 def shortened(text: str) -> str:
-    """The beginning and the end of a text that is longer than any reply, without long runs of one sign."""
+    """Return the beginning and end of an overlong text, with long runs of one character shortened."""
     if len(text) > LONGEST_TEXT:
         text = text[: LONGEST_TEXT // 5] + "\n" + text[-LONGEST_TEXT * 4 // 5 :]
     text = CORRECTED.sub("", TOKEN.sub(" ", text))
@@ -139,12 +139,12 @@ def shortened(text: str) -> str:
 
 
 def without_struck(text: str) -> str:
-    """The text without what its author has struck out."""
+    """Remove struck-out text."""
     return STRUCK.sub(" ", text)
 
 
 def without_sources(text: str) -> str:
-    """The text without citation marks, addresses and the list of references at its end."""
+    """Remove citation marks, addresses and the reference list at the end."""
     return (
         CITATION.sub(" ", URL.sub(" ", SOURCE_LINE.sub(" ", REFERENCES.sub("", text))))
         if "[" in text or "\u3010" in text or "http" in text or "www." in text or REFERENCES.search(text)
@@ -153,7 +153,7 @@ def without_sources(text: str) -> str:
 
 
 def dictionaries_in(text: str) -> Iterator[tuple[int, int, dict[str, object]]]:
-    """Start, end and content of each JSON object (or Python dictionary) of scalars in a text."""
+    """Yield start, end and content of each JSON object or Python dictionary in a text."""
     decoder, place = json.JSONDecoder(), text.find("{")
     while place >= 0:
         found: object = None
@@ -173,7 +173,7 @@ def dictionaries_in(text: str) -> Iterator[tuple[int, int, dict[str, object]]]:
 
 
 def fields_as_lines(text: str) -> str:
-    """The text with the fields of JSON objects, tags and table rows as lines of their own, `key: value`."""
+    """Write the fields of JSON objects, tags and table rows as separate lines, `key: value`."""
     for start, end, found in reversed(list(dictionaries_in(text)) if "{" in text else []):
         entries = sorted(found.items(), key=lambda entry: ANSWER_KEY.search(entry[0]) is not None)  # the answer last
         lines = [f"{key}: {scalars(value)}" for key, value in entries if not isinstance(value, list)]
@@ -191,24 +191,24 @@ def fields_as_lines(text: str) -> str:
 
 
 def record_as_lines(head: str, values: str) -> str | None:
-    """A record of comma-separated values as lines, `key: value`; None where it has more or fewer values than keys."""
+    """Write a CSV record as lines, `key: value`; None if it has not one value per key."""
     keys, cells = head.split(","), values.split(",")
     return "\n".join(map(": ".join, zip(keys, cells, strict=True))) if len(keys) == len(cells) else None
 
 
 def scalars(value: object) -> str:
-    """A field's value as text; of an object its own values."""
+    """Return a field's value as text, for an object the values of its fields."""
     return " ".join(map(str, value.values())) if isinstance(value, dict) else str(value)
 
 
 def row_as_line(row: str) -> str:
-    """A table's row as `first: others`."""
+    """Write a table row as `first: others`."""
     first, *others = (cell.strip() for cell in row.split("|"))
     return f"{first}: {', '.join(others)}" if others else first
 
 
 def boxes_as_lines(text: str) -> str:
-    """The text with LaTeX's words and boxes as plain ones: a box is a line of its own, `Answer: content`."""
+    """Replace LaTeX text commands by their text and write each box as a line, `Answer: content`."""
     if "\\" in text or "$" in text:
         text = LATEX_TEXT.sub(r"\1", text)
         text = LATEX_FENCE.sub(" ", BOXED.sub(lambda match: f"\nAnswer: {match[1].strip()}\n", text))
@@ -216,7 +216,7 @@ def boxes_as_lines(text: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, line by line, without empty ones."""
+    """Return the sentences of a text, line by line, without empty ones."""
     found: list[str] = []
     for line in text.split("\n"):
         parts = SENTENCE.split(line)
@@ -227,11 +227,11 @@ def sentences(text: str) -> list[str]:
 
 
 def middle_out(sentence: str) -> str:
-    """The beginning and the end of a sentence that is longer than a sentence is."""
+    """Return the beginning and end of an overlong sentence."""
     half = LONGEST_SENTENCE // 2
     return sentence if len(sentence) <= LONGEST_SENTENCE else f"{sentence[:half]} {sentence[-half:]}"
 
 
 def closes(sentence: str) -> bool:
-    """Whether a sentence is a closing: an offer, a question, a check, a source or a note, but no answer."""
+    """Return whether a sentence is a closing (offer, question, check, source or note) rather than an answer."""
     return bool(QUESTION.search(sentence) or CLOSING.match(sentence))

@@ -1,4 +1,4 @@
-"""Whether a clause calls something right or wrong."""
+"""Judge whether a clause calls something right or wrong."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ NEGATION = re.compile(
     r"\b(?:not|no|none|never|neither|nor|without(?: any)?|cannot|hardly|nothing|zero|0|free of)\b|\w+n[\u2019']t\b",
     re.IGNORECASE,
 )
-# A negation that is about something else, or none at all.
+# Negations that do not negate the verdict.
 IDLE_NEGATION = re.compile(
     r"\bnot only\b|\bno doubt\b|\bno matter\b|\bwithout (?:a )?doubt\b|\bno\.? ?(?=\d)|\bnot sure\b", re.IGNORECASE
 )
-# Right things that are not the verdict's: "the right answer is 72", "the correct value".
+# Adjectives that are no verdict: "the right answer is 72", "the correct value".
 ATTRIBUTE = re.compile(
     r"\b(?:the|a|an|your|his|her|their|its)\s+(?:right|correct|true|proper|wrong"
     r"|incorrect)\s+(?:answer|total|value|result|sum|number|amount"
@@ -43,13 +43,13 @@ BEFORE = 45  # characters before a word in which its negation stands
 
 
 def polarity(clause: str) -> bool | None:
-    """True where a clause calls something wrong, False where right, None where neither or both."""
+    """Return True where a clause calls something wrong, False where right, None for neither or both."""
     said = set(verdicts_in(clause))
     return said.pop() if len(said) == 1 else None
 
 
 def verdicts_in(clause: str) -> list[bool]:
-    """Each word of right or wrong in a clause with its negations counted: True is wrong."""
+    """Return a verdict for each word of right or wrong in a clause, negations applied: True means wrong."""
     text = IDLE_NEGATION.sub(lambda match: " " * len(match[0]), clause)
     text = ATTRIBUTE.sub(
         lambda match: " " * len(match[0]), DENIED_THAT.sub(lambda match: "not".ljust(len(match[0])), text)

@@ -1,7 +1,7 @@
-"""The first wrong step that a reply names (MathTutorBench mistake location, KMP-Bench error detection).
+"""Read the first wrong step that a reply names (MathTutorBench mistake location, KMP-Bench error detection).
 
-Each mention of a step becomes a mark with its number: `⟨2⟩`; several, `⟨1,2⟩`; alternatives, `⟨2|3⟩`. A sentence then
-states an answer ("So ⟨2⟩.", "Answer: 0"), names the first error, or calls marked steps right or wrong.
+Each mention of a step is replaced by a mark with its number: `⟨2⟩`; several steps, `⟨1,2⟩`; alternatives, `⟨2|3⟩`. A
+sentence then gives an answer ("So ⟨2⟩.", "Answer: 0"), names the first error, or judges the marked steps.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ REPORTS = re.compile(
 
 
 class Place(NamedTuple):
-    """Where a sentence stands: among the sentences of a reply, in a list of steps, after which steps."""
+    """Position of a sentence in a reply: first, last, among the last few, in a list of steps, after marked steps."""
 
     first: bool
     last: bool
@@ -241,20 +241,20 @@ class Place(NamedTuple):
 
 
 class Stated(NamedTuple):
-    """A step that a sentence gives as the answer; None where it gives several or none in particular."""
+    """Step that a sentence gives as the answer, with the sentence. step: None for several or an unclear one."""
 
     step: int | None
     text: str
 
 
 def number_of(written: str) -> int:
-    """A step's number in digits or in words."""
+    """Return the number of a step written in digits or as a word."""
     written = written.casefold()
     return WORDS.index(written) if written in WORDS else int(written)
 
 
 def mark(numbers: str) -> str:
-    """The mark of a list of steps: "1 to 3" and "1, 2 and 3" are ⟨1,2,3⟩, "1 or 2" is ⟨1|2⟩."""
+    """Return the mark for a list of steps: "1 to 3" and "1, 2 and 3" give ⟨1,2,3⟩, "1 or 2" gives ⟨1|2⟩."""
     found = [number_of(one) for one in re.findall(N, numbers, re.IGNORECASE)]
     if re.search(r"\bor\b", numbers, re.IGNORECASE):
         return f"\u27e8{'|'.join(map(str, found))}\u27e9"
@@ -264,7 +264,7 @@ def mark(numbers: str) -> str:
 
 
 def prepared(text: str) -> str:
-    """A reply with its fields as lines and its steps as marks."""
+    """Return a reply with its fields as lines and its step mentions as marks."""
     text = QUOTED_ANSWER.sub(" ", text_of_verdicts(text))
     text = TOO_LARGE.sub(" ", text)
     text = NTH.sub(lambda match: match[0] if is_first_of(match) else mark_nth(match), text)
@@ -276,7 +276,7 @@ def prepared(text: str) -> str:
 
 
 def is_first_of(match: re.Match[str]) -> bool:
-    """Whether "the first step that ..." names the first one of some kind, and not step 1."""
+    """Return whether "the first step that ..." means the first step of some kind, rather than step 1."""
     before, after = match.string[: match.start()], match.string[match.end() :]
     return (
         match["nth"].casefold() in ("first", "1st")
@@ -286,18 +286,18 @@ def is_first_of(match: re.Match[str]) -> bool:
 
 
 def mark_nth(match: re.Match[str]) -> str:
-    """The mark of "the second step"."""
+    """Return the mark for "the second step"."""
     nth = match["nth"].casefold()
     return f"\u27e8{ORDINALS.index(nth) if nth in ORDINALS else int(re.sub(r'[^0-9]', '', nth))}\u27e9"
 
 
 def mark_roman(match: re.Match[str]) -> str:
-    """The mark of "step II"."""
+    """Return the mark for "step II"."""
     return f"\u27e8{ROMAN.index(match[1].casefold())}\u27e9"
 
 
 def value_in(match: re.Match[str]) -> int | None:
-    """The step that a match gives; None for several."""
+    """Return the step that a match gives, or None for several."""
     if match.groupdict().get("none"):
         return 0
     if match["marks"]:
@@ -311,7 +311,7 @@ def value_in(match: re.Match[str]) -> int | None:
 
 
 def stated(sentence: str, place: Place) -> Stated | None:
-    """The step that a sentence gives as the answer, or names as the first wrong one; None where it does neither."""
+    """Return the step that a sentence gives as the answer or as the first wrong step, or None."""
     bare = DENIED.sub(" ", sentence).strip()
     named = numbers_of(bare)
     undecided = bool(UNDECIDED.search(bare)) and len(set(named)) != 1
@@ -341,7 +341,7 @@ def stated(sentence: str, place: Place) -> Stated | None:
 
 
 def singled_out(sentence: str) -> Stated | None:
-    """The only step of a closing sentence that singles it out ("it goes off the rails in step 3", "I report 2")."""
+    """Return the only step of a closing sentence that singles it out ("it goes off the rails in step 3"), or None."""
     named, digits = set(numbers_of(sentence)), re.findall(r"(?<![\d.,])\d+(?![\d%]|[.,]\d)", MARK.sub(" ", sentence))
     if "=" in sentence or False in verdicts_in(sentence) or not re.search(r"[.!)\"*\u201d]\W*$", sentence):
         return None
@@ -353,7 +353,7 @@ def singled_out(sentence: str) -> Stated | None:
 
 
 def admitted(match: re.Match[str], sentence: str, place: Place) -> bool:
-    """Whether what looks like an answer is one: no count, no number of the problem, no step that is called right."""
+    """Return whether a match is an answer, rather than a count, a number of the problem or a step called right."""
     if match.groupdict().get("none"):
         return True
     if match["digits"] and not (place.first or place.among_last):
@@ -367,7 +367,7 @@ def admitted(match: re.Match[str], sentence: str, place: Place) -> bool:
 
 
 def nearest(sentence: str, named: Sequence[int]) -> int:
-    """The step beside the words that name the first error."""
+    """Return the step closest to the words that name the first error."""
     if len(set(named)) == 1:
         return named[0]
     first = FIRST.search(sentence)
@@ -380,12 +380,12 @@ def nearest(sentence: str, named: Sequence[int]) -> int:
 
 
 def numbers_of(text: str) -> list[int]:
-    """The marked steps of a text in order."""
+    """Return the marked steps of a text in order."""
     return [int(number) for marks in MARK.findall(text) for number in re.split(r"[,|]", marks)]
 
 
 def whole_is_right(sentence: str) -> bool:
-    """Whether a sentence says that the whole solution has no error."""
+    """Return whether a sentence calls the whole solution free of errors."""
     named = numbers_of(sentence)
     if NOTHING_TO_CORRECT.search(sentence):
         return True
@@ -409,13 +409,13 @@ ALSO = re.compile(r"\b(?:as well|too|also)\b", re.IGNORECASE)
 
 
 def continues_list(parts: Sequence[str]) -> bool:
-    """Whether the last sentence is the next entry of a list of steps."""
+    """Return whether the last sentence is the next entry of a list of steps."""
     heads = [int(numbers_of(match[0])[0]) for part in parts if (match := HEAD.match(part))]
     return len(heads) > 1 and bool(HEAD.match(parts[-1])) and heads[-2] < heads[-1]
 
 
 class Judged(NamedTuple):
-    """The steps that a text calls wrong and right, and whether it says that nothing at all is wrong."""
+    """Steps that a text calls wrong and right. nothing: the text finds no error; doubt: it names one without a step."""
 
     wrong: set[int]
     right: set[int]
@@ -424,7 +424,7 @@ class Judged(NamedTuple):
 
 
 def judged(parts: Sequence[str]) -> Judged:
-    """What sentences call right and wrong, step by step; a clause without a step is about the step before it."""
+    """Collect the steps that sentences call right and wrong; a clause without a step refers to the step before it."""
     wrong: set[int] = set()
     right: set[int] = set()
     about: list[int] = []
@@ -464,16 +464,16 @@ def judged(parts: Sequence[str]) -> Judged:
 
 
 def clauses_of(sentence: str) -> Iterator[str]:
-    """The clauses of a sentence."""
+    """Yield the clauses of a sentence."""
     yield from (part for part in CLAUSE.split(sentence) if part and part.strip())
 
 
 def read_step(text: str) -> tuple[int, str] | None:
-    """The first wrong step that a reply names, 0 for none, and the sentence that it was read from; None: no single one.
+    """Return the first wrong step that a reply names (0 for none) and its sentence, or None without a single answer.
 
-    A list of steps is no answer. What was withdrawn does not count. The last sentence that gives a step as the answer
-    or names the first error decides, closings left out; else the first of the steps that are called wrong; else 0 where
-    nothing, or none of the steps from the first one on, is called wrong.
+    A plain list of steps is no answer, and withdrawn text does not count. The last sentence that gives an answer or
+    names the first error decides, apart from closings. Failing that, the first step called wrong is returned; then 0,
+    where no step from the first one on is called wrong or the reply finds no error.
     """
     cleaned = prepared(text)
     if BREAKS_OFF.search(cleaned):
@@ -485,7 +485,7 @@ def read_step(text: str) -> tuple[int, str] | None:
 
 
 def read_sentences(parts: list[str]) -> Stated | None:
-    """Return the step that a reply's sentences give, or None."""
+    """Return the step that the sentences of a reply give, or None."""
     parts = [part for part in parts if not closes(part)] or parts
     listed = sum(bool(HEAD.match(part)) for part in parts) > 1
     befores = [list[int]()]

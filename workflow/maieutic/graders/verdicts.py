@@ -1,4 +1,4 @@
-"""The text that a reader of verdicts (steps, yes or no) works on, and the part of it that still stands at the end."""
+"""Prepare replies for the readers of verdicts (steps, yes or no) and drop withdrawn statements."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ WITHDRAWN = re.compile(
 
 
 def text_of_verdicts(text: str) -> str:
-    """A reply in plain notation: without struck text and sources, its boxes, JSON fields and tables as lines."""
+    """Return a reply in plain notation without struck text and sources; boxes, fields and tables become lines."""
     text = boxes_as_lines(fields_as_lines(without_sources(without_struck(CONTROL.sub("", shortened(text))))))
     return plain(PAUSE.sub(", ", text))
 
 
 def standing_sentences(text: str) -> Iterator[list[str]]:
-    """Yield the sentences after the last withdrawal ("wait, no"), then after each earlier one, then all of them.
+    """Yield the sentences after the last withdrawal ("wait, no"), then after each earlier one, then all sentences.
 
-    Suspicions that the writer gave up ("I first thought ..., but") are left out.
+    Suspicions that the writer gave up ("I first thought ..., but") are removed.
     """
     withdrawn = [match.end() for match in WITHDRAWN.finditer(text)]
     for start in [*withdrawn[: -MOST_WITHDRAWN - 1 : -1], 0]:

@@ -1,4 +1,4 @@
-"""Whether a reply calls a student's solution incorrect (MathTutorBench solution correctness: Yes means incorrect)."""
+"""Read whether a reply calls a solution incorrect (MathTutorBench solution correctness: "Yes" means incorrect)."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ FEW = 4  # words after a label that are no sentence of their own
 
 
 class Found(NamedTuple):
-    """A verdict: True, incorrect; None, said both ways; and the sentence."""
+    """Verdict and its sentence. incorrect: None for a contradiction."""
 
     incorrect: bool | None
     text: str
@@ -150,21 +150,21 @@ KEY = re.compile(
 
 
 def is_yes(word: str) -> bool:
-    """Whether a label is a yes."""
+    """Return whether a label is a yes."""
     return re.fullmatch(YES, word, re.IGNORECASE) is not None
 
 
 def prepared(text: str) -> str:
-    """A reply with its fields as lines."""
+    """Return a reply with its fields as lines, without symbols and brackets around labels."""
     return SYMBOL.sub(" ", text_of_verdicts(text)).replace("\u2019", "'")
 
 
 def read_yes_no(text: str) -> tuple[bool, str] | None:
-    """Whether a reply says that the solution is incorrect, and the sentence that says so; None where it says neither.
+    """Return whether a reply calls the solution incorrect and its sentence, or None where it gives no verdict.
 
-    The last sentence that gives a verdict decides, closings left out; what was withdrawn does not count. A verdict is
-    a label ("Yes", "Answer: no", "so the answer is yes"), a repeated question with a label ("Correct? No"), or a
-    statement about the whole solution. A label and a statement that contradict each other are no verdict.
+    The last sentence with a verdict decides, apart from closings; withdrawn text does not count. A verdict is a label
+    ("Yes", "Answer: no", "so the answer is yes"), a repeated question with a label ("Correct? No"), or a statement
+    about the whole solution. A label that contradicts its statement gives no verdict.
     """
     cleaned = prepared(text)
     if BREAKS_OFF.search(cleaned):
@@ -176,13 +176,13 @@ def read_yes_no(text: str) -> tuple[bool, str] | None:
 
 
 def solution_stated(text: str) -> bool | None:
-    """Whether a text states by name that the solution is incorrect; the last such statement counts."""
+    """Return whether the last statement that names the solution calls it incorrect, or None without one."""
     found = [stated_of_solution(sentence) for sentence in sentences(prepared(text))]
     return next((one.incorrect for one in reversed(found) if one is not None), None)
 
 
 def read_sentences(parts: list[str]) -> Found | None:
-    """The verdict of some sentences: the last plain label, or what the last sentence states; else the first label."""
+    """Return the last plain label or the statement of the last sentence; failing both, the first label."""
     parts = joined_questions([part for part in parts if not AFFIRMS.match(part)])
     parts = [part for part in parts if not closes(part) or label_of(part) is not None] or parts
     last = len(parts) - 1
@@ -212,18 +212,18 @@ def read_sentences(parts: list[str]) -> Found | None:
 
 
 def stated_of_solution(sentence: str) -> Found | None:
-    """The verdict of a first sentence about the solution by name, whatever is explained after it."""
+    """Return the verdict of a sentence that names the solution or the student, or None."""
     return stated(sentence) if re.search(r"\b(?:solution|student)\b", sentence, re.IGNORECASE) else None
 
 
 def reported(sentence: str) -> Found | None:
-    """The only label of a sentence that reports it ("so I answer Yes and leave the rest to you")."""
+    """Return the only label of a sentence that reports it ("so I answer Yes and leave the rest to you"), or None."""
     labels = REPORTED.findall(without_others(sentence))
     return Found(is_yes(labels[0]), sentence) if len(labels) == 1 and not BOTH.search(sentence) else None
 
 
 def concluded(sentence: str) -> Found | None:
-    """The verdict on the solution by name in one of a sentence's clauses ("..., and the solution is incorrect")."""
+    """Return the verdict of a clause that names the solution ("..., and the solution is incorrect"), or None."""
     said = set()
     for match in SOLUTION_IS.finditer(sentence):
         said |= set(verdicts_in(match[0]))
@@ -231,13 +231,13 @@ def concluded(sentence: str) -> Found | None:
 
 
 def label_of(sentence: str) -> bool | None:
-    """The verdict of a plain label; None where there is none."""
+    """Return the verdict of a plain label, or None."""
     found = plain_label(sentence)
     return None if found is None else found.incorrect
 
 
 def explained(sentence: str) -> bool:
-    """Whether a sentence with a label concludes with it, explains it, or adds no more than a few words."""
+    """Return whether a sentence ends with its label, gives a reason for it, or adds only a few words."""
     match = BARE.match(INNER_LABEL.split(without_others(sentence))[-1])
     if match is None:
         return bool(CONCLUDES.search(sentence))
@@ -246,13 +246,13 @@ def explained(sentence: str) -> bool:
 
 
 def stated(sentence: str, of_label: bool = False) -> Found | None:
-    """The verdict that a sentence states without a label."""
+    """Return the verdict that a sentence states without a label, or None."""
     verdict = statement(sentence, of_label)
     return None if verdict is None else Found(verdict, sentence)
 
 
 def joined_questions(parts: list[str]) -> list[str]:
-    """A question and the sentence after it as one: "Is it correct? No." """
+    """Join each question with the label that answers it: "Is it correct? No."."""
     found: list[str] = []
     for part in parts:
         if found and found[-1].rstrip("\"'*) ").endswith("?") and BARE.match(part):
@@ -263,13 +263,13 @@ def joined_questions(parts: list[str]) -> list[str]:
 
 
 def without_others(sentence: str) -> str:
-    """A sentence without quoted words, denied labels and the choice that the prompt offers."""
+    """Return a sentence without quotations and denied labels."""
     bare = sentence if OWN_QUOTE.search(sentence) else QUOTED.sub(" ", sentence)
     return DENIED.sub(" ", bare)
 
 
 def plain_label(sentence: str) -> Found | None:
-    """The verdict of a sentence that gives one plainly: a label alone, after a marker, a question or "so"."""
+    """Return the verdict of a label that stands alone or after a marker, a question or "so"; None without one."""
     bare = without_others(sentence)
     both, bare = BOTH.search(bare), BOTH.sub(" ", bare).lstrip(" ?,")
     if match := KEY.match(bare):
@@ -289,7 +289,7 @@ def plain_label(sentence: str) -> Found | None:
 
 
 def label_in(sentence: str) -> Found | None:
-    """The verdict of a sentence that begins or ends with a label; None within it where its statement contradicts it."""
+    """Return the verdict of a label that begins or ends a sentence; its verdict is None if the rest contradicts it."""
     if found := plain_label(sentence):
         return found
     bare = BOTH.sub(" ", without_others(sentence))
@@ -303,7 +303,7 @@ def label_in(sentence: str) -> Found | None:
 
 
 def is_label(match: re.Match[str]) -> bool:
-    """Whether a leading yes or no is a verdict: what follows is no noun that it negates."""
+    """Return whether a leading yes or no is a verdict, rather than the negation of a noun ("no errors")."""
     rest = match["rest"]
     if statement(rest) == is_yes(match["label"]):
         return True
@@ -327,7 +327,7 @@ def is_label(match: re.Match[str]) -> bool:
 
 
 def asked_for(question: str) -> bool | None:
-    """Whether a repeated question asks for what is wrong (True) or right (False); None for a question about a part."""
+    """Return whether a repeated question asks for errors (True) or correctness (False); None for one about a part."""
     last = re.split(r"[.?!\n]\s+", question)[-1]
     if re.search(r"\b(?:solution|it|work|answer)\s+is\b", last, re.IGNORECASE) and not re.search(
         r"\bwhether\b", last, re.IGNORECASE
@@ -349,9 +349,9 @@ def asked_for(question: str) -> bool | None:
 
 
 def statement(text: str, of_label: bool = False) -> bool | None:
-    """Whether a text calls the whole solution incorrect; None where it speaks of a part, or of neither.
+    """Return whether a text calls the whole solution incorrect; None where it concerns a part or gives no verdict.
 
-    of_label: it follows a label, whose reason it may be: then only an unmistakable statement counts.
+    of_label: the text follows a label and may be its reason, so only an unmistakable statement counts.
     """
     text = LEADING_LABEL.sub("", text).strip(" ,.;-\u2013\u2014")
     clause, *rest = STATEMENT_END.split(text, maxsplit=1)

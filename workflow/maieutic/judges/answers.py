@@ -30,11 +30,11 @@ def no_number(name: str) -> Any:
 
 
 class Twice:
-    """The value of a key that one JSON object names twice with different values."""
+    """Value of a key that occurs twice in a JSON object with different values."""
 
 
 def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object's content; a key with two different values has none."""
+    """Build a JSON object; a key with two different values gets the value `Twice`."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         found[key] = Twice() if key in found and found[key] != value else value
@@ -124,12 +124,12 @@ def read_object(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, fi
 
 
 def folded(objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Objects with their keys in small letters."""
+    """Return objects with casefolded keys."""
     return [{str(key).strip().casefold(): value for key, value in mapping.items()} for mapping in objects]
 
 
 def mend(text: str) -> str:
-    """The text with curly and single quotation marks and trailing commas as JSON has them."""
+    """Replace curly and single quotation marks by JSON's, and remove trailing commas."""
     straight = TRAILING_COMMA.sub("", text.translate(CURLY))
     return SINGLE_QUOTED.sub(lambda match: match[1] + json.dumps(match[2].replace("\\'", "'")), straight)
 

@@ -29,7 +29,7 @@ def items(*, configfile: list[Path], out: Path | None = None) -> None:
 
 
 def make_questions(configfile: list[Path]) -> None:
-    """Let Snakemake fetch a run's data and make its items. Raises UserError where it cannot."""
+    """Download a run's data and make its items with Snakemake. Raises UserError if Snakemake fails."""
     line = [sys.executable, "-m", "snakemake", "questions", "--cores", "1"]
     ended = subprocess.run([*line, "--configfile", *map(str, configfile)]).returncode
     if ended != 0:

@@ -90,7 +90,7 @@ class Selection:
         return [kind for kind in cards.MODEL_GRADERS if not present[kind]]
 
     def why_not_graded(self, card: Card) -> str | None:
-        """Why a task has no headline in this run, and what gives it one; None where it is graded."""
+        """Return why a task has no headline in this run, with the fix; None where it is graded."""
         kind = card.missing_grader
         if kind is None:
             return None

@@ -169,7 +169,7 @@ MARKED = 0.05  # a larger share of answers with unknown marks of reasoning is to
 
 
 def unanswered(plan: Plan, results: Path) -> Iterator[tuple[str, str, Answered]]:
-    """The run's tutors and benchmarks with fewer answered items than `report.least_readable`, or unknown reasoning."""
+    """Yield tutor, benchmark and counts below `report.least_readable`, or with many unknown marks of reasoning."""
     for benchmark in plan.benchmarks:
         for tutor in (name for name in plan.run.tutors if name in plan.tutors_on(benchmark)):
             replies = paths.REPLIES.within(results, benchmark=benchmark, tutor=tutor)
@@ -180,7 +180,7 @@ def unanswered(plan: Plan, results: Path) -> Iterator[tuple[str, str, Answered]]
 
 
 def unanswered_lines(plan: Plan) -> list[str]:
-    """A line for each tutor that left most items of a benchmark without an answer."""
+    """Return a line for each tutor and benchmark that `unanswered` yields."""
     return [
         f"{tutor}: {counted.answered} of {counted.items} items of {benchmark} answered"
         + (

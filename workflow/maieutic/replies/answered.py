@@ -1,4 +1,4 @@
-"""How many items a tutor answered, and why it did not answer the others."""
+"""Count the items that a tutor answered, and the reasons for missing answers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ LONGEST = 160  # characters of an endpoint's words
 
 
 class Answered(NamedTuple):
-    """A tutor's replies to a benchmark: the items, those with an answer, and why others have none.
+    """Counts of one tutor's replies to a benchmark.
 
-    refused: the server gave none; cut: the token budget was used up before the first word; empty: without a word.
-    words: of the most frequent refusal; marked: answers that begin with an unknown mark of reasoning.
+    refused: the server sent no reply; cut: the token budget ran out before the first word; empty: no text; words:
+    message of the most frequent refusal; marked: answers that begin with an unknown mark of reasoning.
     """
 
     items: int
@@ -29,12 +29,12 @@ class Answered(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share of items with an answer; 1 without items."""
+        """Return the share of items with an answer, 1 without items."""
         return self.answered / self.items if self.items else 1.0
 
     @property
     def cause(self) -> str:
-        """Why items have no answer, in one line."""
+        """Return the reasons for missing answers in one line."""
         parts = [
             f'{self.refused} refused ("{self.words}")' if self.refused else "",
             f"{self.cut} empty since max_tokens were used up, by reasoning" if self.cut else "",
@@ -60,7 +60,7 @@ def answered(replies: Path) -> Answered:
 
 
 def kind_of(reply: Reply) -> str:
-    """Whether a reply is an answer, and else why not."""
+    """Classify a reply: `answered`, `refused`, `cut` or `empty`."""
     if reply.error:
         return "refused"
     if reply.text.strip():

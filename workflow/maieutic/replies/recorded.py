@@ -211,7 +211,7 @@ def reply_of(tutor: str, item: Item, texts: Sequence[str] | None, turns: int) ->
 
 
 def recorded_turn(text: str) -> Turn:
-    """A recorded text with its inline reasoning kept apart, as a served model's is."""
+    """Return a recorded text as a turn, its inline reasoning split off as for a served model."""
     answer, reasoning = split_thinking(text)
     raw = None if answer == text else text
     return Turn(messages=NOBODY_ASKED, text=answer, raw=raw, reasoning=reasoning)

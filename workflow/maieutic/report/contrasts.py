@@ -92,7 +92,7 @@ def contrasts(plan: Plan, results: Path) -> list[Contrast]:
 
 
 def silent_on(plan: Plan, results: Path) -> set[tuple[str, str]]:
-    """The tasks and tutors with too few answered items to be ranked (`report.least_readable`)."""
+    """Return the pairs of task and tutor with too few answered items to be ranked (`report.least_readable`)."""
     return {
         (score.task, tutor)
         for benchmark in plan.benchmarks

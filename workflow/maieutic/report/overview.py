@@ -189,7 +189,7 @@ def above_floor(plan: Plan, by_benchmark: Mapping[str, Headlines]) -> list[Above
 
 
 def silent_tutors(plan: Plan, unasked: Sequence[tuple[str, str, Answered]]) -> set[str]:
-    """The tutors that answered too few items of every benchmark that they were asked."""
+    """Return the tutors that answered too few items of every benchmark they were asked."""
     return {
         tutor
         for tutor in plan.run.tutors

@@ -142,7 +142,7 @@ def differences(card: Card, compared: Compared, measured: Mapping[str, Measured]
 
 
 def smallest_p(contrast: StudentT | None, problems: int) -> float | None:
-    """The p value of no difference, at least 2 / 2^problems: the least that a test of signs can give."""
+    """Return the p value of no difference, at least 2 / 2^problems: the minimum of a sign test."""
     return None if contrast is None else max(contrast.p_value(), 2.0 ** (1 - problems))
 
 

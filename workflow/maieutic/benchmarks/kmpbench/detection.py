@@ -77,7 +77,7 @@ def verdict_in(text: str, step: int | None) -> bool | None:
 
 
 def step_in(text: str) -> int | None:
-    """The one step that a field names; 0 where it says that there is none."""
+    """Return the single step that a field names, 0 for "none", or None."""
     if NO_STEP.match(text):
         return 0
     if re.fullmatch(SEVERAL, text.strip(" ."), re.IGNORECASE):
@@ -87,9 +87,9 @@ def step_in(text: str) -> int | None:
 
 
 def in_prose(text: str) -> Found | None:
-    """What a reply without any field says of a solution.
+    """Return the verdict of a reply without fields, or None.
 
-    A number counts as a step only where the reply speaks of steps or mistakes: it may be the answer to the problem.
+    A number counts as a step only in a reply that mentions steps or mistakes; otherwise it may answer the problem.
     """
     step, stated = read_step(text), solution_stated(text)
     if step is not None and stated is None and not OF_STEPS.search(text):

@@ -57,7 +57,7 @@ def socratic_bleu(item: Item, text: str, scoring: Scoring) -> list[Reading]:
 
 
 def stands_in(wanted: list[str], asked: list[str]) -> bool:
-    """Whether a question of one piece or several stands in a reply word for word: then BLEU is 1, not nearly 1."""
+    """Return whether a question of one or more pieces occurs verbatim in a reply, where BLEU is exactly 1."""
     starts = range(len(asked) - len(wanted) + 1)
     return bool(wanted) and any(asked[start : start + len(wanted)] == wanted for start in starts)
 
