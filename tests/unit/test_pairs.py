@@ -13,6 +13,7 @@ from maieutic.core.records import Item, Judgement, Pair, PairReward, Verdict, re
 from maieutic.core.stats import Sampling
 from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
 from maieutic.datasets.sources import read_source
+from maieutic.plan.checks import check_config
 from maieutic.rewards.criteria import WORST, binary, split_by_dialogue
 from maieutic.rewards.overlap import items_with_seen_problems, leaked_items
 from maieutic.rewards.pair_table import preferences_of_table
@@ -21,13 +22,14 @@ from maieutic.serving.conversations import conversation, dialogue, merged, parse
 from maieutic.validation.pairs import pair_scores as judge_pair_scores
 from maieutic.validation.rewards import leak_scores, on_pairs
 from maieutic.validation.rewards import pair_scores as reward_pair_scores
+from shipped import shipped
 
 DEMO = Path("resources/demo")
 YES = dict(mrbench.DESIRED)
 
 
 def real(data: Path, name: str) -> list[dict[str, Any]]:
-    return read_source(data / name, "jsonl" if name.endswith("jsonl") else "json")
+    return read_source(data / name, Path(name).suffix[1:])
 
 
 def turns(pairs: list[Pair]) -> float:
@@ -217,6 +219,26 @@ def test_a_file_of_another_s_columns_is_read_by_their_names() -> None:
     record = {"conversation_history": "Tutor: a?\nStudent: b", "response_1": "x", "response_2": "y", "winner": 2}
     [pair] = preferences_of_table("pub", columns, [{**record, "tutor_1": "GPT4", "tutor_2": "Novice"}])
     assert (pair.chosen, pair.rejected) == ("y", "x")
+
+
+def test_a_files_own_codes_say_who_wins() -> None:
+    values = {"1": "first", "0": "second", "Tie": "tie"}
+    lines = [{**LINE, "id": code, "preference": code} for code in ("1", "0", "tie")]
+    pairs = preferences_of_table("ours", {}, lines, values=values)
+    assert [(pair.chosen == LINE["first"], pair.tie) for pair in pairs] == [(True, False), (False, False), (True, True)]
+    with pytest.raises(UserError, match=r"no such preference: '2'. Fix: known: 1, 0, tie"):
+        preferences_of_table("ours", {}, [{**LINE, "preference": "2"}], values=values)
+
+
+def test_the_published_preferences_between_mrbenchs_replies_are_read(data: Path) -> None:
+    """337 pairs to 25 dialogues: 154 for the first reply, 150 for the second, 33 ties."""
+    entry = check_config(shipped()).preferences["tutor_preferences"]
+    records = real(data, "tutor_preferences/human_preference.csv")
+    pairs = preferences_of_table("pub", entry.columns, records, values=entry.values)
+    assert len(pairs) == 337 and len({pair.problem for pair in pairs}) == 25
+    assert sum(pair.tie for pair in pairs) == 33 and all(refusal(pair) is None for pair in pairs)
+    first = [pair.chosen == record["response_a"].strip() for pair, record in zip(pairs, records, strict=True)]
+    assert sum(is_first and not pair.tie for is_first, pair in zip(first, pairs, strict=True)) == 154
 
 
 BAD_PREFERENCES = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from maieutic.config.models import Entry, FilePath
@@ -56,11 +58,15 @@ class PreferenceSet(PeopleSet):
     columns: dict[str, str] = Field(
         {}, description="with loader `table`: by our column (docs/people.md) the name that it has in this file"
     )
+    values: dict[str, Literal["first", "second", "tie"]] = Field(
+        {},
+        description="with loader `table`: the meaning of each preference in the file: `first`, `second` or `tie`",
+    )
 
     @model_validator(mode="after")
     def known_columns(self) -> PreferenceSet:
         if strange := [name for name in self.columns if name not in PAIR_COLUMNS]:
             raise ValueError(f"columns: {strange[0]} is no column of ours: {', '.join(PAIR_COLUMNS)}")
-        if self.columns and self.loader != TABLE:
-            raise ValueError(f"columns are those of loader: {TABLE}")
+        if (self.columns or self.values) and self.loader != TABLE:
+            raise ValueError(f"columns and values are those of loader: {TABLE}")
         return self

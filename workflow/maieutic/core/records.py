@@ -57,6 +57,14 @@ class Item(Record):
     speaker: Literal["user", "assistant"] = "user"
 
 
+NO_SOLUTION = ("", "N/A", "None", "Not Available")  # how data write a missing solution
+
+
+def known_solution(text: str) -> str | None:
+    """Return a reference solution, or None where the data write that there is none."""
+    return None if text.strip() in NO_SOLUTION else text
+
+
 class Picture(Record):
     """One record's picture: its file in the picture store, named by its SHA-256; None where it is not to be had.
 

@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from maieutic.config.datasets import Source
-from maieutic.core.records import Item, Label, LabelledSet, Pair, Reply, Scale, Turn
+from maieutic.core.records import Item, Label, LabelledSet, Pair, Reply, Scale, Turn, known_solution
 from maieutic.datasets.text import cluster_of
 from maieutic.serving.conversations import UNKNOWN_SOLUTION, Message, dialogue, merged, parse_turns
 
@@ -97,8 +97,7 @@ def messages_of(record: Source) -> list[Message]:
 
 def solution_of(record: Source) -> str:
     """The reference solution, which Bridge's dialogues and V3 do not have."""
-    solution = record.get("Ground_Truth_Solution", NOT_AVAILABLE)
-    return UNKNOWN_SOLUTION if solution == NOT_AVAILABLE else str(solution)
+    return known_solution(str(record.get("Ground_Truth_Solution", ""))) or UNKNOWN_SOLUTION
 
 
 def labelled(records: list[Source]) -> list[Labelled]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from maieutic.core.plugins import merged
-from maieutic.core.records import NO_REPLY, NOBODY_ASKED, Item, Reply, Turn
+from maieutic.core.records import NO_REPLY, NOBODY_ASKED, Item, Reply, Turn, known_solution
 from maieutic.replies.sentences import last_sentence
 
 ASK = "Can you explain how you got your answer?"  # a question that fits every dialogue and none in particular
@@ -13,8 +13,8 @@ ASK = "Can you explain how you got your answer?"  # a question that fits every d
 
 def reveal(item: Item) -> str | None:
     """Return the reference solution, or None for an item whose data have none (Bridge: "N/A")."""
-    solution = str(item.reference.get("solution", item.reference["text"])).strip()
-    return None if solution in NO_SOLUTION else f"The answer is: {solution}"
+    solution = known_solution(str(item.reference.get("solution", item.reference["text"])).strip())
+    return None if solution is None else f"The answer is: {solution}"
 
 
 def reference(item: Item) -> str | list[str] | None:
@@ -25,7 +25,6 @@ def reference(item: Item) -> str | list[str] | None:
     return str(item.reference["text"]) if str(item.reference["text"]).strip() else None
 
 
-NO_SOLUTION = ("", "N/A", "None")  # how data write that there is none
 TUTORS: dict[str, Callable[[Item], str | list[str] | None]] = {
     "always-yes": lambda item: "Yes",
     "always-0": lambda item: "0",

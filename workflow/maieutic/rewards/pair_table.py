@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from maieutic.config.datasets import Source
 from maieutic.config.people import PAIR_COLUMNS
 from maieutic.core.errors import UserError
-from maieutic.core.records import Label, Pair
+from maieutic.core.records import Label, Pair, known_solution
 from maieutic.datasets.text import cluster_of
 from maieutic.judges.annotators import joined, yes
 from maieutic.serving.conversations import UNKNOWN_SOLUTION, dialogue, merged, parse_turns
@@ -34,17 +35,21 @@ class Line(NamedTuple):
     resolves: bool
 
 
-def preferences_of_table(name: str, columns: Mapping[str, str], *sources: Sequence[Source]) -> list[Pair]:
+def preferences_of_table(
+    name: str, columns: Mapping[str, str], *sources: Sequence[Source], values: Mapping[str, str] = MappingProxyType({})
+) -> list[Pair]:
     """The pairs of a table, the preferred reply first. Raises UserError naming every line that cannot be one.
 
-    columns: by our name that of the file. Several annotators of a pair are joined by majority, a resolver before it;
-    a pair that divides them is a tie.
+    columns: by our name that of the file; values: the meaning (`first`, `second`, `tie`) of each preference in the
+    file, empty for the usual words. Several annotators of a pair are joined by majority, a resolver before it; a pair
+    that divides them is a tie.
     """
     faults: list[UserError] = []
     lines: list[Line] = []
+    words = {word.casefold(): meaning for word, meaning in values.items()} or WORDS
     for number, record in enumerate((record for source in sources for record in source), 1):
         try:
-            lines.append(line_of(name, f"record {number}", record, columns))
+            lines.append(line_of(name, f"record {number}", record, columns, words))
         except UserError as error:
             faults += error.all
     faults += doubled(lines)
@@ -62,17 +67,20 @@ def cell(record: Mapping[str, Any], column: str, columns: Mapping[str, str]) -> 
     return "" if value is None else str(value).strip()
 
 
-def line_of(name: str, place: str, record: Source, columns: Mapping[str, str]) -> Line:
-    """One record as a preference. Raises UserError for a cell that is missing or no preference."""
+def line_of(name: str, place: str, record: Source, columns: Mapping[str, str], words: Mapping[str, str]) -> Line:
+    """Read one record as a preference. Raises UserError for a missing cell or an unknown preference.
+
+    words: the meaning of each preference, in lower case.
+    """
     texts = {column: cell(record, column, columns) for column in (*COLUMNS, *MORE)}
     if missing := [columns.get(column, column) for column in COLUMNS if not texts[column]]:
         raise UserError(place, f"{', '.join(missing)} is missing", f"a line has {', '.join(COLUMNS)}")
-    said = WORDS.get(texts["preference"].casefold())
+    said = words.get(texts["preference"].casefold())
     if said is None:
-        known = "first, second, tie (or 1, 2, 0; a, b)"
+        known = "first, second, tie (or 1, 2, 0; a, b)" if words is WORDS else ", ".join(words)
         raise UserError(place, f"no such preference: {texts['preference'][:20]!r}", f"known: {known}")
     turns = merged(parse_turns(texts["history"])) or [{"role": "user", "content": texts["history"]}]
-    prompt = dialogue(texts["question"], texts["solution"] or UNKNOWN_SOLUTION, turns)
+    prompt = dialogue(texts["question"], known_solution(texts["solution"]) or UNKNOWN_SOLUTION, turns)
     told = cluster_of(" ".join([texts["question"], texts["history"], texts["first"], texts["second"]]))
     pair = Pair(
         id=f"{name}-{texts['id'] or told}",

@@ -47,7 +47,7 @@ def pair_source(name: str, entry: PreferenceSet | None) -> PairSource:
         if entry.loader not in PAIR_SOURCES:
             raise unknown(f"preferences.{name}.loader", entry.loader, [TABLE, *PAIR_SOURCES], "the loaders of pairs")
         return PAIR_SOURCES[entry.loader]
-    load = partial(preferences_of_table, name, entry.columns)
+    load = partial(preferences_of_table, name, entry.columns, values=entry.values)
     return PairSource(entry.title, load, tuple(entry.datasets), None, None, "preferred", "not preferred", test=True)
 
 
