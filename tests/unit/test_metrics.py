@@ -63,6 +63,8 @@ ORACLES: dict[str, Callable[[list[Graded]], float]] = {
     "weighted_f1": averaged("weighted"),
     "match": lambda items: sklearn.accuracy_score([True] * len(items), [item.correct for item in items]),
     "mean": lambda items: float(np.mean([item.value for item in items])),
+    "mean_share": lambda items: float(np.mean([item.value for item in items])),
+    "mean_rating": lambda items: float(np.mean([item.value for item in items])),
     "bleu": lambda items: float(np.mean([item.value for item in items])),
     "mcc": lambda items: sklearn.matthews_corrcoef(*labels(items)),
 }

@@ -11,6 +11,7 @@ from maieutic.core import stats
 from maieutic.core.intervals import bounded_interval, clopper_pearson
 from maieutic.core.stats import (
     MEAN,
+    RATING,
     SHARE,
     Estimate,
     Interval,
@@ -180,5 +181,26 @@ def test_the_interval_covers_a_true_share_near_an_end(problems: int, true: float
         right = chance.binomial(1, true, problems).astype(float)
         sums = np.column_stack([right, np.ones(problems)])
         low, high = bounded_interval(float(right.mean()), without_each(sums, SHARE.of_sums), 0.0, 1.0)
+        covered += low <= true <= high
+    assert covered / 400 >= 0.93
+
+
+@pytest.mark.parametrize("statistic", [SHARE, RATING], ids=["shares", "ratings"])
+def test_an_interval_of_a_mean_stays_within_its_bounds(statistic: Statistic[float]) -> None:
+    found = estimate(statistic, [0.9, 1.0, 0.4, 1.0], list("abcd"), MANY).interval
+    assert statistic.bounds is not None
+    assert statistic.bounds[0] <= found.low < 0.825 < found.high <= 1.0
+    below = estimate(RATING, [-1.0, 0.5, 0.0], list("abc"), MANY).interval
+    assert below.low < -1.0 and below.high <= 1.0
+
+
+@pytest.mark.parametrize(("problems", "true"), [(20, 0.95), (20, 0.7), (50, 0.9)])
+def test_the_interval_covers_a_true_mean_of_shares(problems: int, true: float) -> None:
+    """Each item has eight dimensions that depend on each other, as MRBench's desired shares."""
+    chance, covered = np.random.default_rng(7), 0
+    for _ in range(400):
+        rate = chance.beta(4 * true, 4 * (1 - true), problems)
+        values = list(chance.binomial(8, rate) / 8)
+        low, high = estimate(SHARE, values, list(map(str, range(problems))), MANY).interval
         covered += low <= true <= high
     assert covered / 400 >= 0.93

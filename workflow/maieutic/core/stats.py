@@ -15,6 +15,7 @@ from maieutic.core.intervals import LEVEL, SHARE_BOUNDS, bounded_interval, unbou
 Array = npt.NDArray[np.float64]
 T = TypeVar("T")
 UNBOUNDED = (-math.inf, math.inf)
+RATING_BOUNDS = (-math.inf, 1.0)  # deductions can take a weighted rating below zero
 BATCH = 200  # resamples held in memory at once
 
 
@@ -36,8 +37,8 @@ class Statistic(NamedTuple, Generic[T]):
     """A number of several observations, written so that whole problems can be drawn again without touching them.
 
     value: of the observations, NaN where they leave it open; counts: observations x k, which add up; of_sums:
-    ... x k -> ..., the value from the sums of counts; bounds: between which the value lies, infinite ones for a mean
-    without bounds; None: a statistic whose interval is a percentile bootstrap (correlations, kappa).
+    ... x k -> ..., the value from the sums of counts; bounds: between which the value lies, infinite where there is
+    none; None: a statistic whose interval is a percentile bootstrap (correlations, kappa).
     """
 
     value: Callable[[Sequence[T]], float]
@@ -76,6 +77,7 @@ def mean_of(read: Callable[[T], float], bounds: tuple[float, float] = UNBOUNDED)
 
 MEAN: Statistic[float] = mean_of(float)
 SHARE: Statistic[float] = mean_of(float, SHARE_BOUNDS)
+RATING: Statistic[float] = mean_of(float, RATING_BOUNDS)
 
 
 def estimate(
@@ -105,10 +107,13 @@ def interval_of(
     left_out, bounds = without_each(sums, statistic.of_sums), statistic.bounds
     if bounds == UNBOUNDED and np.isin(counts[:, 0], (0, 1)).all():
         bounds = SHARE_BOUNDS  # a mean of zeros and ones is a share
-    if bounds != UNBOUNDED:
+    if np.isfinite(bounds).all():
         return Interval(*bounded_interval(value, left_out, *bounds))
     mean = unbounded_mean(value, left_out)
-    return Interval(value, value) if mean is None else Interval(*mean.interval())
+    if mean is None:
+        return Interval(value, value)
+    low, high = mean.interval()
+    return Interval(max(low, bounds[0]), min(high, bounds[1]))
 
 
 def without_each(sums: Array, of_sums: Callable[[Array], Array]) -> Array:

@@ -16,7 +16,7 @@ from maieutic.benchmarks.tutorbench.tagging import BLOOM, read_votes
 from maieutic.config.cards import card_path, read_card
 from maieutic.core.jobs import Sampled
 from maieutic.core.records import Grade, Item, Score, read_items, read_records
-from maieutic.core.stats import MEAN, Sampling, estimate, normal_half_width
+from maieutic.core.stats import RATING, Sampling, estimate, normal_half_width
 from maieutic.graders.rubric import ARR_W, ARR_W_CLIPPED, ARR_W_READINGS, ITEM_SCORES, READINGS
 from maieutic.scores.score import score_of, write_scores
 
@@ -116,7 +116,7 @@ def score_slice(
     """The mean of a slice with both intervals."""
     known = [(entry.value, entry.problem) for entry in values if entry.value is not None]
     numbers, problems = [value for value, _ in known], [problem for _, problem in known]
-    mean = estimate(MEAN, numbers, problems, sampling, missing=len(values) - len(numbers))
+    mean = estimate(RATING, numbers, problems, sampling, missing=len(values) - len(numbers))
     normal = normal_half_width(numbers)
     return score_of(
         mean, pool, key.metric, tutor=job.tutor, benchmark=job.benchmark, subset=key.subset, by=judge, normal=normal

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from maieutic.core.intervals import SHARE_BOUNDS
-from maieutic.core.stats import Array, Statistic, mean_of, share
+from maieutic.core.stats import RATING_BOUNDS, Array, Statistic, mean_of, share
 
 Counts = Array
 
@@ -228,6 +228,8 @@ COMMON: dict[str, Metric] = {
     "bleu": mean_of(number, SHARE_BOUNDS),
     "match": mean_of(right, SHARE_BOUNDS),
     "mean": mean_of(number),
+    "mean_share": mean_of(number, SHARE_BOUNDS),
+    "mean_rating": mean_of(number, RATING_BOUNDS),
     "mcc": of_counts(binary_counts, mcc, bounds=(-1.0, 1.0)),
     "detection_f1": of_counts(detection_counts, detection_f1),
     "reason_accuracy": of_counts(reason_counts, reason_share, no_reason_read),
