@@ -63,6 +63,7 @@ def test_answers_are_read_as_stated_or_not_at_all(case: dict[str, Any]) -> None:
     assert [one.criterion for one in verdicts] == ([*criteria] or [None])
     reasons = [one.why_none for one in verdicts if one.value is None]
     assert all(case["why"] in reason for reason in reasons) if reasons else "why" not in case
+    assert {one.recovered for one in verdicts} == {case.get("recovered", False)}
 
 
 HUGE = {
@@ -512,3 +513,9 @@ def test_each_kind_of_rubric_is_one_module() -> None:
         if path.parent.name != "kinds":
             asked = re.search(r"rubric\.kind (?:[!=]=|in)\s", path.read_text(encoding="utf-8"))
             assert asked is None, path
+
+
+def test_verdicts_from_mended_json_are_counted() -> None:
+    valid, mended = Verdict(criterion="a", value="Yes"), Verdict(criterion="b", value="Yes", recovered=True)
+    judgement = Judgement(id="i", task="t", tutor="m", rubric="r", key="k", verdicts=[valid, mended, mended], raw="{}")
+    assert judgement.recovered == 2

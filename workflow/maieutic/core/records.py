@@ -327,6 +327,11 @@ class Judgement(Record):
     completion_tokens: int | None = None
     seconds: float | None = None
 
+    @property
+    def recovered(self) -> int:
+        """Number of verdicts from invalid JSON that was mended (`Verdict.recovered`)."""
+        return sum(verdict.recovered for verdict in self.verdicts)
+
     def identity(self) -> tuple[Any, ...]:
         """A rubric may ask about each criterion apart, and again about those that an answer left out."""
         return *super().identity(), *(verdict.criterion for verdict in self.verdicts)

@@ -266,4 +266,6 @@ def run_judges(parts: Sequence[tuple[Panel, Work, Path, Path]], files: JobFiles)
     for (_, _, _, out), judgements in zip(parts, outcomes, strict=True):
         for why, number in unreadable(judgements).most_common(5):
             log.warning("%s: %d verdict(s) without a value: %s", panel.name, number, why)
+        if recovered := sum(judgement.recovered for judgement in judgements):
+            log.warning("%s: %d verdict(s) from invalid JSON that was mended", panel.name, recovered)
         write_records(out, judgements)

@@ -369,6 +369,7 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
                     "what": what,
                     "questions": len(judgements),
                     "verdicts": sum(len(judgement.verdicts) for judgement in judgements),
+                    "recovered": sum(judgement.recovered for judgement in judgements),
                     "tokens": tokens,
                     "usd": panel_usd(plan, results, name, what, judgements)
                     if name in plan.panels
