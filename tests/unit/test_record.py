@@ -430,6 +430,24 @@ def test_two_runs_differ_by_what_was_changed(run: Path, tmp_path: Path, capsys: 
     assert not any(word in said for word in ("BETTER", "WORSE", "another"))
 
 
+@pytest.mark.parametrize(
+    ("readers", "line"),
+    [
+        ({"step": 9}, "reading step: version 2 -> 9: the same reply may have another grade"),
+        ({}, "readings: not recorded in the second run, which may have read otherwise"),
+    ],
+)
+def test_runs_that_were_read_by_other_versions_say_so(
+    readers: dict[str, int], line: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(run.parent, tmp_path / "results")
+    record = json.loads((run / "provenance.json").read_text(encoding="utf-8"))
+    assert record["readers"]["step"] == 2
+    (tmp_path / "results/report/provenance.json").write_text(json.dumps({**record, "readers": readers}))
+    compare(run, tmp_path / "results/report")
+    assert line in " ".join(capsys.readouterr().out.split())
+
+
 def test_a_run_whose_results_a_later_run_has_written_anew_is_not_taken_for_it(run: Path, tmp_path: Path) -> None:
     """Replies and scores are shared between the runs of one folder: an older run's own tables say what it had."""
     shutil.copytree(run.parent, tmp_path / "results")

@@ -51,6 +51,7 @@ def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
         assert (row.n, row.missing) == (there, items[task] - there) and 0 < there < items[task]
     # A trial by another name: its page stands beside, and of this one nothing but what they share is made anew.
     page = (folder / "results/report/index.html").read_bytes()
+    assert b"Replies were read by <code>" in page
     trial = overlay(folder, {**ours, "run": {**ours["run"], "name": "trial", "limit": 2}}, "trial.yaml")
     done = run(folder, trial)
     assert done.returncode == 0 and "report: results/runs/trial/index.html" in done.stdout, done.stdout

@@ -24,7 +24,7 @@ class Grader(NamedTuple):
     did not give.
 
     gold_replies: replies with an item's gold answer and with wrong ones, with which `maieutic check-graders` tests the
-    grader; None where the rule has no gold answer.
+    grader; None where the rule has no gold answer; version: raised whenever the grader reads some reply otherwise.
     """
 
     read: Callable[[Item, str, Scoring], list[Reading]] | None = None
@@ -32,3 +32,4 @@ class Grader(NamedTuple):
     gold: str | None = None
     describing: bool = False
     gold_replies: Callable[[Item], GoldReplies] | None = None
+    version: int = 1

@@ -22,6 +22,7 @@ from maieutic.core.documents import read_yaml
 from maieutic.core.files import sha256_of, write_json
 from maieutic.core.machine import Machine
 from maieutic.core.paths import RESOURCES
+from maieutic.graders.registry import GRADERS
 from maieutic.judges import rubrics
 from maieutic.judges.assignments import rubric_of
 from maieutic.plan.plan import Plan
@@ -58,9 +59,10 @@ class Code(BaseModel):
 class Provenance(BaseModel):
     """What a run was made of.
 
-    files: SHA-256 by path; versions: of cards and rubrics by path; data: SHA-256 or the hub's commit of each source
-    file, by dataset; differs: those of files and data that are not as shipped, each with what is different about it;
-    machine: that of the workflow, None in the record of an earlier version. Servers' machines are in their own record.
+    files: SHA-256 by path; versions: of cards and rubrics by path; readers: versions of the parsers by name; data:
+    SHA-256 or the hub's commit of each source file, by dataset; differs: those of files and data that are not as
+    shipped, each with what is different about it; machine: that of the workflow, None in the record of an earlier
+    version. Servers' machines are in their own record.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -68,6 +70,7 @@ class Provenance(BaseModel):
     code: Code
     files: dict[str, str]
     versions: dict[str, int] = {}
+    readers: dict[str, int] = {}
     data: dict[str, str]
     differs: dict[str, str]
     machine: Machine | None = None
@@ -182,7 +185,15 @@ def record(plan: Plan, code: Code) -> Provenance:
         kept = known["data"].get(data_name(name, plan.edition))
         if kept != pin:
             differs[data_name(name, plan.edition)] = "another file" if kept else "not shipped"
-    return Provenance(code=code, files=files, versions=versions_of(plan), data=data, differs=differs)
+    return Provenance(
+        code=code, files=files, versions=versions_of(plan), readers=readers_of(plan), data=data, differs=differs
+    )
+
+
+def readers_of(plan: Plan) -> dict[str, int]:
+    """Return the versions of the parsers that read the run's replies, by name."""
+    names = {name for loaded in plan.cards.values() for name in loaded.card.graders}
+    return {name: GRADERS[name].version for name in sorted(names & GRADERS.keys())}
 
 
 def versions_of(plan: Plan) -> dict[str, int]:

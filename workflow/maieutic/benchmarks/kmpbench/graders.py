@@ -9,8 +9,8 @@ from maieutic.graders.gold import gold_correction, gold_detection, gold_rounds
 from maieutic.graders.grader import Grader
 
 GRADERS = {
-    "round_answers": Grader(read_all=round_answers, gold_replies=gold_rounds),
-    "error_detection": Grader(read_all=error_detection, gold="incorrect", gold_replies=gold_detection),
-    "correction": Grader(read_all=correction, gold_replies=gold_correction),
-    "new_problem": Grader(read_all=new_problem),
+    "round_answers": Grader(read_all=round_answers, gold_replies=gold_rounds, version=2),
+    "error_detection": Grader(read_all=error_detection, gold="incorrect", gold_replies=gold_detection, version=2),
+    "correction": Grader(read_all=correction, gold_replies=gold_correction, version=2),
+    "new_problem": Grader(read_all=new_problem, version=2),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,7 @@ def made_changes(before: OpenRun, after: OpenRun) -> list[str]:
     lines = [f"code: {one.code.told} -> {other.code.told}"] if one.code != other.code else []
     if one.machine and other.machine and one.machine != other.machine:
         lines.append(f"machine: {one.machine.told} -> {other.machine.told}")
+    lines += reader_changes(one.readers, other.readers)
     for first, second in ((one.files, other.files), (one.data, other.data)):
         for name in sorted(first.keys() | second.keys()):
             if first.get(name) != second.get(name):
@@ -106,6 +107,17 @@ def made_changes(before: OpenRun, after: OpenRun) -> list[str]:
                 how = "another one" if name in first and name in second else f"only in the {only} run"
                 lines.append(f"{name}: {how}")
     return lines
+
+
+def reader_changes(first: Mapping[str, int], second: Mapping[str, int]) -> list[str]:
+    """Return a line for each parser whose version differs between two runs. first, second: versions by parser name."""
+    if bool(first) != bool(second):
+        return [f"readings: not recorded in the {'second' if first else 'first'} run, which may have read otherwise"]
+    return [
+        f"reading {name}: version {first[name]} -> {second[name]}: the same reply may have another grade"
+        for name in sorted(first.keys() & second.keys())
+        if first[name] != second[name]
+    ]
 
 
 def replies_of(run: OpenRun, benchmark: str, tutor: str) -> dict[tuple[str, str], Reply]:
