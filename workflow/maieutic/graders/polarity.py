@@ -32,6 +32,7 @@ ATTRIBUTE = re.compile(
     r"\b(?:the|a|an|your|his|her|their|its)\s+(?:right|correct|true|proper|wrong"
     r"|incorrect)\s+(?:answer|total|value|result|sum|number|amount"
     r"|way|operation|calculation|formula|order|unit|quotient|product|difference|approach|method)s?\b(?! is in\b)"
+    r"|\b(?:the|a|one)\s+(?:right|correct|true|proper|wrong|incorrect)\s+solution\b(?=\s*(?:is|was|would|should|[:=]))"
     r"|\b(?:the|this|that|each|every|word|math|original|story)\s+problems?\b(?!\s+(?:is\s+(?:in|at"
     r"|that|with)|starts?|lies|occurs?|arises?)\b)",
     re.IGNORECASE,
