@@ -97,7 +97,8 @@ def test_a_benchmark_has_a_value_where_no_task_lacks_one() -> None:
     assert overview.summary_of([both[0], scored("a", None)]) is None
 
 
-TUTORS = ["reference", "always-0", "hostile"]  # of two that are alike the first one is named
+TUTORS = ["reference", "always-0", "hostile"]
+GRADED = [task for task in TASKS if task != "pedagogy_following"]  # its headline is the reward model's: here none
 
 
 @pytest.fixture(scope="module")
@@ -113,17 +114,18 @@ def test_the_first_screen_says_who_is_ahead_and_by_what_rule(run: Path) -> None:
     plan = Plan(configuration(tutors=TUTORS))
     found = contrasts.contrasts(plan, run)
     claim = overview.claim_of(plan, found)
-    graded = [task for task in TASKS if task != "pedagogy_following"]  # its headline is the reward model's: here none
-    assert claim is not None and claim.first == "reference" and claim.tasks == len(graded)
+    assert claim is not None and (claim.first, claim.second) == ("reference", "always-0")
+    assert claim.tasks == len(GRADED), "hostile answers too few items of a task to be named"
     counted = {one.how: one.tasks for one in claim.said}
-    assert counted["BETTER"] > 0 and sum(counted.values()) == len(graded) and "WORSE" not in counted
+    assert counted["BETTER"] > 0 and sum(counted.values()) == len(GRADED) and "WORSE" not in counted
     page = (run / "report/index.html").read_text(encoding="utf-8")
     [second] = re.findall(r"<b>Human reference is ahead of (.*?)</b> on (\d+) of (\d+) tasks", page)
-    assert second[1:] == (str(counted["BETTER"]), str(len(graded))) and "<b>" not in second[0]
+    assert second[1:] == (str(counted["BETTER"]), str(len(GRADED))) and "<b>" not in second[0]
     assert 'figure data-file="overview"' in page and "<h3>MathTutorBench <small>" in page
     table = pd.read_csv(run / "report/differences.csv")
     assert len(table) == len(found) and set(table.verdict) <= {"BETTER", "WORSE", "EQUIVALENT", "INCONCLUSIVE"}
     assert {"detectable", "p_holm"} <= set(table.columns)
+    assert table.high.max() == 1.0, "two shares differ by 1 at most"
 
 
 def test_differences_that_are_too_many_for_the_page_lie_beside_it(run: Path, tmp_path: Path) -> None:
@@ -236,6 +238,8 @@ async def looked_at(page: Path, folder: Path) -> dict[str, Any]:
         seen["one"] = await browser.wait(
             "document.querySelectorAll('section:not([hidden]) .item').length === 1 && document.querySelector('.item[open]').dataset.item"
         )
+        await browser.run("location.hash = '#/compare?first=hostile&second=reference'")
+        await browser.wait("document.querySelector('#versus .told')?.textContent.includes('hostile') && document.querySelector('#versus svg.marks')")
         await browser.run("location.hash = '#/compare?first=hostile&second=*'")
         seen["all"] = await browser.wait(
             "document.querySelector('#versus .told')?.textContent.includes('all others') && document.querySelectorAll('table.versus tbody tr').length"
@@ -261,16 +265,16 @@ def test_two_tutors_are_compared_in_a_browser(run: Path, tmp_path: Path) -> None
     seen = asyncio.run(looked_at(run / "report/index.html", tmp_path))
     assert "Human reference is ahead of Always 0" in seen["first"]
     assert seen["told"].startswith("Human reference against Always 0: BETTER on ") and seen["picture"] == seen["told"]
-    assert seen["rows"] == len(TASKS)
+    assert seen["rows"] == len(GRADED)
     table = list(csv.DictReader(seen["csv"].decode().splitlines()))
-    assert len(table) == len(TASKS) and any("BETTER" in row["verdict"] for row in table)
+    assert len(table) == len(GRADED) and any("BETTER" in row["verdict"] for row in table)
     assert b"<svg" in seen["svg"] and seen["png"].startswith(b"\x89PNG")
     assert seen["link"].startswith("#/items?task=mathtutorbench%2F")
     replies, items = (int(part) for part in seen["items"].split()[0:3:2])
     assert 0 < replies == 2 * (replies // 2) < items, "two replies an item, of those that the reference alone has right"
     assert seen["focus"] == seen["second"] == seen["one"]
     assert [name.split(" ✓")[0].strip() for name in seen["beside"]][:1] and len(seen["beside"]) == 2
-    assert seen["all"] == 2 * len(TASKS)
+    assert seen["all"] == 2 * len(GRADED)
     assert (
         seen["latex"].startswith("\\begin{tabular}")
         and "\\toprule" in seen["latex"]

@@ -38,12 +38,13 @@ class Contrast(NamedTuple):
     """One difference and what it comes to.
 
     detectable: the smallest difference that as many items would find with a power of 80 % at the 5 % level, before
-    Holm's correction; None without an interval.
+    Holm's correction; None without an interval. silent: those of the two that answered too few items of the task.
     """
 
     difference: Difference
     verdict: Verdict
     detectable: float | None
+    silent: frozenset[str] = frozenset()
 
 
 def verdict_of(difference: Difference, higher_is_better: bool, equivalence: float) -> Verdict:
@@ -85,9 +86,10 @@ def contrasts(plan: Plan, results: Path) -> list[Contrast]:
                 continue
             better = metric.higher_is_better is not False
             verdict = verdict_of(difference, better, plan.config.report.equivalence)
-            if any((difference.task, tutor) in silent for tutor in both):
+            too_few = frozenset(tutor for tutor in both if (difference.task, tutor) in silent)
+            if too_few:
                 verdict = "INCONCLUSIVE"
-            found.append(Contrast(difference, verdict, detectable(difference)))
+            found.append(Contrast(difference, verdict, detectable(difference), too_few))
     return found
 
 
@@ -153,12 +155,17 @@ def by_task(found: Sequence[Contrast], scoring: str) -> dict[tuple[str, str], li
 
 
 def leading_pair(found: Sequence[Contrast], tutors: Sequence[str]) -> tuple[str, str] | None:
-    """The two tutors that are ahead of most others: better less worse, over all tasks; None of fewer than two."""
+    """The two tutors that are ahead of most others: better less worse, over all tasks; None of fewer than two.
+
+    Silence on a task counts like being worse: a tutor that answers few items is not named before one that answers.
+    """
     credit = dict.fromkeys(tutors, 0)
     for contrast in found:
         gain = {"BETTER": 1, "WORSE": -1}.get(contrast.verdict, 0)
         credit[contrast.difference.first] += gain
         credit[contrast.difference.second] -= gain
+        for tutor in contrast.silent:
+            credit[tutor] -= 1
     compared = {name for one in found for name in (one.difference.first, one.difference.second)}
     order = sorted(compared, key=lambda name: (-credit[name], tutors.index(name)))
     return (order[0], order[1]) if len(order) > 1 else None

@@ -608,7 +608,7 @@ def render_page(run: Run, runtime: pd.DataFrame, found: list[Contrast], by_tag: 
     }
     data = {
         **browsed,
-        "labels": {name: label_of(plan, name) for name in tutors_in_order(plan)},
+        "labels": {name: visible(label_of(plan, name)) for name in tutors_in_order(plan)},
         "titles": {address.removeprefix("#/task/"): title for address, title in tasks.items()},
         "names": {benchmark: paper_title(benchmark) for benchmark in plan.benchmarks},
         "compare": compare,

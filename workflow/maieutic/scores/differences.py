@@ -114,7 +114,7 @@ def differences(card: Card, compared: Compared, measured: Mapping[str, Measured]
         measurement = measured[first]
         one, other = side(first, shared), side(second, shared)
         contrast = paired_difference((one.value, other.value), (one.left_out, other.left_out), one.bounds)
-        interval = Interval(*contrast.interval()) if contrast else Interval(None, None)
+        interval = Interval(*within_range(contrast.interval(), one.bounds)) if contrast else Interval(None, None)
         wins, losses, mcnemar = None, None, None
         if (measurement.metric.function or measurement.name) in RIGHT_OR_WRONG:
             wins, losses = int((one.right & ~other.right).sum()), int((other.right & ~one.right).sum())
@@ -139,6 +139,12 @@ def differences(card: Card, compared: Compared, measured: Mapping[str, Measured]
             second_alone_right=losses,
             mcnemar_p=mcnemar,
         )
+
+
+def within_range(interval: tuple[float, float], bounds: tuple[float, float] | None) -> tuple[float, float]:
+    """Return an interval cut to the differences that two values between these bounds can have."""
+    most = bounds[1] - bounds[0] if bounds is not None else np.inf
+    return max(interval[0], -most), min(interval[1], most)
 
 
 def smallest_p(contrast: StudentT | None, problems: int) -> float | None:
