@@ -15,6 +15,9 @@ from maieutic.config.settings import Config
 from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.core.records import ReportedScore, Score
+from maieutic.core.stats import Sampling
+from maieutic.datasets.sources import read_source
+from maieutic.judges.labels import LABEL_LOADERS, read_labels, write_labels
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
 from maieutic.report.comparison import Cell, Tally, against_paper, rounding_of, tally_of, verdict_on
@@ -32,6 +35,7 @@ from maieutic.scores.printed import (
     printed_of,
     printed_values,
 )
+from maieutic.validation.trust import match_rates
 from running import NO_GRADERS
 from shipped import shipped
 
@@ -275,6 +279,25 @@ def test_mrbench_is_compared_where_people_have_labelled(tmp_path: Path) -> None:
     assert shown is not None
     [cell] = [cell for row in shown["rows"] for one in row["ours"] for cell in one["cells"] if cell]
     assert (cell.value, cell.note) == (0.46, None)
+
+
+def test_the_rates_of_the_released_labels_count_as_measured(data: Path, tmp_path: Path) -> None:
+    """MRBench, Tables 3, 8 and 9: 208 printed cells."""
+    records = read_source(data / "mrbench/MRBench_V1.json", "json")
+    write_labels("mrbench", LABEL_LOADERS["mrbench"], [records], tmp_path / "labels")
+    rates = match_rates("people", read_labels(tmp_path / "labels"), None, Sampling(100, 1))
+    path = paths.LABEL_SCORES.within(tmp_path, release="mrbench")
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps([score.model_dump(mode="json") for score in rates]))
+    config = configuration(["mrbench"], {"m": {}})
+    shown = against_paper(Plan(config), tmp_path, "mrbench", cards_of(config), [])
+    assert shown is not None
+    tally = shown["tally"]
+    assert (tally.cells, tally.measured, tally.values) == (208, 208, 208)
+    assert (tally.reproduced, tally.differs) == (170, 38), "the release differs most for Gemini, whose rates are higher"
+    demo = configuration(["mrbench"], {"m": {}}, edition="demo")
+    shown = against_paper(Plan(demo), tmp_path, "mrbench", cards_of(demo), [])
+    assert shown is not None and shown["tally"].measured == 0
 
 
 def test_kmpbench_rows_are_shown_and_never_compared(tmp_path: Path) -> None:

@@ -161,23 +161,20 @@ def against_paper(
     by_tutor = {
         (score.tutor, score.task, score.metric): score for score in our_scores(plan, results, cards, scores, provenance)
     }
+    released = released_scores(plan, results, benchmark)
     rows = []
     for name in dict.fromkeys(cell.model for cell in printed):
         cells = [by_cell.get((name, column.task, column.metric)) for column in columns]
         ours = [model for model in plan.tutors if paper_name(plan.models[model].paper, benchmark) == name]
         if not any(cells):
             continue
-        rows.append(
-            {
-                "model": name,
-                "group": next(cell.group for cell in printed if cell.model == name),
-                "cells": cells,
-                "ours": [
-                    {"label": label_of(plan, model), "cells": our_cells(plan, model, cards, cells, by_tutor)}
-                    for model in ours
-                ],
-            }
-        )
+        own_rows = [
+            {"label": label_of(plan, model), "cells": our_cells(plan, model, cards, cells, by_tutor)} for model in ours
+        ]
+        if any((cell.model, cell.task, cell.metric) in released for cell in cells if cell):
+            own_rows.append({"label": "people, released labels", "cells": label_cells(cells, released, printed)})
+        group = next(cell.group for cell in printed if cell.model == name)
+        rows.append({"model": name, "group": group, "cells": cells, "ours": own_rows})
     shown = {
         "name": benchmark,
         "title": PAPERS[benchmark].tables,
@@ -185,6 +182,39 @@ def against_paper(
         "note": PAPERS[benchmark].note,
     }
     return {**shown, "columns": columns, "rows": rows, "tally": tally_of(rows)}
+
+
+def released_scores(plan: Plan, results: Path, benchmark: str) -> dict[tuple[str, str, str], Score]:
+    """Return the rates of the released labels by printed row, task and metric; empty for other data or labels."""
+    labels = PAPERS[benchmark].labels if benchmark in PAPERS else None
+    if labels is None or plan.edition != "published":
+        return {}
+    scores = score_file(paths.LABEL_SCORES.within(results, release=labels.release))
+    return {place: score for score in scores if score.by is None and (place := labels.place_of(score))}
+
+
+def label_cells(
+    cells: Sequence[Printed | None], released: Mapping[tuple[str, str, str], Score], printed: Sequence[Printed]
+) -> list[Cell | None]:
+    """Return the rate of the released labels under each printed one, with the difference."""
+    rounding = roundings(printed)
+    result: list[Cell | None] = []
+    for cell in cells:
+        score = released.get((cell.model, cell.task, cell.metric)) if cell else None
+        if cell is None or score is None or score.value is None:
+            result.append(None)
+            continue
+        verdict = verdict_on(cell.value, score, None, rounding[cell.task, cell.metric])
+        result.append(Cell(score.value, score.value - cell.value, None, verdict))
+    return result
+
+
+def roundings(printed: Iterable[Printed]) -> dict[tuple[str, str], float]:
+    """Return half of the last printed digit of each column, by task and metric."""
+    columns: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for cell in printed:
+        columns[cell.task, cell.metric].append(cell.value)
+    return {place: rounding_of(values) for place, values in columns.items()}
 
 
 def our_cells(
@@ -196,10 +226,7 @@ def our_cells(
 ) -> list[Cell | None]:
     """Our value under each printed one that we have measured, with the difference or what was not the same."""
     result: list[Cell | None] = []
-    columns: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for printed in printed_values(cards[0].benchmark):
-        columns[printed.task, printed.metric].append(printed.value)
-    rounding = {place: rounding_of(values) for place, values in columns.items()}
+    rounding = roundings(printed_values(cards[0].benchmark))
     for cell in cells:
         score = by_tutor.get((model, cell.task, cell.metric)) if cell else None
         if cell is None or score is None or score.value is None:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from maieutic.config.cards import CARDS
+from maieutic.core.records import Score
 
 PERCENT = 100.0
 PEOPLE = "people"  # who graded replies in a paper
@@ -60,6 +61,17 @@ class Printed(NamedTuple):
     protocol: str = "released"
 
 
+class ReleasedLabels(NamedTuple):
+    """Human labels that a paper released and whose rates it prints.
+
+    release: name of the label set; place_of: printed row, task and metric of a score of these labels, None for scores
+    that the paper does not print.
+    """
+
+    release: str
+    place_of: Callable[[Score], tuple[str, str, str] | None]
+
+
 class Paper(NamedTuple):
     """The results of a benchmark's paper, and what makes a run comparable with them.
 
@@ -69,7 +81,7 @@ class Paper(NamedTuple):
     released: whether the paper's data are public: without them no number can repeat a printed one; prompt: whether the
     paper prints what tutors were asked; served: by a printed name the hosted model behind it, where the paper says so;
     other_protocols: the protocols that only approximate what the paper asked, each with the reason; user_last: what
-    that setting changes in this benchmark's requests, None for nothing.
+    that setting changes in this benchmark's requests, None for nothing; labels: whose rates the paper prints.
     """
 
     title: str
@@ -83,3 +95,4 @@ class Paper(NamedTuple):
     served: Mapping[str, str] = MappingProxyType({})
     other_protocols: Mapping[str, str] = MappingProxyType({})
     user_last: str | None = None
+    labels: ReleasedLabels | None = None

@@ -18,7 +18,7 @@ from maieutic.benchmarks.mrbench.figures import (
     spider,
     verdicts_on_sets,
 )
-from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITICS
+from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITICS, TUTORS
 from maieutic.benchmarks.mrbench.statistics import SUBSETS
 from maieutic.config.models import JudgeModel
 from maieutic.core import paths
@@ -35,10 +35,6 @@ from maieutic.scores.printed import paper_name
 
 DAMR_TABLES = {"all": 3, "bridge": 8, "mathdial": 9}
 PRINTED_N = {"all": 192, "bridge": 60, "mathdial": 132}  # replies of a tutor, as printed; the novice has 60 of 192
-TUTORS = {  # as the data spell them: as the paper does
-    "Novice": "Novice", "Expert": "Expert", "Llama318B": "Llama-3.1-8B", "Phi3": "Phi3", "Gemini": "Gemini",
-    "Sonnet": "Sonnet", "Mistral": "Mistral", "GPT4": "GPT-4", "Llama31405B": "Llama-3.1-405B",
-}  # fmt: skip
 FAR = 0.05  # a difference that a reader should see
 STATISTICS = {
     "dialogues": "#Dialogues",
