@@ -239,7 +239,9 @@ async def looked_at(page: Path, folder: Path) -> dict[str, Any]:
             "document.querySelectorAll('section:not([hidden]) .item').length === 1 && document.querySelector('.item[open]').dataset.item"
         )
         await browser.run("location.hash = '#/compare?first=hostile&second=reference'")
-        await browser.wait("document.querySelector('#versus .told')?.textContent.includes('hostile') && document.querySelector('#versus svg.marks')")
+        await browser.wait(
+            "document.querySelector('#versus .told')?.textContent.includes('hostile') && document.querySelector('#versus svg.marks')"
+        )
         await browser.run("location.hash = '#/compare?first=hostile&second=*'")
         seen["all"] = await browser.wait(
             "document.querySelector('#versus .told')?.textContent.includes('all others') && document.querySelectorAll('table.versus tbody tr').length"
