@@ -10,13 +10,17 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from curator import SEED, Curator, entries, problem, roles, steps
+from curator import SEED, Curator, entries, problem, roles, stage_of, steps
+from gullible import prompt_of
 from httpserver import serving
 from maieutic.benchmarks.kmpbench import items as kmp
+from maieutic.benchmarks.kmpbench.rounds import round_answers
+from maieutic.config.curation import STAGES as STAGE_CARDS
 from maieutic.config.curation import Roles, read_stage, stage_names
+from maieutic.config.prompts import variables_of
 from maieutic.core import files
 from maieutic.core.errors import UserError
 from maieutic.core.journal import Entry
@@ -37,6 +41,7 @@ from maieutic.curation.records import Components, Dialogue, Flow, Outcome, Said,
 from maieutic.curation.rules import Answered, Rejected
 from maieutic.curation.seeds import SeedSource, for_evaluation, make_seeds, seeds_of
 from maieutic.datasets.text import cluster_of
+from maieutic.graders.gold import gold_rounds
 from maieutic.judges import rubrics
 
 # parsers --------------------------------------------------------------------------------------------------------------
@@ -54,6 +59,10 @@ FLOW = (
     "<Tflow1><action>b</action><source_material><seed>, <seed_solution></source_material>"
     "<principles>Modeling, Feedback,feedback</principles></Tflow1>"
 )
+
+OPTIONED = "What is 3 x 4? (A) 7 (B) 12 (C) 34"
+CHOSEN = {"problem": OPTIONED, "answer": "B"}
+CHOICE_POSED = f"<question>{OPTIONED}</question><solution>\\boxed{{B}}</solution><answer>B</answer>"
 
 READ: list[tuple[str, str, dict[str, Any], Any]] = [
     ("choice", "<choice>oa, 3.OA.A. , XY</choice>", OPTIONS, ["OA", "3.OA.A"]),
@@ -86,6 +95,12 @@ READ: list[tuple[str, str, dict[str, Any], Any]] = [
     ("dialogue", "<S1>a</S1><T1>b</T1><S2>c</S2><T2>d</T2>", {}, [("a", "b"), ("c", "d")]),
     ("instruction", "<instruction> Be kind. </instruction>", {}, "Be kind."),
     ("posed", f"<question>Q</question><solution>{BOX}</solution><answer>12 apples</answer>", {}, ("Q", BOX, "12", False)),
+    ("posed", CHOICE_POSED, {}, (OPTIONED, r"\boxed{B}", "B", False)),
+    ("posed", CHOICE_POSED.replace(r"\boxed{B}", r"\boxed{12}"), {}, (OPTIONED, r"\boxed{12}", "B", False)),
+    ("validation", r"<judge>Y</judge><solution>\boxed{\text{B}}</solution>", CHOSEN, (True, r"\boxed{\text{B}}", "B")),
+    ("boxed", "So the answer is (C).", {"problems": [{"problem": "P"}, {"problem": OPTIONED}], "answer": "B"}, "C"),
+    ("final_answer", r"It is \boxed{7}.", CHOSEN, (r"It is \boxed{7}.", "A")),
+    ("steps", "<steps>Step 1: a\nStep 2: b</steps><answer>(B) 12</answer>", CHOSEN, (["a", "b"], "B")),
     ("posed", f"<question2>Q</question2><solution2>{BOX}</solution2><answer>12</answer><result>YES</result>", {"problems": [1]}, ("Q", BOX, "12", True)),
 ]  # fmt: skip
 LIMITS = {"most": 2.0}
@@ -313,6 +328,60 @@ def test_a_good_seed_comes_to_the_end_with_all_that_the_paper_asks_for(walked: C
     [said] = [one for one in read_records(walked.at("dialogues.jsonl"), Dialogue) if one.id == "good"]
     assert [turn.speaker for turn in said.turns] == ["student", "tutor"] * 2
     assert said.turns[3].evaluate and said.turns[3].instruction and not said.turns[1].evaluate
+
+
+class Choosing(Curator):
+    """The script with the letter of an option in the place of the seed's answer and of the wrong ones."""
+
+    LETTERS: ClassVar = {"5": "B", "6": "C", "7": "D", "8": "E", "9": "F"}
+
+    def answer(self, body: dict[str, Any]) -> str:
+        """A good answer, with letters wherever the answer is the seed's."""
+        lettered = stage_of(prompt_of(body)) in {"validate_seed", "wrong_solution", "rephrase", "correct"}
+
+        def by_letter(match: re.Match[str]) -> str:
+            return match[1] + self.LETTERS[match[2]]
+
+        said = super().answer(body)
+        return re.sub(r"(<answer>|boxed\{)([5-9])(?=\D)", by_letter, said) if lettered else said
+
+
+def test_a_multiple_choice_seed_comes_to_the_end(tmp_path: Path) -> None:
+    """Its own solutions end with an option, the problems made of it with numbers; the sets load as tasks."""
+    text = "Ann counts. How many? (A) 4 (B) 5 (C) 6 (D) 7 (E) 8 (F) 9\n[choice 5]"
+    seed = seed_of("choice").model_copy(update={"problem": text, "answer": "B"})
+    made = Curated(tmp_path, [seed], Choosing())
+    with serving(made.script.handler()) as made.address:
+        made.run(made.address)
+    [found] = read_records(made.at("components.jsonl"), Components)
+    assert found.answer == "B" and [problem.answer for problem in found.followups] == ["15", "25"]
+    *wrong, right = found.solutions
+    assert right.answer == "B" and len(wrong) == 2 and all(one.answer in {"C", "D", "E", "F"} for one in wrong)
+    [line] = map(sets.skills_record, [found])
+    [item] = kmp.follow_up([line], "fqa")
+    golds = gold_rounds(item)
+    right_readings = round_answers(item, golds.right, "robust")
+    wrong_readings = round_answers(item, golds.wrong[0], "robust")
+    assert [one.correct for one in right_readings] == [True] * 3 and right_readings[0].value == "B"
+    assert [one.correct for one in wrong_readings] == [False] * 3
+
+
+def test_every_template_of_a_generator_has_room_for_examples() -> None:
+    """A generating stage's own examples stand in its request once; a card whose template shows none is refused."""
+    stages = [stage for stage in map(read_stage, stage_names()) if stage.card.role == "generator"]
+    assert len(stages) > 5
+    for stage in stages:
+        assert "shots" in variables_of(stage.template), stage.name
+
+
+def test_examples_that_a_template_does_not_show_are_refused(tmp_path: Path) -> None:
+    for file in ("solve.jinja", "solve_similar.yaml"):
+        (tmp_path / file).write_text((STAGE_CARDS / file).read_text())
+    (tmp_path / "solve.shots.txt").write_text("An example.")
+    card = tmp_path / "solve_similar.yaml"
+    card.write_text(card.read_text() + "shots: solve.shots.txt\n")
+    with pytest.raises(UserError, match=r"shots: solve\.shots\.txt is not shown by solve\.jinja"):
+        read_stage("solve_similar", tmp_path)
 
 
 @pytest.mark.parametrize(("case", "stage", "reason"), [(case, stage, why) for case, _, _, stage, why in BRANCHES])
@@ -753,13 +822,16 @@ def test_every_stage_card_is_used_and_every_used_stage_has_a_card() -> None:
 def test_seeds_are_problems_with_plain_answers_and_each_is_there_once(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     rows = [("One and one?", 2), ("one and ONE", "2"), ("Half of one?", "1/2"), ("Two and two?", "1,004.50")]
+    rows += [(OPTIONED, "b"), ("Which one?", "B"), ("Which is it? A) red B) blue", "(A)")]
     path.write_text("".join(json.dumps({"question": question, "answer": answer}) + "\n" for question, answer in rows))
     source = SeedSource(dataset="mine", loader="word_problems", form="jsonl", licence="CC0")
     from maieutic.curation.seeds import MakeSeeds
 
     make_seeds(job=MakeSeeds(curation="c", sources=[source], seed=1), sources=[path], out=tmp_path / "seeds.jsonl")
     found = read_records(tmp_path / "seeds.jsonl", Seed)
-    assert [(one.problem, one.answer) for one in found] == [("One and one?", "2"), ("Two and two?", "1004.5")]
+    assert [(one.problem, one.answer) for one in found] == [
+        ("One and one?", "2"), ("Two and two?", "1004.5"), (OPTIONED, "B"), ("Which is it? A) red B) blue", "A"),
+    ]  # fmt: skip
     with pytest.raises(UserError, match=r"^curations\.c\.seeds\.mine: no seed in it: no question or no answer"):
         seeds_of([item_of("x", "No answer?")], source, "curations.c.seeds.mine")
 

@@ -175,6 +175,8 @@ def test_word_problems_of_ones_own() -> None:
     )
     assert [item.reference["answer"] for item in made] == ["12", "1200"] and made[1].id == "x"
     assert made[1].reference["text"] == "So.\nFinal answer: 1200"
+    choice = {"question": "What is 3 x 4? (A) 7 (B) 12", "answer": "(b)"}
+    assert word_problems.solving([choice], "t")[0].reference["answer"] == "B"
     for wrong, told in (({"answer": 1}, "record 0: question"), ({"question": "?", "answer": None}, "record 0: answer"),
                         ({"question": "?", "answer": True}, "found True"), ({"question": " ", "answer": 1}, "question is a text")):  # fmt: skip
         with pytest.raises(ValueError, match=told):

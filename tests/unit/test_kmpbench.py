@@ -432,7 +432,7 @@ def test_without_a_named_turn_the_dialogues_name_decides() -> None:
             kmp.error_correction(
                 [{"id": "s", "problem": "p", "solution": "s", "answer": "1", "solutions": [solution]}], "ec"
             )
-    with pytest.raises(ValueError, match="'nan' is no plain number"):
+    with pytest.raises(ValueError, match="'nan' is neither a plain number nor"):
         kmp.posed({"question": "q", "solution": "s", "answer": "nan"})
     bad = dialogue_record()
     bad["turns"][2]["evaluate"] = True

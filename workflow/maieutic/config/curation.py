@@ -9,6 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from maieutic.config.faults import fault_of
 from maieutic.config.models import Entry, FilePath, Needs, Training
+from maieutic.config.prompts import variables_of
 from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
 from maieutic.core.paths import RESOURCES
@@ -192,6 +193,10 @@ def read_stage(name: str, folder: Path = STAGES) -> LoadedStage:
             raise UserError(str(path), f"{file} is no file beside the card", "name one")
     texts = {"template": card.prompt, "shots": card.shots}
     read = {key: (folder / file).read_text(encoding="utf-8") for key, file in texts.items() if file}
+    if card.shots and "shots" not in variables_of(read["template"]):
+        raise UserError(
+            str(path), f"shots: {card.shots} is not shown by {card.prompt}", f"write {{{{ shots }}}} into {card.prompt}"
+        )
     return LoadedStage(name=name, card=card, **read)
 
 

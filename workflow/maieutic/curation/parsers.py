@@ -10,10 +10,13 @@ from typing import Any, NamedTuple
 
 from maieutic.curation.records import PRINCIPLES, Clarification, Exchange, Feedback, Flow, Posed
 from maieutic.graders.answers import read_final
+from maieutic.graders.choices import chosen_option, is_choice, option_in, options_of
 from maieutic.graders.passages import BOXED
 
 About = Mapping[str, Any]  # what a stage is about: the variables of its prompt, and what its rule compares with
 Limits = Mapping[str, float]
+Options = Mapping[str, str]  # of a multiple-choice problem, by letter; empty: the answer is a number
+NO_OPTIONS: Options = {}
 Parser = Callable[[str, About, Limits], Any]
 MOST_DIGITS = 15  # of an answer, so that it is a plain number
 # At the start of a line, with the marks of lists and headings; or within one, as Figure 11 writes steps.
@@ -84,23 +87,54 @@ def written(value: float) -> str:
     return shown
 
 
-def only_box(text: str) -> str:
-    """The number in a text's one and only box. Raises Unread."""
+def only_box(text: str, options: Options = NO_OPTIONS) -> str:
+    """The number or chosen option in a text's one and only box. Raises Unread."""
     boxes = BOXED.findall(text)
     if len(boxes) != 1:
         raise Unread("no box" if not boxes else "several boxes")
+    if options:
+        return needed_option(option_in(boxes[0], options), "no option in the box")
     value = read_final(f"\\boxed{{{boxes[0]}}}").value
     if value is None:
         raise Unread("no number in the box")
     return written(value)
 
 
-def said_answer(text: str) -> str:
-    """The number that a worked solution ends with. Raises Unread."""
+def said_answer(text: str, options: Options = NO_OPTIONS) -> str:
+    """The number or chosen option that a worked solution ends with. Raises Unread."""
+    if options:
+        return needed_option(chosen_option(text, options), "no final answer")
     value = read_final(text).value
     if value is None:
         raise Unread("no final answer")
     return written(value)
+
+
+def needed_option(letter: str | None, why_none: str) -> str:
+    """Return the letter of an option. Raises Unread for None."""
+    if letter is None:
+        raise Unread(why_none)
+    return letter
+
+
+def options_asked(about: About) -> Options:
+    """Return the options among which a stage's problem is to be answered; empty where its answer is a number."""
+    if not is_choice(str(about.get("answer", ""))):
+        return NO_OPTIONS
+    return options_of(about["problems"][-1]["problem"] if "problems" in about else about["problem"])
+
+
+def equal_answers(first: str, second: str) -> bool:
+    """Whether two final answers, each a number or the letter of an option, are the same."""
+    if is_choice(first) or is_choice(second):
+        return first == second
+    return float(first) == float(second)
+
+
+def answer_in_tag(text: str, options: Options) -> str:
+    """The number or chosen option in <answer>. Raises Unread."""
+    said = needed(text, "answer")
+    return option_in(said, options) or said_answer(said, options)
 
 
 def yes(text: str, name: str, words: tuple[str, str]) -> bool:
@@ -178,7 +212,7 @@ def validation(text: str, about: About, limits: Limits) -> Validation:
     approved = yes(text, "judge", ("y", "n"))
     solution = tagged(text, "solution") or ""
     try:
-        return Validation(approved, solution, only_box(solution))
+        return Validation(approved, solution, only_box(solution, options_asked(about)))
     except Unread:
         return Validation(approved, solution, None)
 
@@ -188,20 +222,23 @@ def posed(text: str, about: About, limits: Limits) -> Made:
     number = len(about.get("problems", ())) + 1
     question = needed(text, f"question{number}", "question", "question{i}")
     solution = needed(text, f"solution{number}", "solution", "solution{i}")
-    answer = said_answer(needed(text, "answer"))
-    if float(only_box(solution)) != float(answer):
+    options: Options = options_of(question)
+    if option_in(needed(text, "answer"), options) is None:  # options that only illustrate: the answer is a number
+        options = NO_OPTIONS
+    answer = answer_in_tag(text, options)
+    if not equal_answers(only_box(solution, options), answer):
         raise Unread("answer and box differ")
     return Made(Posed(problem=question, solution=solution, answer=answer), is_refined(text))
 
 
 def boxed(text: str, about: About, limits: Limits) -> str:
     """A solver's final answer."""
-    return said_answer(text)
+    return said_answer(text, options_asked(about))
 
 
 def final_answer(text: str, about: About, limits: Limits) -> Attempt:
     """A weak solver's solution."""
-    return Attempt(text.strip(), said_answer(text))
+    return Attempt(text.strip(), said_answer(text, options_asked(about)))
 
 
 def in_steps(text: str) -> list[str]:
@@ -228,7 +265,7 @@ def steps(text: str, about: About, limits: Limits) -> Steps:
     parts = in_steps(needed(text, "steps"))
     if not 2 <= len(parts) <= limits["most"]:
         raise Unread("too few or too many steps")
-    return Steps(parts, said_answer(needed(text, "answer")))
+    return Steps(parts, answer_in_tag(text, options_asked(about)))
 
 
 def judgement(text: str, about: About, limits: Limits) -> bool:
@@ -247,8 +284,9 @@ def feedback(text: str, about: About, limits: Limits) -> Correction:
     parts = in_steps(corrected)
     if len(parts) > limits["most"]:
         raise Unread("too many steps")
-    answer = said_answer(needed(text, "answer"))
-    if BOXED.search(corrected) and float(only_box(corrected)) != float(answer):
+    options = options_asked(about)
+    answer = answer_in_tag(text, options)
+    if BOXED.search(corrected) and not equal_answers(only_box(corrected, options), answer):
         raise Unread("answer and box differ")
     review = Feedback(step=int(number[0][:6]), reason=needed(text, "error_step"), corrected=corrected)
     return Correction(review, answer, parts)

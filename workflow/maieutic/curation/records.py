@@ -12,7 +12,7 @@ LEVELS: tuple[Level, ...] = ("easy", "medium", "hard")
 
 
 class Posed(Record):
-    """A problem, its worked solution with one box, and its final answer, a plain number."""
+    """A problem, its worked solution with one box, and its final answer: a number or an option's letter."""
 
     problem: str
     solution: str

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from maieutic.curation.parsers import KNOWN_PRINCIPLES, About, Attempt, Decision, Limits, Made, Steps, Validation
+from maieutic.curation.parsers import (
+    KNOWN_PRINCIPLES,
+    About,
+    Attempt,
+    Decision,
+    Limits,
+    Made,
+    Steps,
+    Validation,
+    equal_answers,
+)
 from maieutic.curation.records import Feedback, Flow
 from maieutic.curation.texts import words_of
 
@@ -81,12 +91,12 @@ def all_validate(answers: Sequence[Answered], about: About, limits: Limits) -> K
     validations: list[Validation] = read(answers)
     if not all(validation.approved for validation in validations):
         raise Rejected("a validator says N")
-    boxed = [validation for validation in validations if validation.answer]
+    boxed = [(validation, validation.answer) for validation in validations if validation.answer]
     if not boxed:
         raise Rejected("no validator's solution has one box")
-    if any(float(validation.answer or "nan") != float(about["answer"]) for validation in boxed):
+    if not all(equal_answers(answer, about["answer"]) for _, answer in boxed):
         raise Rejected("a validator's own solution has another answer")
-    return Kept(boxed[0].solution)
+    return Kept(boxed[0][0].solution)
 
 
 def well_posed(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
@@ -107,7 +117,7 @@ def new_problem(answers: Sequence[Answered], about: About, limits: Limits) -> Ke
 
 def majority(answers: Sequence[Answered], about: About, limits: Limits) -> Kept:
     """More than half of the solvers give the answer; an answer that cannot be read is not it."""
-    right = sum(answer.value is not None and float(answer.value) == float(about["answer"]) for answer in answers)
+    right = sum(answer.value is not None and equal_answers(answer.value, about["answer"]) for answer in answers)
     if 2 * right <= len(answers):
         raise Rejected("no majority for the answer")
     return Kept(right)
@@ -121,14 +131,14 @@ def two_distinct_wrong(answers: Sequence[Answered], about: About, limits: Limits
     """
     wrong: dict[str, Answered] = {}
     for answer in answers:
-        if answer.value and float(answer.value.answer) != float(about["answer"]):
+        if answer.value and not equal_answers(answer.value.answer, about["answer"]):
             wrong.setdefault(" ".join(words_of(answer.value.text)), answer)
     if len(wrong) < 2:
         raise Rejected("one wrong solution only" if wrong else "no wrong solution")
     first, *others = wrong.values()
 
     def likeness(answer: Answered) -> tuple[bool, bool]:
-        return float(answer.value.answer) == float(first.value.answer), answer.by == first.by
+        return equal_answers(answer.value.answer, first.value.answer), answer.by == first.by
 
     return Kept([first, *sorted(others, key=likeness)])
 
@@ -138,7 +148,7 @@ def same_answer(answers: Sequence[Answered], about: About, limits: Limits) -> Ke
     solution: Steps
     [solution] = read(answers)
     original: Attempt = about["attempt"]
-    if float(solution.answer) != float(original.answer):
+    if not equal_answers(solution.answer, original.answer):
         raise Rejected("the answer changed")
     return Kept(solution)
 
@@ -156,7 +166,7 @@ def right_feedback(answers: Sequence[Answered], about: About, limits: Limits) ->
         raise Rejected("a wrong solution is called right")
     if feedback.step > len(steps):
         raise Rejected("a step that the solution does not have")
-    if float(correction.answer) != float(about["answer"]):
+    if not equal_answers(correction.answer, about["answer"]):
         raise Rejected("the corrected answer is wrong")
     before = [words_of(step) for step in steps[: feedback.step - 1]]
     if [words_of(step) for step in correction.corrected[: feedback.step - 1]] != before:

@@ -15,6 +15,7 @@ from maieutic.curation.records import Seed
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sampling import ranked
 from maieutic.datasets.sources import read_source
+from maieutic.graders.choices import options_of
 
 log = logging.getLogger(__name__)
 
@@ -54,17 +55,19 @@ def make_seeds(*, job: MakeSeeds, sources: list[Path], out: Path) -> None:
 
 
 def seeds_of(items: list[Item], source: SeedSource, place: str) -> list[Seed]:
-    """The items of a source that have a question and a plain number as their answer. Raises UserError for none."""
+    """The items of a source whose answer is a plain number, or the letter of an option of the question.
+
+    Raises UserError for none.
+    """
     seeds, why = [], Counter[str]()
     for item in items:
         question, answer = item.vars.get("question"), item.reference.get("answer")
         if not question or answer in (None, ""):
             why["no question or no answer"] += 1
             continue
-        try:
-            plain = written(float(str(answer)))
-        except (ValueError, OverflowError, Unread):
-            why["the answer is no plain number"] += 1
+        plain = plain_answer(str(answer), question)
+        if plain is None:
+            why["the answer is neither a plain number nor the letter of an option"] += 1
             continue
         seeds.append(
             Seed(
@@ -83,6 +86,16 @@ def seeds_of(items: list[Item], source: SeedSource, place: str) -> list[Seed]:
         reasons = ", ".join(why) or "no records"
         raise UserError(place, f"no seed in it: {reasons}", "name a dataset with problems and answers, and its loader")
     return seeds
+
+
+def plain_answer(answer: str, question: str) -> str | None:
+    """Return an answer as its digits, or as the letter of one of the question's options; None for any other."""
+    if answer in options_of(question):
+        return answer
+    try:
+        return written(float(answer))
+    except (ValueError, OverflowError, Unread):
+        return None
 
 
 def drawn(seeds: list[Seed], limit: int | None, seed: int) -> list[Seed]:

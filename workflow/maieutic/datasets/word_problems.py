@@ -5,6 +5,7 @@ from __future__ import annotations
 from maieutic.config.datasets import Source
 from maieutic.core.records import Item
 from maieutic.datasets.text import cluster_of
+from maieutic.graders.choices import options_of
 
 VARIABLES = {"question"}
 
@@ -12,12 +13,14 @@ VARIABLES = {"question"}
 def solving(records: list[Source], task: str) -> list[Item]:
     """One item a record.
 
-    Fields: `question`, text; `answer`, a number or its text; `solution`, text, and `id`, both if you have them. The
-    solution is what the human reference says. Raises ValueError naming the record and the field that is not as said.
+    Fields: `question`, text; `answer`, a number, or the letter of one of the question's options ("(A) 5 (B) 6");
+    `solution`, text, and `id`, both optional. The solution is what the human reference says. Raises ValueError naming
+    the record and the field that is not as said.
     """
     items = []
     for number, record in enumerate(records):
-        question, answer = text_of(record, "question", number), text_of(record, "answer", number).replace(",", "")
+        question = text_of(record, "question", number)
+        answer = final_answer(text_of(record, "answer", number), question)
         solution = str(record.get("solution") or "").strip()
         items.append(
             Item(
@@ -29,6 +32,12 @@ def solving(records: list[Source], task: str) -> list[Item]:
             )
         )
     return items
+
+
+def final_answer(text: str, question: str) -> str:
+    """Return an answer as the letter of one of the question's options, or without the commas of a number."""
+    letter = text.strip("() .").upper()
+    return letter if letter in options_of(question) else text.replace(",", "")
 
 
 def text_of(record: Source, field: str, number: int) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from maieutic.core.records import Item, Scoring
+from maieutic.graders.choices import chosen_option, is_choice, options_of
 from maieutic.graders.number_words import fractions_as_digits, words_as_digits
 from maieutic.graders.numerals import CONTEXT, Numeral, numerals
 from maieutic.graders.passages import (
@@ -597,7 +598,12 @@ def final_number(text: str) -> tuple[float, str] | None:
 
 
 def grade_number(item: Item, text: str, scoring: Scoring, corrected: bool) -> Reading:
-    """Compare the final number with the reference. paper_compat: an unreadable reply is wrong."""
+    """Compare the final number with the reference; of a multiple-choice problem the chosen option.
+
+    paper_compat: an unreadable reply is wrong. The papers' tasks have no multiple-choice problems.
+    """
+    if is_choice(str(item.reference["answer"])):
+        return grade_choice(item, text, scoring)
     gold = float(item.reference["answer"])
     if scoring == "paper_compat":
         value = (released_corrected_number if corrected else released_last_number)(text)
@@ -608,6 +614,14 @@ def grade_number(item: Item, text: str, scoring: Scoring, corrected: bool) -> Re
     if read.value is None:
         return unread(text, str(read.why_none))
     return Reading(read.value, math.isclose(read.value, gold, rel_tol=1e-9, abs_tol=TOLERANCE), read.text)
+
+
+def grade_choice(item: Item, text: str, scoring: Scoring) -> Reading:
+    """Compare the chosen option with the reference. paper_compat: an unreadable reply is wrong."""
+    letter = chosen_option(text, options_of(item.vars["question"]))
+    if letter is None:
+        return unread(text, "no option") if scoring == "robust" else Reading(None, False, "", "no option")
+    return Reading(letter, letter == item.reference["answer"], letter)
 
 
 def answer(item: Item, text: str, scoring: Scoring) -> list[Reading]:

@@ -5,22 +5,39 @@ from __future__ import annotations
 from decimal import Decimal
 
 from maieutic.core.records import Item
+from maieutic.graders.choices import is_choice, options_of
 from maieutic.graders.grader import GoldReplies
 
 
 def answer_line(value: object) -> str:
-    """Return a line that states a number as the final answer, without an exponent. value: a number or its text."""
-    return f"Final Answer: {Decimal(str(float(str(value)))).normalize():f}"
+    """Return a line that states the final answer. value: a number or its text (without an exponent), or a letter.
+
+    A letter stands for an option of a multiple-choice problem. Raises ValueError for anything else.
+    """
+    text = str(value)
+    if is_choice(text):
+        return f"Final Answer: {text}"
+    try:
+        number = Decimal(str(float(text)))
+    except ValueError:
+        number = Decimal("nan")
+    if not number.is_finite():
+        raise ValueError(f"the answer {text[:40]!r} is neither a number nor the letter of one of the problem's options")
+    return f"Final Answer: {number.normalize():f}"
 
 
 def wrong_line(value: object) -> str:
-    """Return a line that states the number after the gold one as the final answer."""
+    """Return a line that states the number after the gold one, or another option, as the final answer."""
+    if is_choice(str(value)):
+        return answer_line("B" if value == "A" else "A")
     return answer_line(float(str(value)) + 1)
 
 
 def gold_answer(item: Item) -> GoldReplies:
     """Return the final number; as the wrong answer a number that is larger by one."""
     gold = item.reference["answer"]
+    if is_choice(str(gold)) and gold not in options_of(item.vars["question"]):
+        raise ValueError(f"the answer {gold} is not one of the options in the problem's text")
     return GoldReplies([answer_line(gold)], [[wrong_line(gold)]])
 
 

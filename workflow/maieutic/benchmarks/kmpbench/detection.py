@@ -144,4 +144,4 @@ def located(item: Item, texts: Sequence[str]) -> bool:
 
 def correction(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
     """Turn 2: the final answer of the corrected solution."""
-    return [compared(float(item.reference["answer"]), texts[1], scoring, "correction")]
+    return [compared(item.reference["answer"], item.vars["question"], texts[1], scoring, "correction")]

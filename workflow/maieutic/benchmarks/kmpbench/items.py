@@ -21,6 +21,7 @@ from maieutic.benchmarks.kmpbench.forms import detected as detected_form
 from maieutic.config.datasets import Source
 from maieutic.core.records import Item
 from maieutic.datasets.text import cluster_of
+from maieutic.graders.choices import options_of
 
 PRINCIPLES = ("challenge", "explanation", "modelling", "practice", "questioning", "feedback")
 ANSWER = re.compile(r"-?\d+(?:\.\d+)?")
@@ -110,11 +111,12 @@ def detected(name: str, task: str, seed: Posed, attempt: Solved, tags: dict[str,
 
 
 def posed(record: Source) -> Posed:
-    """A seed problem, or one that is made from it. Raises ValueError for an answer that is no number."""
-    answer = str(record["answer"])
-    if not ANSWER.fullmatch(answer):
-        raise ValueError(f"the answer {answer[:20]!r} is no plain number: {str(record)[:60]}")
-    return Posed(record.get("problem") or record["question"], record["solution"], answer)
+    """A seed problem, or one that is made from it. Raises ValueError for neither a number nor an option's letter."""
+    problem, answer = record.get("problem") or record["question"], str(record["answer"])
+    if not ANSWER.fullmatch(answer) and answer not in options_of(problem):
+        found = f"the answer {answer[:20]!r} is neither a plain number nor the letter of an option"
+        raise ValueError(f"{found}: {str(record)[:60]}")
+    return Posed(problem, record["solution"], answer)
 
 
 def skill_tags(record: Source) -> dict[str, str]:

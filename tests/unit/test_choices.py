@@ -1,0 +1,96 @@
+"""Multiple-choice problems: their options, the option that a reply chooses, and the tasks that they may stand in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from maieutic.config.cards import card_path, read_card
+from maieutic.core.errors import UserError
+from maieutic.core.records import SCORINGS, Item, Scoring
+from maieutic.datasets import word_problems
+from maieutic.datasets.items import check_references
+from maieutic.graders.answers import answer
+from maieutic.graders.choices import chosen_option, options_of
+from maieutic.graders.gold import gold_answer
+
+PROBLEM = "What is 3 x 4?\n(A) 7\n(B) 12\n(C) 34\n(D) a dozen and one"
+
+
+@pytest.mark.parametrize(
+    ("problem", "options"),
+    [
+        (PROBLEM, {"A": "7", "B": "12", "C": "34", "D": "a dozen and one"}),
+        ("Which one? A. red B. blue C. green", {"A": "red", "B": "blue", "C": "green"}),
+        ("Which one?\nA) $5\nB) $6", {"A": "5", "B": "6"}),
+        ("Point A. is here. Which?\n(A) left (B) right", {"A": "left", "B": "right"}),
+        ("Plan A) costs 5.", {}),
+        ("Train A leaves at 5 and train B at 6. Which is first?", {}),
+        ("(B) 5 (C) 6", {}),
+        ("", {}),
+    ],
+)
+def test_options_are_lettered_from_a_on(problem: str, options: dict[str, str]) -> None:
+    assert options_of(problem) == options
+
+
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        (r"So \boxed{B}.", "B"),
+        (r"\boxed{\text{(C)}}", "C"),
+        (r"\boxed{12}", "B"),
+        (r"\boxed{A) 7}", "A"),
+        (r"\boxed{99}", None),
+        (r"\boxed{A}, no: \boxed{B}", "B"),
+        ("The answer is B.", "B"),
+        ("the answer is (b)", "B"),
+        ("**Answer: D**", "D"),
+        ("Final Answer: $C$", "C"),
+        (r"The answer is \(\text{B}\)", "B"),
+        ("The correct choice is B", "B"),
+        ("The answer is option C because 34 is even.", "C"),
+        ("Option A is too small, so option B is right.", "B"),
+        ("3 x 4 = 12.\nB", "B"),
+        ("3 x 4 = 12.\n(B) 12", "B"),
+        ("B. 12", "B"),
+        ("The answer is E.", None),
+        ("The answer is a number.", None),
+        ("A train leaves.", None),
+        ("What do you think?", None),
+        ("", None),
+    ],
+)
+def test_the_chosen_option_is_read(reply: str, letter: str | None) -> None:
+    assert chosen_option(reply, options_of(PROBLEM)) == letter
+
+
+def item(answer: str, question: str = PROBLEM) -> Item:
+    [made] = word_problems.solving([{"question": question, "answer": answer}], "problem_solving")
+    return made
+
+
+@pytest.mark.parametrize("scoring", SCORINGS)
+def test_a_task_of_ones_own_may_hold_multiple_choice_problems(scoring: Scoring) -> None:
+    card = read_card(card_path("mathtutorbench", "problem_solving")).card
+    problem = item("b")
+    check_references(card, [problem], Path("mine.jsonl"))
+    golds = gold_answer(problem)
+
+    def right(text: str) -> bool | None:
+        [reading] = answer(problem, text, scoring)
+        return reading.correct
+
+    [gold], [[wrong]] = golds
+    assert right(gold) is True and right(wrong) is False
+    assert right("I cannot say.") is (False if scoring == "paper_compat" else None)
+
+
+def test_answers_that_a_grader_cannot_compare_are_listed_before_anything_is_asked() -> None:
+    card = read_card(card_path("mathtutorbench", "problem_solving")).card
+    items = [item("1/2"), item("B", "Which one?"), item("12"), item("nan")]
+    named = [one.model_copy(update={"id": f"i{number}"}) for number, one in enumerate(items)]
+    with pytest.raises(
+        UserError, match=r"mine\.jsonl: i0: the answer '1/2' is neither .* i1: the answer B is not one .* i3: .*'nan'"
+    ):
+        check_references(card, named, Path("mine.jsonl"))
