@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import itertools
 import re
@@ -14,7 +13,7 @@ from typing import Any
 from maieutic.plan import jobs
 from maieutic.plan.patterns import judges_answered_by
 from maieutic.plan.plan import BASELINE_BATCH, Plan
-from shipped import read, registries, shipped
+from shipped import shipped
 
 HOSTED = {"engine": "hosted", "model": "m", "base_url": "http://127.0.0.1:9/v1"}
 NOBODY = {"reward_models": [], "reward_comparisons": [], "classifiers": [], "judges": [], "taggers": []}
@@ -58,7 +57,7 @@ def packed() -> dict[str, Any]:
 
 def of_a_paper(name: str) -> dict[str, Any]:
     """Return a shipped run file with few tutors and invented pins, which the plan does not depend on."""
-    config = registries() | copy.deepcopy(read(name))
+    config = shipped(name)
     pool = config["run"].get("difficulty", {}).get("tutors", [])
     config["run"]["tutors"] = list(dict.fromkeys([*config["run"]["tutors"][:2], *pool]))
     for entry in config["models"].values():

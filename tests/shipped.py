@@ -8,6 +8,7 @@ from typing import Any
 
 from conftest import ROOT
 from maieutic.core.documents import read_yaml
+from snakemake.utils import update_config
 
 
 @cache
@@ -25,5 +26,5 @@ def shipped(*names: str) -> dict[str, Any]:
     """The registries with some run files; without names, with the demo. The caller may change it."""
     merged = registries()
     for name in names or ("demo",):
-        merged |= copy.deepcopy(read(name))
+        update_config(merged, copy.deepcopy(read(name)))  # mappings are merged, as by --configfile
     return merged

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from maieutic.config.cards import card_path, read_card
-from maieutic.core.errors import UserError
+from maieutic.core.options import options_of
 from maieutic.core.records import SCORINGS, Item, Scoring
 from maieutic.datasets import word_problems
-from maieutic.datasets.items import check_references
 from maieutic.graders.answers import answer
-from maieutic.graders.choices import chosen_option, options_of
+from maieutic.graders.choices import chosen_option
 from maieutic.graders.gold import gold_answer
 
 PROBLEM = "What is 3 x 4?\n(A) 7\n(B) 12\n(C) 34\n(D) a dozen and one"
@@ -72,9 +68,7 @@ def item(answer: str, question: str = PROBLEM) -> Item:
 
 @pytest.mark.parametrize("scoring", SCORINGS)
 def test_a_task_of_ones_own_may_hold_multiple_choice_problems(scoring: Scoring) -> None:
-    card = read_card(card_path("mathtutorbench", "problem_solving")).card
     problem = item("b")
-    check_references(card, [problem], Path("mine.jsonl"))
     golds = gold_answer(problem)
 
     def right(text: str) -> bool | None:
@@ -86,11 +80,11 @@ def test_a_task_of_ones_own_may_hold_multiple_choice_problems(scoring: Scoring) 
     assert right("I cannot say.") is (False if scoring == "paper_compat" else None)
 
 
-def test_answers_that_a_grader_cannot_compare_are_listed_before_anything_is_asked() -> None:
-    card = read_card(card_path("mathtutorbench", "problem_solving")).card
-    items = [item("1/2"), item("B", "Which one?"), item("12"), item("nan")]
-    named = [one.model_copy(update={"id": f"i{number}"}) for number, one in enumerate(items)]
-    with pytest.raises(
-        UserError, match=r"mine\.jsonl: i0: the answer '1/2' is neither .* i1: the answer B is not one .* i3: .*'nan'"
-    ):
-        check_references(card, named, Path("mine.jsonl"))
+def test_answers_that_are_neither_are_listed_at_once() -> None:
+    records = [
+        {"question": q, "answer": a} for q, a in ((PROBLEM, "1/2"), ("Which one?", "B"), ("?", "12"), ("?", "nan"))
+    ]
+    told = r"found record 0: '1/2', record 1: 'B', record 3: 'nan'$"
+    with pytest.raises(ValueError, match=told):
+        word_problems.solving(records, "problem_solving")
+    assert len(word_problems.solving(records, word_problems.SEEDS)) == 4, "a curation leaves them out itself"

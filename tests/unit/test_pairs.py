@@ -14,7 +14,7 @@ from maieutic.core.stats import Sampling
 from maieutic.datasets import bridge, gsm8k, mathdial, mrbench, ultrafeedback
 from maieutic.datasets.sources import read_source
 from maieutic.plan.checks import check_config
-from maieutic.rewards.criteria import WORST, binary, split_by_dialogue
+from maieutic.rewards.criteria import binary, split_by_dialogue
 from maieutic.rewards.overlap import items_with_seen_problems, leaked_items
 from maieutic.rewards.pair_table import preferences_of_table
 from maieutic.rewards.pairs import PAIR_SOURCES, refusal, turns_before, write_pairs
@@ -150,11 +150,17 @@ def test_desired_criteria_are_counted_as_equation_2_says(changes: dict[str, str]
         ("Tutor_Tone", "Offensive", 0),
         ("Tutor_Tone", "Neutral", 1),
         ("Revealing_of_the_Answer", "No", 1),
-        ("Revealing_of_the_Answer", "Yes (but the answer is incorrect)", 0),
+        ("Revealing_of_the_Answer", "Yes (but the answer is incorrect)", 1),
+        ("Revealing_of_the_Answer", "Yes (and the answer is correct)", 0),
     ],
 )
 def test_labels_become_binary(criterion: str, label: str, value: int) -> None:
-    assert binary(criterion, label) == value and criterion not in set(WORST) - {"Tutor_Tone", "Revealing_of_the_Answer"}
+    assert binary(criterion, label) == value
+
+
+def test_each_criterion_has_one_most_negative_label() -> None:
+    for criterion, labels in mrbench.LABELS.items():
+        assert [binary(criterion, label) for label in labels].count(0) == 1, criterion
 
 
 def test_classifiers_are_tested_on_other_dialogues() -> None:
@@ -163,6 +169,7 @@ def test_classifiers_are_tested_on_other_dialogues() -> None:
     assert len(split.train) + len(split.test) == len(replies)
     assert not {one.problem for one in split.train} & {one.problem for one in split.test}
     assert split_by_dialogue(replies, 0.2, 2).test != split.test
+    assert split_by_dialogue(replies, 0, 1) == (replies, []), "a share of 0 leaves all of them to learn from"
 
 
 def test_dialogues_as_printed_become_turns() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,14 +11,33 @@ from columns import spelt
 from maieutic.benchmarks.mathtutorbench import mathdial_bridge
 from maieutic.config.cards import card_path, read_card
 from maieutic.core.journal import Journal, Scored
-from maieutic.core.records import Grade, Item, Labelling, Pair, PairReward, Reply, Reward, Scalar, Score, Turn
+from maieutic.core.records import (
+    Grade,
+    Item,
+    Labelling,
+    Pair,
+    PairReward,
+    Reply,
+    Reward,
+    Scalar,
+    Score,
+    Turn,
+    write_records,
+)
 from maieutic.core.stats import Sampling
 from maieutic.datasets.sources import read_source
 from maieutic.rewards.grading import grades_of_reply
 from maieutic.rewards.scorer import Passes, batches, common, group_batches, groups_of, score_all
 from maieutic.rewards.scoring import texts_of
 from maieutic.scores.score import index_of, score_task
-from maieutic.validation.rewards import ensemble, heldout_scores, pair_scores
+from maieutic.validation.rewards import (
+    BEST_3,
+    ValidateCriteria,
+    ensemble,
+    heldout_scores,
+    pair_scores,
+    validate_criteria,
+)
 
 CARD = read_card(card_path("mathtutorbench", "scaffolding_generation")).card
 
@@ -270,6 +290,29 @@ def test_heldout_accuracy_stands_beside_the_frequent_label() -> None:
     ]
     found = {spelt(one): one.value for one in heldout_scores("m", given, Sampling(100, 1))}
     assert found == {"heldout_accuracy/x": 0.75, "majority_accuracy/x": 0.75}
+
+
+def test_the_best_three_are_chosen_by_pairs_where_no_dialogue_is_held_out(tmp_path: Path) -> None:
+    """Each of four classifiers is right on as many pairs as its number; none has a held-out accuracy."""
+    pairs = [
+        Pair(id=str(n), source="bridge", problem=str(n), prompt=[], chosen="a", rejected="b", margin=1.0)
+        for n in range(4)
+    ]
+    rewards = [
+        PairReward(id=pair.id, problem=pair.problem, criterion=f"c{right}", chosen=float(n < right), rejected=0.1)
+        for right in range(1, 5)
+        for n, pair in enumerate(pairs)
+    ]
+    files = {name: tmp_path / name for name in ("pairs", "heldout", "classified", "out")}
+    write_records(files["pairs"], pairs)
+    write_records(files["heldout"], [])
+    write_records(files["classified"], rewards)
+    job = ValidateCriteria(classifier="m", resamples=10, seed=1)
+    validate_criteria(job=job, **files)
+    scores = [Score.model_validate(one) for one in json.loads(files["out"].read_text())]
+    accuracy = {score.criterion: score.value for score in scores if score.metric == "pair_accuracy"}
+    assert accuracy == {None: 1.0, BEST_3: 1.0, "c1": 0.25, "c2": 0.5, "c3": 0.75, "c4": 1.0}
+    assert not [score for score in scores if "heldout" in score.metric or "majority" in score.metric]
 
 
 def test_a_classifier_without_a_number_gives_the_pair_none() -> None:

@@ -65,7 +65,9 @@ def item(**reference: object) -> Item:
 def test_what_a_grader_refuses_or_takes_wrongly_is_named() -> None:
     assert failures_on("step", item(step=3), "robust") == []
     [fault] = failures_on("answer", item(answer="nan"), "robust")
-    assert fault.startswith("t/a-1, answer, robust: the gold answer is refused")
+    assert fault.startswith("t/a-1, answer, robust: the answer 'nan' is neither a number nor")
+    [fault] = failures_on("answer", item(answer="12 apples"), "robust")
+    assert "'12 apples'" in fault
 
 
 def test_failures_are_all_told_at_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -36,6 +36,16 @@ def configure(folder: Path, weights: Path, **run_keys: Any) -> Path:
         "tiny": {"engine": "weights", "weights": {"path": str(weights)}, "needs": needs},
         "tiny-rm": {"engine": "reward", "train": train, "token_budget": 1, "paper": "MRBench", "needs": needs},
         "tiny-untrained": {"engine": "reward", "train": {**train, "mix": {}}, "needs": needs},
+        "tiny-staged": {
+            "engine": "reward",
+            "train": {**train, "pretrain": {"gsm8k_inpainted": 0.5}, "max_length": 256, "overlong": "cut"},
+            "needs": needs,
+        },
+        "tiny-criteria-all": {
+            "engine": "criteria",
+            "train": {"base": "tiny", "criteria": ["Tutor_Tone"], "epochs": 1, "max_length": 64, "test_share": 0},
+            "needs": needs,
+        },
         "tiny-criteria": {
             "engine": "criteria",
             "train": {"base": "tiny", "criteria": ["Actionability"], "epochs": 1, "max_length": 64},
@@ -44,7 +54,8 @@ def configure(folder: Path, weights: Path, **run_keys: Any) -> Path:
     }
     keys = {
         "tutors": ["echo"], "tasks": TASKS, "reward_models": ["tiny-rm"],
-        "reward_comparisons": ["tiny-untrained"], "classifiers": ["tiny-criteria"], **run_keys,
+        "reward_comparisons": ["tiny-untrained", "tiny-staged"],
+        "classifiers": ["tiny-criteria", "tiny-criteria-all"], **run_keys,
     }  # fmt: skip
     return overlay(folder, {"models": models, "run": keys, "report": {"resamples": 100}})
 
@@ -90,6 +101,15 @@ def test_the_page_tells_what_the_graders_are_worth(finished: Path) -> None:
     assert "built-in method" not in text and "None" not in text and "nan" not in text.split()
     card = (finished / "results/rewards/models/tiny-rm/README.md").read_text(encoding="utf-8")
     assert "| MRBench | 174 |" in card and "174 trained on, 0 left out" in card
+    staged = json.loads((finished / "results/rewards/models/tiny-staged/training.json").read_text(encoding="utf-8"))
+    before, alone = staged["pretraining"]["counts"], staged["counts"]
+    assert before["pairs_gsm8k_inpainted"] == before["trained"] and alone["pairs_mrbench"] == alone["trained"] == 174
+    assert len(staged["pretraining"]["history"]) == -(-before["trained"] // 8) and len(staged["history"]) == 22
+    second = (finished / "results/rewards/models/tiny-staged/README.md").read_text(encoding="utf-8")
+    assert (
+        "trained in two stages" in second and "0.5 (first stage)" in second and "The first stage before them" in second
+    )
+    assert "none held out, as in the paper" in section and "held out." in section
     assert "learning_rate | 0.001" in card and "20 Bridge test pairs" in card
 
 

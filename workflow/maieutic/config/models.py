@@ -452,13 +452,21 @@ class PreferenceTraining(Training):
             "`ultrafeedback`; `{}`: an untrained head"
         ),
     )
+    pretrain: dict[str, float] = Field(
+        {}, description="share (0 to 1] of each source of pairs for a first stage, on which that of `mix` builds"
+    )
     margin: bool = Field(False, description="whether the margin is in the loss")
 
     @model_validator(mode="after")
     def shares(self) -> PreferenceTraining:
-        for source, share in self.mix.items():
-            if not 0 < share <= 1:
-                raise ValueError(f"mix.{source} is a share: more than 0, at most 1")
+        for key, shares in (("mix", self.mix), ("pretrain", self.pretrain)):
+            for source, share in shares.items():
+                if not 0 < share <= 1:
+                    raise ValueError(f"{key}.{source} is a share: more than 0, at most 1")
+        if self.pretrain and not self.mix:
+            raise ValueError("pretrain is a stage before that of mix, which names no source")
+        if both := sorted(self.mix.keys() & self.pretrain.keys()):
+            raise ValueError(f"pretrain.{both[0]} stands in mix too: name each source once")
         return self
 
 
@@ -513,7 +521,9 @@ class CriteriaTraining(Training):
 
     epochs: float = Field(3, gt=0, description="Passes over the examples")
     overlong: Literal["cut"] = Field("cut", description="A longer dialogue loses its oldest tokens, and is counted")
-    test_share: float = Field(0.2, gt=0, lt=1, description="Share of the dialogues that are held out")
+    test_share: float = Field(
+        0.2, ge=0, lt=1, description="Share of the dialogues that are held out; 0: it learns from all of them"
+    )
     criteria: list[str] = Field(
         [
             "Actionability",

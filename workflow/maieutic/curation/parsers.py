@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from maieutic.core.options import is_choice, option_in, options_of
 from maieutic.curation.records import PRINCIPLES, Clarification, Exchange, Feedback, Flow, Posed
 from maieutic.graders.answers import read_final
-from maieutic.graders.choices import chosen_option, is_choice, option_in, options_of
+from maieutic.graders.choices import chosen_option
 from maieutic.graders.passages import BOXED
 
 About = Mapping[str, Any]  # what a stage is about: the variables of its prompt, and what its rule compares with

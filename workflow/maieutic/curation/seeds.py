@@ -9,13 +9,14 @@ from pathlib import Path
 from maieutic.config.datasets import Form
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
+from maieutic.core.options import options_of
 from maieutic.core.records import Item, write_records
 from maieutic.curation.parsers import Unread, written
 from maieutic.curation.records import Seed
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sampling import ranked
 from maieutic.datasets.sources import read_source
-from maieutic.graders.choices import options_of
+from maieutic.datasets.word_problems import SEEDS
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ def make_seeds(*, job: MakeSeeds, sources: list[Path], out: Path) -> None:
     for source, path in zip(job.sources, sources, strict=True):
         records = read_source(path, source.form, source.dataset)
         place = f"curations.{job.curation}.seeds.{source.dataset}"
-        seeds = seeds_of(LOADERS[source.loader].load(records, "seeds"), source, place)
+        seeds = seeds_of(LOADERS[source.loader].load(records, SEEDS), source, place)
         for seed in drawn(seeds, job.limit, job.seed):
             by_cluster.setdefault(seed.cluster, seed)
     write_records(out, list(by_cluster.values()))

@@ -6,7 +6,7 @@ import logging
 import re
 from pathlib import Path
 
-from maieutic.config.cards import Card, card_path, read_card
+from maieutic.config.cards import card_path, read_card
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job
 from maieutic.core.records import Item, write_records
@@ -14,10 +14,8 @@ from maieutic.datasets.pictures import picture_names
 from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sampling import select
 from maieutic.datasets.sources import read_source
-from maieutic.graders.registry import GRADERS
 
 log = logging.getLogger(__name__)
-SHOWN = 20  # faults that a message lists
 PLACEHOLDER = re.compile(r"<\|?(?:image|img|picture)\w*\|?>|\[IMG\]", re.IGNORECASE)
 
 
@@ -51,28 +49,11 @@ def make_items(*, job: MakeItems, source: Path, pictures: list[Path], out: Path)
         ) from error
     if len({item.id for item in items}) != len(items):
         raise UserError(f"loader {card.loader}", "two items share an id", "mend the loader")
-    check_references(card, items, source)
     if card.images:
         if not pictures:
             raise UserError(f"{benchmark}/{task}", "its dataset lists no pictures", "mend `pictures` in datasets.yaml")
         items = with_files(items, picture_names(pictures[0]))
     write_records(out, select(items, job.limit, job.seed))
-
-
-def check_references(card: Card, items: list[Item], source: Path) -> None:
-    """Raise UserError that lists the items with a reference that a grader of the task cannot compare replies with."""
-    faults = []
-    graders = [GRADERS[name] for name in card.graders if name in GRADERS]
-    for item in items:
-        for grader in graders:
-            try:
-                if grader.gold_replies:
-                    grader.gold_replies(item)
-            except (ValueError, KeyError, TypeError) as error:
-                faults.append(f"{item.id}: {error}")
-    if faults:
-        listed = "; ".join(faults[:SHOWN]) + (f"; and {len(faults) - SHOWN} more" if len(faults) > SHOWN else "")
-        raise UserError(str(source), listed, "write each answer as the task's grader reads it, or leave the record out")
 
 
 def with_files(items: list[Item], files: dict[int, str | None]) -> list[Item]:

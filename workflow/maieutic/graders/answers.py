@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from maieutic.core.options import is_choice, options_of
 from maieutic.core.records import Item, Scoring
-from maieutic.graders.choices import chosen_option, is_choice, options_of
+from maieutic.graders.choices import chosen_option
 from maieutic.graders.number_words import fractions_as_digits, words_as_digits
 from maieutic.graders.numerals import CONTEXT, Numeral, numerals
 from maieutic.graders.passages import (

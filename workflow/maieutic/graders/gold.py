@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from maieutic.core.options import is_choice, options_of
 from maieutic.core.records import Item
-from maieutic.graders.choices import is_choice, options_of
 from maieutic.graders.grader import GoldReplies
 
 

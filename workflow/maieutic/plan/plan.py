@@ -27,7 +27,7 @@ def sources_of(model: Model) -> list[str]:
     """The sources of pairs that a reward model was trained on."""
     if not isinstance(model, RewardModel):
         return []
-    return sorted(model.train.mix if model.train else model.trained_on)
+    return sorted({*model.train.pretrain, *model.train.mix} if model.train else model.trained_on)
 
 
 class Plan(Selection):

@@ -80,8 +80,11 @@ def failures_on(grader: str, item: Item, scoring: Scoring) -> list[str]:
     """Return a line for a refused gold answer, and one for each wrong answer that the grader accepts."""
     gold_replies = GRADERS[grader].gold_replies
     assert gold_replies is not None
-    right, wrong = gold_replies(item)
     place = f"{item.task}/{item.id}, {grader}, {scoring}"
+    try:
+        right, wrong = gold_replies(item)
+    except ValueError as error:
+        return [f"{place}: {error}"]
 
     def accepts(texts: list[str]) -> bool:
         return all_right(readings_of(grader, item, reply_of("gold", item, texts), scoring))

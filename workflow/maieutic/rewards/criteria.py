@@ -31,15 +31,13 @@ from maieutic.serving.weights import MANIFEST
 log = logging.getLogger(__name__)
 Probabilities = Callable[[Sequence[Ids]], list[float | None]]  # None: the classifier gave no number
 BUDGET = {"cpu": 4096, "cuda": 65536}  # tokens of one forward pass
-WORST = {"Tutor_Tone": ("Offensive",), "Revealing_of_the_Answer": ("Yes",)}
+# "No" of most criteria. Of revealing: the right answer leaves the student nothing to do, a wrong one does.
+MOST_NEGATIVE = {"Tutor_Tone": "Offensive", "Revealing_of_the_Answer": "Yes (and the answer is correct)"}
 
 
 def binary(criterion: str, label: str) -> int:
-    """0 for the most negative label, 1 for every other (MathTutorBench, Appendix D).
-
-    Both ways of revealing the answer, the right and a wrong one, are negative.
-    """
-    return int(not label.startswith(WORST.get(criterion, ("No",))))
+    """Return 0 for the most negative label, 1 for every other (MathTutorBench, Appendix D)."""
+    return int(label != MOST_NEGATIVE.get(criterion, "No"))
 
 
 class Split(NamedTuple):
@@ -50,9 +48,12 @@ class Split(NamedTuple):
 
 
 def split_by_dialogue(replies: Sequence[Labelled], share: float, seed: int) -> Split:
-    """Hold out `share` of the problems with all their dialogues: two dialogues on one problem stay together."""
+    """Hold out `share` of the problems with all their dialogues: two dialogues on one problem stay together.
+
+    A share above 0 holds out one problem at least.
+    """
     problems = {reply.problem for reply in replies}
-    held = set(ranked(problems, seed)[: max(1, round(share * len(problems)))])
+    held = set(ranked(problems, seed)[: max(1, round(share * len(problems)))] if share else ())
     return Split(
         [reply for reply in replies if reply.problem not in held], [reply for reply in replies if reply.problem in held]
     )

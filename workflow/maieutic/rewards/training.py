@@ -5,6 +5,7 @@ Heavy libraries are imported inside the functions: only the serving environment 
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 from collections import Counter
@@ -113,7 +114,7 @@ def freeze(model: Any, train: Training) -> None:
 
 def training_identity(name: str, model: RewardModel, train: Training, base: Path, data: object) -> str:
     """A hash of everything that decides what is learnt: a checkpoint of another training is not gone on with."""
-    settings = train.model_dump(exclude=RUNTIME_ONLY)
+    settings = train.model_dump(exclude=RUNTIME_ONLY | {"pretrain"})  # its pairs are among the data
     return digest([name, model.prompt, settings, sha256_of(base / MANIFEST), data])
 
 
@@ -148,26 +149,75 @@ def train_on(
         device = take_device(name, machine)
         tokenizer = load_tokenizer(base)
         longest = context_of(base, tokenizer, train.max_length)
-        pairs = pairs_of_mix(train.mix, files, train.seed)
-        encoded = encode_pairs(tokenizer, pairs, instruction(model.prompt), train, longest)
-        if pairs and not encoded.counts["trained"]:
-            raise UserError(f"models.{name}.train.max_length", f"every pair has more than {longest} tokens", "raise it")
+        system = instruction(model.prompt)
+        first, encoded = (
+            encode_pairs(tokenizer, pairs_of_mix(mix, files, train.seed), system, train, longest)
+            for mix in (train.pretrain, train.mix)
+        )
+        for stage in (first, encoded):
+            if stage.counts["pairs"] and not stage.counts["trained"]:
+                place = f"models.{name}.train.max_length"
+                raise UserError(place, f"every pair has more than {longest} tokens", "raise it")
         import transformers
 
+        pretraining: dict[str, Any] = {}
+        start, folder, data = base, journal, [encoded.columns]
+        if train.pretrain:
+            start, folder, data = journal / "pretraining/model", journal / "mix", [first.columns, encoded.columns]
+            identity = training_identity(name, model, train, base, first.columns)
+            pretraining = {
+                "counts": first.counts,
+                "history": pretrain(name, train, base, tokenizer, first, start, identity, device),
+            }
         transformers.set_seed(train.seed)
-        classifier = load_classifier(base, tokenizer, train.layers)
+        classifier = load_classifier(start, tokenizer, train.layers)
         freeze(classifier, train)
         history: list[dict[str, Any]] = []
-        if pairs:
-            identity = training_identity(name, model, train, base, encoded.columns)
-            history = run_trainer(name, classifier, tokenizer, train, encoded, journal, identity, device)
+        if train.mix:
+            identity = training_identity(name, model, train, base, data)
+            history = run_trainer(name, classifier, tokenizer, train, encoded, folder, identity, device)
         begin(out)
         classifier.to("cpu").save_pretrained(out, safe_serialization=True)
         tokenizer.save_pretrained(out)
         facts = {"longest": longest, "borrowed_pad": tokenizer.borrowed_pad, "counts": encoded.counts}
+        if pretraining:
+            facts["pretraining"] = pretraining
         write_history(name, model, facts, history, out)
         write_manifest(name, out)
         discard(journal)
+
+
+def pretrain(
+    name: str,
+    train: PreferenceTraining,
+    base: Path,
+    tokenizer: Any,
+    encoded: Encoded,
+    out: Path,
+    identity: str,
+    device: str,
+) -> list[dict[str, Any]]:
+    """Train the first stage into the folder `out`, unless it is there. Returns the log of its steps."""
+    import transformers
+
+    from maieutic.rewards.checkpoints import resume_from
+    from maieutic.rewards.loading import load_classifier
+
+    resume_from(out.parent, identity)  # removes what another training has left
+    finished = out / "history.json"
+    if finished.exists():
+        log.info("the pretraining of %s is finished already", name)
+        return json.loads(finished.read_text(encoding="utf-8"))
+    transformers.set_seed(train.seed)
+    classifier = load_classifier(base, tokenizer, train.layers)
+    freeze(classifier, train)
+    history = kept_log(
+        run_trainer(f"{name}, pretraining", classifier, tokenizer, train, encoded, out.parent, identity, device)
+    )
+    classifier.to("cpu").save_pretrained(out, safe_serialization=True)
+    tokenizer.save_pretrained(out)
+    write_json(finished, history)
+    return history
 
 
 def begin(out: Path) -> None:
@@ -215,11 +265,16 @@ def write_history(
     name: str, model: RewardModel, facts: dict[str, Any], history: list[dict[str, Any]], out: Path
 ) -> None:
     """training.json: settings, counts, the log of every step. Nothing in it differs between two equal runs."""
-    kept = ("step", "loss", "accuracy", "margin", "mean_reward", "learning_rate", "grad_norm")
     content = {
         "model": name,
         "settings": model.model_dump(include={"train", "prompt"}),
         **facts,
-        "history": [{key: entry[key] for key in kept if key in entry} for entry in history],
+        "history": kept_log(history),
     }
     write_json(out / "training.json", content)
+
+
+def kept_log(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The entries of a trainer's log with what two equal runs have in common: no times."""
+    kept = ("step", "loss", "accuracy", "margin", "mean_reward", "learning_rate", "grad_norm")
+    return [{key: entry[key] for key in kept if key in entry} for entry in history]

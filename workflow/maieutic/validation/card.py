@@ -46,6 +46,8 @@ def write_model_card(
         prompt=content["settings"]["prompt"],
         longest=content["longest"],
         counts=content["counts"],
+        pretraining=content.get("pretraining"),
+        shares=content["settings"]["train"].get("pretrain", {}) | content["settings"]["train"]["mix"],
         steps=len(history),
         loss=sum(step["loss"] for step in last) / len(last) if last else None,
         accuracy=sum(step["accuracy"] for step in last) / len(last) if last else None,

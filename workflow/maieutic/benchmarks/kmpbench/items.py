@@ -19,9 +19,9 @@ from typing import NamedTuple
 from maieutic.benchmarks.kmpbench.forms import constructed as constructed_form
 from maieutic.benchmarks.kmpbench.forms import detected as detected_form
 from maieutic.config.datasets import Source
+from maieutic.core.options import options_of
 from maieutic.core.records import Item
 from maieutic.datasets.text import cluster_of
-from maieutic.graders.choices import options_of
 
 PRINCIPLES = ("challenge", "explanation", "modelling", "practice", "questioning", "feedback")
 ANSWER = re.compile(r"-?\d+(?:\.\d+)?")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from maieutic.core.options import is_choice, options_of
 from maieutic.core.records import Item, Scoring
 from maieutic.graders.answers import TOLERANCE, final_number
-from maieutic.graders.choices import chosen_option, is_choice, options_of
+from maieutic.graders.choices import chosen_option
 from maieutic.graders.reading import Reading, unread
 
 ROUNDS = ("question", "followup_1", "followup_2")  # the variables with the rounds' problems
