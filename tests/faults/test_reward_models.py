@@ -151,6 +151,40 @@ def test_a_killed_training_goes_on_and_ends_the_same(
     assert ours["history"][-1] == theirs["history"][-1]
 
 
+def test_a_kill_after_the_pretraining_repeats_none_of_it(tiny: Path, preferences: Path, tmp_path: Path) -> None:
+    """Killed in the second stage, the training ends with the weights of one that nothing happened to."""
+    records = [read_source(Path("resources/demo/gsm8k/test_socratic.jsonl"), "jsonl")]
+    before = preferences / "gsm8k_inpainted/pairs.jsonl"
+    write_pairs("gsm8k_inpainted", records, before, before.with_name("counts.json"))
+
+    def given(name: str) -> dict[str, object]:
+        return {
+            "job": job(train={"checkpoint_seconds": 0.2, "pretrain": {"gsm8k_inpainted": 1.0}, "max_length": 512}),
+            "base": tiny / "manifest.json",
+            "pairs": [preferences / "mrbench/pairs.jsonl", before],
+            "journal": tmp_path / f"{name}.journal",
+            "out": tmp_path / name / "manifest.json",
+        }
+
+    whole = serve("train-reward-model", **given("whole"))
+    assert whole.returncode == 0, whole.stdout
+    log = tmp_path / "log"
+    with open(log, "w", encoding="utf-8") as handle:
+        line = command("train-reward-model", **given("killed"))
+        process = subprocess.Popen(line, stdout=handle, stderr=handle, env=environment())
+    wait_for(process, log, lambda: bool(list((tmp_path / "killed.journal/mix").glob("checkpoint-*/whole"))))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = serve("train-reward-model", **given("killed"))
+    assert done.returncode == 0 and "the pretraining of m is finished already" in done.stdout, done.stdout
+    assert "m goes on from checkpoint-" in done.stdout
+    first, second = tmp_path / "whole", tmp_path / "killed"
+    assert sha256_of(first / "model.safetensors") == sha256_of(second / "model.safetensors")
+    assert (first / "training.json").read_text() == (second / "training.json").read_text()
+    told = json.loads((first / "training.json").read_text())
+    assert told["pretraining"]["history"] and not (tmp_path / "killed.journal").exists()
+
+
 def test_overlong_pairs_are_left_out_or_cut_and_counted(train: Train, tmp_path: Path) -> None:
     done = train(tmp_path / "out", train={"max_length": 400, "epochs": 0.1})
     assert done.returncode == 0, done.stdout

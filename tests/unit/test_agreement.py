@@ -121,6 +121,7 @@ def test_statistics_are_those_of_pandas(raw: dict[str, list]) -> None:
         "all": (192, 1589), "bridge": (53, 477), "mathdial": (139, 1112),
     }  # fmt: skip
     assert (found["all"]["distinct_dialogues"], found["all"]["human_responses"]) == (188, 245)
+    assert (found["all"]["labels_of_tone"], found["all"]["offensive"]) == (1589, 1)
     lengths = pd.Series([len(record["conversation_history"]) for record in raw["mrbench"]])
     assert found["all"]["dialogue_length"] == round(lengths.mean(), 2) == 936.88
     means = replies.groupby("tutor").length.mean().round(2)

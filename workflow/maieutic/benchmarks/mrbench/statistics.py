@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from maieutic.core.records import LabelledSet
+from maieutic.datasets.mrbench import LABELS
 from maieutic.judges.releases import Counts
 from maieutic.serving.conversations import parse_turns
 
@@ -13,9 +14,14 @@ HUMANS = ("Expert", "Novice")
 SUBSETS = ("all", "bridge", "mathdial")
 
 
+TONE = "Tutor_Tone"
+OFFENSIVE = LABELS[TONE][-1]
+
+
 def statistics(made: LabelledSet) -> Counts:
     """MRBench's Table 7, for all dialogues and each subset. Lengths in characters."""
     subsets = {item.id: item.tags["source"] for item in made.items}
+    tones = [label for label in made.labels if label.criterion == TONE]
     by_subset: Counts = {}
     for subset in SUBSETS:
         items = [item for item in made.items if subset in {"all", item.tags["source"]}]
@@ -33,6 +39,8 @@ def statistics(made: LabelledSet) -> Counts:
             "human_responses": humans,
             "responses": len(replies),
             "labels": sum(subset in {"all", subsets[label.id]} for label in made.labels),
+            "labels_of_tone": sum(subset in {"all", subsets[label.id]} for label in tones),
+            "offensive": sum(subset in {"all", subsets[label.id]} and label.label == OFFENSIVE for label in tones),
             "response_length": {tutor: mean(sizes) for tutor, sizes in sorted(lengths.items())},
         }
     return by_subset
