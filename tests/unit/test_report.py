@@ -200,7 +200,7 @@ def test_the_page_needs_nothing_from_outside(results: Path) -> None:
 
 def test_paper_and_run_stand_side_by_side(results: Path) -> None:
     page = (results / "report/index.html").read_text(encoding="utf-8")
-    assert '0.00<small class="missing">not compared: demo data</small>' in page, "ours under the printed 0.90"
+    assert '0.00<small class="missing">not comparable: demo data</small>' in page, "ours under the printed 0.90"
     assert "No tutor of this run is one of the paper" not in page
     assert "Qwen2.5-7B-SocraticLM" in page
 

@@ -17,6 +17,7 @@ from maieutic.core import paths
 from maieutic.core.files import safe_cell
 from maieutic.core.records import Item, Reply, ReportedScore, Score, each_record, read_records
 from maieutic.judges.assignments import pairs_task
+from maieutic.judges.rubrics import chosen_rubrics
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import Provenance, differences
 from maieutic.scores.printed import PAPERS, Circumstances, difference_note, paper_name, printed_of, printed_values
@@ -150,11 +151,14 @@ def circumstances(plan: Plan, cards: Sequence[Card], score: Score, changed: bool
     if isinstance(by, RewardModel) and by.weights is not None:
         as_published = by.prompt == RewardModel.model_fields["prompt"].default and by.max_length is None
         grader = f"{getattr(by.weights, 'repo', None) or grader}{'' if as_published else ', otherwise set up'}"
-    elif isinstance(by, JudgeModel):
+    judged = None
+    if isinstance(by, JudgeModel):
         grader = paper_name(by.paper, benchmark) or grader
+        if benchmark in PAPERS and grader in PAPERS[benchmark].judges:
+            judged = judged_otherwise(plan, benchmark, cards, str(score.by))
     whole = plan.run.limit is None and is_whole(cards, score, plan.config.report.least_readable)
     tutor = str(score.tutor)
-    otherwise = asked_otherwise(plan, benchmark, tutor)
+    otherwise = asked_otherwise(plan, benchmark, tutor) or judged
     return Circumstances(plan.edition == "published", whole, plan.protocol_of(tutor), changed, grader, otherwise)
 
 
@@ -174,6 +178,16 @@ def asked_otherwise(plan: Plan, benchmark: str, tutor: str) -> str | None:
     if note := paper.other_protocols.get(plan.protocol_of(tutor)):
         return note
     return paper.user_last if getattr(model, "user_last", False) else None
+
+
+def judged_otherwise(plan: Plan, benchmark: str, cards: Sequence[Card], judge: str) -> str | None:
+    """Return that the paper's judge has a prompt which the paper does not print, or None."""
+    printed = PAPERS[benchmark].judge_prompts
+    entry = plan.judge_entry(judge)
+    ours = [name for card in cards for name in chosen_rubrics(entry.rubrics, card.rubrics) if name not in printed]
+    if not ours:
+        return None
+    return f"judged by a prompt of ours, {ours[0]}" + ("" if printed else ": the paper prints none")
 
 
 def is_whole(cards: Sequence[Card], score: Score, least_readable: float) -> bool:

@@ -81,7 +81,8 @@ class Paper(NamedTuple):
     released: whether the paper's data are public: without them no number can repeat a printed one; prompt: whether the
     paper prints what tutors were asked; served: by a printed name the hosted model behind it, where the paper says so;
     other_protocols: the protocols that only approximate what the paper asked, each with the reason; user_last: what
-    that setting changes in this benchmark's requests, None for nothing; labels: whose rates the paper prints.
+    that setting changes in this benchmark's requests, None for nothing; labels: whose rates the paper prints;
+    judge_prompts: the rubric cards whose prompt the paper prints.
     """
 
     title: str
@@ -96,3 +97,4 @@ class Paper(NamedTuple):
     other_protocols: Mapping[str, str] = MappingProxyType({})
     user_last: str | None = None
     labels: ReleasedLabels | None = None
+    judge_prompts: tuple[str, ...] = ()

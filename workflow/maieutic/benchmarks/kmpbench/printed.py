@@ -36,4 +36,11 @@ def tutors() -> list[Printed]:
     return numbers
 
 
-PRINTED = Paper(title="KMP-Bench", tables="Tables 4 to 6", values=tutors, judges=(JUDGE,), released=False)
+PRINTED = Paper(
+    title="KMP-Bench",
+    tables="Tables 4 to 6",
+    values=tutors,
+    judges=(JUDGE,),
+    released=False,
+    judge_prompts=("kmp_dialogue", "kmp_similar_problems"),
+)

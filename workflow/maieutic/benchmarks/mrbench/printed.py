@@ -6,6 +6,7 @@ from maieutic.core.records import Score
 from maieutic.scores.papers import PEOPLE, PERCENT, Paper, Printed, ReleasedLabels, printed_rows
 
 BENCHMARK = "mrbench"
+CRITIC = "mrbench_critic"  # rubric of the prompt in Figure 6
 CRITICS = {"Prometheus2": 5, "Llama-3.1-8B": 6}  # by the table that is about it
 TUTORS = {  # as the data spell them: as the paper does
     "Novice": "Novice", "Expert": "Expert", "Llama318B": "Llama-3.1-8B", "Phi3": "Phi3", "Gemini": "Gemini",
@@ -59,5 +60,6 @@ PRINTED = Paper(
     note="The paper's labels are people's: a judge's stand below them without a difference, rates that people's "
     "labels of this run's replies have corrected with one.",
     prompt=False,
+    judge_prompts=(CRITIC,),
     labels=ReleasedLabels(BENCHMARK, place_of),
 )

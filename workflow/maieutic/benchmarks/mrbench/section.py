@@ -18,7 +18,7 @@ from maieutic.benchmarks.mrbench.figures import (
     spider,
     verdicts_on_sets,
 )
-from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITICS, TUTORS
+from maieutic.benchmarks.mrbench.printed import BENCHMARK, CRITIC, CRITICS, TUTORS
 from maieutic.benchmarks.mrbench.statistics import SUBSETS
 from maieutic.config.models import JudgeModel
 from maieutic.core import paths
@@ -138,7 +138,8 @@ def correlation_tables(
     printed = {(entry.table, entry.row, entry.metric): entry.value for entry in printed_rows(BENCHMARK)}
     tables = []
     for judge, scores in judged.items():
-        number = CRITICS.get(paper_name(plan.models[judge].paper, "mrbench") or "") if published else None
+        as_in_paper = published and release_rubric(plan, judge, release) == CRITIC
+        number = CRITICS.get(paper_name(plan.models[judge].paper, BENCHMARK) or "") if as_in_paper else None
         by_tutor: dict[str, dict[tuple[str, str], Score]] = defaultdict(dict)
         for score in scores:
             if score.metric in SHOWN and score.criterion and score.release == release and score.tutor:
