@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +17,27 @@ from maieutic.benchmarks.mrbench.predictions import score_predictions
 from maieutic.benchmarks.mrbench.section import attainable, cell_notes
 from maieutic.benchmarks.mrbench.statistics import statistics
 from maieutic.core.errors import UserError
-from maieutic.core.records import Judgement, Label, Pair, Quantity, Scale, Score, Verdict, read_records, write_records
+from maieutic.core.records import (
+    Judgement,
+    Label,
+    LabelSetAbout,
+    Pair,
+    Quantity,
+    Reply,
+    Scale,
+    Score,
+    Turn,
+    Verdict,
+    read_records,
+    write_records,
+)
 from maieutic.core.stats import Sampling
 from maieutic.datasets.mrbench import DESIRED, LABELS, SCALES, labelled_set
 from maieutic.judges.answers import read_answer
 from maieutic.judges.labels import LABEL_LOADERS, Labels, read_labels, sampled, write_labels
 from maieutic.judges.rubrics import Criterion, Rubric
 from maieutic.people.labels import majority, read_people
+from maieutic.report.trust import leniency_word
 from maieutic.scores.papers import printed_rows
 from maieutic.validation.agreement import MEASURES, Pairing, fleiss, krippendorff_alpha, mean_cohen, measure, tables_of
 from maieutic.validation.graders import (
@@ -36,12 +51,16 @@ from maieutic.validation.graders import (
 )
 from maieutic.validation.pairs import pair_scores
 from maieutic.validation.people import annotator_scores, corrected_rates, prediction_powered
-from maieutic.validation.traffic_light import light_of
+from maieutic.validation.traffic_light import Light, light_of
 from maieutic.validation.trust import (
+    THIRDS,
+    Said,
     agreement_scores,
     correlations_by_tutor,
+    leniency_scores,
     match_rates,
     pairings_of,
+    panel_gain,
     said_by,
 )
 from scipy.stats import pearsonr, spearmanr
@@ -460,25 +479,32 @@ def test_rates_are_corrected_by_people_and_unknown_replies_refused(tmp_path: Pat
 
 
 def kappa_score(value: float | None, low: float | None, n: int = 200) -> dict[Quantity, Score]:
-    common = {"task": "trust", "grader": "j", "scoring": "robust", "headline": False, "high": 1.0, "missing": 0}
+    common = {"task": "trust", "grader": "j", "scoring": "robust", "headline": False, "missing": 0, "clusters": 50}
     of = quantity("mrbench:mean_weighted_kappa")
-    return {of: Score(**common, **of._asdict(), value=value, low=low, n=n, clusters=50)}
+    high = None if value is None or low is None else min(1.0, 2 * value - low)
+    return {of: Score(**common, **of._asdict(), value=value, low=low, high=high, n=n)}
 
 
 def other(name: str, value: float, low: float = 0.0, n: int = 200) -> dict[Quantity, Score]:
-    common = {"task": "trust", "grader": "j", "scoring": "robust", "headline": False, "high": 1.0, "missing": 0}
-    return {quantity(name): Score(**common, **quantity(name)._asdict(), value=value, low=low, n=n, clusters=50)}
+    common = {"task": "trust", "grader": "j", "scoring": "robust", "headline": False, "missing": 0, "clusters": 50}
+    high = min(1.0, 2 * value - low)
+    return {quantity(name): Score(**common, **quantity(name)._asdict(), value=value, low=low, high=high, n=n)}
 
 
 LIGHTS = [
     (kappa_score(0.7, 0.5), "green"),
     (kappa_score(0.7, 0.3), "amber"),
     (kappa_score(0.45, 0.25), "amber"),
-    (kappa_score(0.45, 0.1), "red"),
+    (kappa_score(0.45, 0.1), "grey"),
+    (kappa_score(0.3, 0.1), "red"),
+    (kappa_score(0.45, 0.1) | other("mrbench:unreadable", 0.3), "red"),
     (kappa_score(0.1, 0.0), "red"),
     (kappa_score(None, None), "grey"),
     (kappa_score(1.0, None), "grey"),
     (kappa_score(0.9, 0.8, n=29), "grey"),
+    (kappa_score(0.9, 0.8, n=30), "green"),
+    (kappa_score(0.1, 0.0, n=49), "grey"),
+    (kappa_score(0.1, 0.0, n=50), "red"),
     (kappa_score(None, None) | other("mrbench:unreadable", 1.0), "red"),
     (kappa_score(0.7, 0.5) | other("unreadable/r", 1.0), "red"),
     (kappa_score(0.7, 0.5) | other("mrbench:unreadable", 0.1), "amber"),
@@ -490,6 +516,7 @@ LIGHTS = [
     (other("pair_accuracy/r", 0.9, 0.8) | other("flip_rate/r", 0.1) | other("unreadable/r", 0.9), "red"),
     (other("pair_accuracy/r", 0.7, 0.6) | other("flip_rate/r", 0.1), "amber"),
     (other("pair_accuracy/r", 0.5, 0.45) | other("flip_rate/r", 0.1), "red"),
+    (other("pair_accuracy/r", 0.64, 0.48) | other("flip_rate/r", 0.1), "grey"),
     (other("pair_accuracy/r", 1.0, 1.0, n=40) | other("flip_rate/r", 0.0, n=20), "grey"),
     ({}, "grey"),
 ]
@@ -498,6 +525,70 @@ LIGHTS = [
 @pytest.mark.parametrize(("scores", "colour"), LIGHTS)
 def test_the_light_follows_its_thresholds(scores: dict[Quantity, Score], colour: str) -> None:
     assert light_of(scores, "mrbench", "r").colour == colour
+
+
+def test_each_dimension_has_a_light_of_its_own() -> None:
+    """The mean of one good and one bad dimension hides both; a dimension without labels of its own has none here."""
+    both = kappa_score(0.4, 0.3)
+    for criterion, value, low in (("Coherence", 0.8, 0.7), ("Actionability", 0.05, -0.1)):
+        of = quantity(f"mrbench:weighted_kappa/{criterion}")
+        [mean] = kappa_score(value, low).values()
+        both[of] = mean.model_copy(update=of._asdict())
+    assert light_of(both, "mrbench", None).colour == "amber"
+    assert light_of(both, "mrbench", None, "Coherence").colour == "green"
+    assert light_of(both, "mrbench", None, "Actionability").colour == "red"
+    assert light_of(both, "mrbench", None, "Tutor_Tone") == Light("grey", "not measured")
+
+
+def lengthy(tutor: str, item: int, words: int, label: str) -> tuple[Reply, Label]:
+    """A reply of so many characters and the label that people gave it."""
+    name, turn = f"i{item}", Turn(messages="none", text="x" * words, finish="stop")
+    reply = Reply(id=name, task="t", tutor=tutor, key="k", turns=[turn])
+    return reply, Label(id=name, task="t", tutor=tutor, criterion="Actionability", label=label, problem=f"p{item}")
+
+
+def labelled_by(given: Sequence[tuple[Reply, Label]]) -> Labels:
+    replies, labels = zip(*given, strict=True)
+    return Labels({}, list(replies), list(labels), LabelSetAbout(scales=SCALES))
+
+
+def test_leniency_is_the_judges_rate_less_peoples_by_length() -> None:
+    """Stricter on long replies alone: of each third 20 replies, of which people call all actionable."""
+    given = [lengthy("m", number, 10 + number, "Yes") for number in range(60)]
+    verdicts: Said = {
+        (label.id, "m", "Actionability"): "No" if number >= 50 else "Yes" for number, (_, label) in enumerate(given)
+    }
+    scores = leniency_scores("j", labelled_by(given), verdicts, FEW)
+    found = {(one.criterion, one.subset): one for one in scores}
+    values = [found["Actionability", subset].value for subset in (None, *THIRDS)]
+    assert values == [pytest.approx(-10 / 60), 0.0, 0.0, pytest.approx(-0.5)]
+    assert [found[None, subset].value for subset in (None, *THIRDS)] == values and found[None, None].n == 60
+    assert leniency_word([found["Actionability", subset] for subset in THIRDS]) == "stricter at some lengths"
+    always = leniency_scores("j", labelled_by(given), dict.fromkeys(verdicts, "No"), FEW)
+    assert leniency_word([one for one in always if one.criterion and one.subset]) == "stricter at every length"
+    assert leniency_word([]) == "" and leniency_scores("j", labelled_by(given), {}, FEW) == []
+
+
+def test_a_panel_is_compared_with_its_best_judge_on_shared_verdicts() -> None:
+    """Three judges that are each wrong elsewhere: their majority is always right, each alone in two of three."""
+    given = [lengthy("m", number, 10, "Yes" if number % 2 else "No") for number in range(60)]
+    labels = labelled_by(given)
+
+    def said_except(wrong: int) -> Said:
+        other = {"Yes": "No", "No": "Yes"}
+        return {
+            (label.id, "m", "Actionability"): other[label.label] if number % 3 == wrong else label.label
+            for number, (_, label) in enumerate(given)
+        }
+
+    panel: Said = {(label.id, "m", "Actionability"): label.label for _, label in given}
+    judges = {f"j{wrong}": said_except(wrong) for wrong in range(3)}
+    gain, p = panel_gain("panel", panel, judges, labels)
+    assert (gain.by, gain.n) == ("j0", 60) and gain.value == pytest.approx(1 - 1 / 3)
+    assert gain.low is not None and 0.2 < gain.low < gain.value and p.value is not None and p.value < 0.001
+    [none, p] = panel_gain("panel", judges["j1"], {"j1": judges["j1"]}, labels)
+    assert none.value == 0.0 and p.value == pytest.approx(1.0)
+    assert panel_gain("panel", panel, {}, labels) == [] and panel_gain("panel", {}, judges, labels) == []
 
 
 def test_a_sample_of_labelled_replies_grows_without_changing(raw: dict[str, list]) -> None:
@@ -527,6 +618,7 @@ def test_a_judge_is_validated_from_file_to_file(raw: dict[str, list], tmp_path: 
     validate_judge(
         job=ValidateJudge(judge="j", resamples=100, seed=1),
         verdicts=tmp_path / "told.jsonl",
+        single=[],
         labels=[tmp_path / "mrbench/labels.jsonl"],
         pairs=[tmp_path / "pairs.jsonl"],
         out=tmp_path / "trust.json",

@@ -113,7 +113,7 @@ def test_the_judge_of_reasons_is_asked_about_all_of_them_and_validated(reasons: 
         job = ValidateJudge(judge=name, resamples=100, seed=1)
         verdicts, labels = tmp_path / f"{name}.jsonl", [reasons / "labels.jsonl"]
         validate_judge(
-            job=job, verdicts=verdicts, labels=labels, pairs=[], out=out, pairs_out=[tmp_path / "pairs.json"]
+            job=job, verdicts=verdicts, single=[], labels=labels, pairs=[], out=out, pairs_out=[tmp_path / "pairs.json"]
         )
         found = {(one.grader or one.tutor, spelt(one)): one for one in scores_in(out) if one.scoring == "robust"}
         own = found[name, f"{REASONS}:mean_weighted_kappa"]

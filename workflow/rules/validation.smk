@@ -103,6 +103,7 @@ rule validate_judge:
         lines.command(
             "validate-judge",
             verdicts="{input.verdicts}",
+            single="{input.single}",
             labels="{input.labels}",
             pairs="{input.pairs}",
             out="{output.labels}",

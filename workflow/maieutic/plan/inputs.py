@@ -530,6 +530,7 @@ def validate_judge(plan: Plan, grader: str) -> Files:
         "labels": label_files(plan.releases_for(grader)),
         "pairs": judge_pairs(plan, grader),
         "verdicts": paths.LABELLED_VERDICTS.of(judge=grader),
+        "single": [paths.LABELLED_VERDICTS.of(judge=name) for name in plan.judge_entry(grader).judges],
     }
 
 

@@ -351,7 +351,8 @@ def write_submission(plan: Plan, judge: str, release: str) -> WriteSubmission:
 
 
 def validate_judge(plan: Plan, grader: str) -> ValidateJudge:
-    return ValidateJudge(judge=grader, sources=plan.preferences, **drawn(plan))
+    judges = list(plan.judge_entry(grader).judges)
+    return ValidateJudge(judge=grader, sources=plan.preferences, judges=judges, **drawn(plan))
 
 
 def validate_probes(plan: Plan, grader: str) -> ValidateProbes:

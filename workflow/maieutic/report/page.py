@@ -31,7 +31,7 @@ from maieutic.report.graders import grader_section
 from maieutic.report.overview import Claim, claim_of, overview_section, silent_tutors
 from maieutic.report.sections import Page, Parts, Problem, Run, Section
 from maieutic.report.tables import is_silent, items_of_task, label_of
-from maieutic.report.traffic_light import LightOf, kind_on, lights, title_of
+from maieutic.report.traffic_light import LightOf, criterion_on, kind_on, lights, title_of
 from maieutic.report.trust import trust_section
 from maieutic.scores.printed import paper_title, printed_values
 
@@ -199,7 +199,8 @@ def judged_matrix(plan: Plan, card: Card, scores: list[ReportedScore]) -> dict[s
         for model in tutors_in_order(plan)
         if any((model, name) in by_cell for name in metrics)
     ]
-    return {"judge": judge, "metrics": [shown_metric(name) for name in metrics], "rows": rows} if rows else None
+    shown = {shown_metric(name): card.metrics[name].criterion for name in metrics}
+    return {"judge": judge, "metrics": shown, "rows": rows} if rows else None
 
 
 def intervals_figure(plan: Plan, card: Card, scores: list[ReportedScore]) -> str:
@@ -396,6 +397,7 @@ def environment_of(run: Run, light: LightOf) -> Environment:
         "light": light,
         "kind_title": title_of,
         "kind_on": lambda grader, card, metric=None: kind_on(plan, grader, card, metric),
+        "criterion_on": criterion_on,
         "headliner": lambda card: headliner(plan, card),
         "why_not_graded": plan.why_not_graded,
         "not_as_shipped": partial(not_as_shipped, run),

@@ -23,7 +23,7 @@ from maieutic.report.tables import score_file
 from maieutic.scores.score import all_metrics
 from maieutic.validation.carry_over import BIAS, State, state_of, worst_of
 from maieutic.validation.traffic_light import NOT_VALIDATED, Light, light_of, light_of_people, mean_kappa
-from maieutic.validation.trust import MEAN_KAPPA
+from maieutic.validation.trust import MEAN_KAPPA, WEIGHTED_KAPPA
 
 PAIRS, LABELS = "pairs", "labels"
 TITLES = {PAIRS: "which of two replies is better", LABELS: "the criteria that they have learnt"}
@@ -78,6 +78,12 @@ def kind_on(plan: Plan, name: str, card: Card, metric: str | None = None) -> str
     return loaded.name
 
 
+def criterion_on(card: Card, metric: str) -> str | None:
+    """Return the criterion that a metric of a task rests on; None of a metric that the task does not have."""
+    found = all_metrics(card).get(metric)
+    return found.criterion if found else None
+
+
 def kinds_on(plan: Plan, cards: Iterable[Card], names: Callable[[Card], Iterable[str]]) -> list[tuple[str, str]]:
     """Each grader of some tasks with each kind of its verdicts on them."""
     kinds = [(name, kind_on(plan, name, card)) for card in cards for name in names(card)]
@@ -106,8 +112,19 @@ def measured_of(plan: Plan, results: Path, name: str) -> Measured:
     return {score.quantity: score for score in scores if score.scoring == "robust" and score.grader == name}
 
 
-def light_on(plan: Plan, results: Path, name: str, kind: str) -> Light:
-    """The light of one grader for one kind of verdict."""
+def criteria_of(plan: Plan, name: str, kind: str) -> list[str]:
+    """Return the criteria of a kind of verdict that a grader gives; none of pairs, and of items' own criteria."""
+    model = plan.models[name]
+    if isinstance(model, CriteriaModel):
+        return model.train.criteria
+    return list(read_rubric(kind).rubric.criteria) if isinstance(model, JudgeModel) and kind not in model.pairs else []
+
+
+def light_on(plan: Plan, results: Path, name: str, kind: str, criterion: str | None = None) -> Light:
+    """Return the light of one grader for one kind of verdict, or for one criterion of it.
+
+    A criterion that was not checked alone has the light of its kind.
+    """
     model, scores = plan.models[name], measured_of(plan, results, name)
     edition = ", demo edition" if plan.edition == "demo" else ""
     if kind == PAIRS or (isinstance(model, JudgeModel) and kind in model.pairs):
@@ -117,17 +134,21 @@ def light_on(plan: Plan, results: Path, name: str, kind: str) -> Light:
         data = f"{BRIDGE}{edition}, {asked.n + asked.missing:,}" if asked else ""
         return light_of(scores, None, rubric)._replace(data=data)
     if release := release_of(plan, name, kind):
-        kappa = mean_kappa(scores, release)
+        alone = criterion if criterion is not None and mean_kappa(scores, release, criterion) else None
+        kappa = mean_kappa(scores, release, alone)
         data = f"{plan.label_sets[release].title}{edition}, {kappa.n:,} replies" if kappa else ""
-        return light_of(scores, release, None)._replace(data=data)
-    people = people_kappa(plan, results, name, kind) if plan.run.human_labels else None
+        return light_of(scores, release, None, alone)._replace(data=data)
+    people = people_kappa(plan, results, name, kind, criterion) if plan.run.human_labels else None
     if people is None:
         return NOT_VALIDATED
     return light_of_people(people)._replace(data=f"{plan.run.human_labels}, labels of this run's replies")
 
 
-def people_kappa(plan: Plan, results: Path, judge: str, kind: str) -> Score | None:
-    """A judge's weighted kappa with the labels that people gave to this run's replies; None where they gave none."""
+def people_kappa(plan: Plan, results: Path, judge: str, kind: str, criterion: str | None = None) -> Score | None:
+    """Return a judge's weighted kappa with the labels that people gave to this run's replies; None without labels.
+
+    criterion: the one that is asked about, where people labelled it alone; None: the mean over all.
+    """
     rubric = read_rubric(kind).rubric
     kappas: list[Score] = []
     if rubric.about_tutor:
@@ -141,7 +162,9 @@ def people_kappa(plan: Plan, results: Path, judge: str, kind: str) -> Score | No
                 kappas += [score for score in scores if (score.grader, score.metric) == (judge, RATED_KAPPA)]
     elif kind in plan.labelled_by(judge):
         scores = score_file(paths.CORRECTED.within(results, judge=judge))
-        kappas = [score for score in scores if score.quantity == Quantity(MEAN_KAPPA, kind)]
+        wanted = (Quantity(WEIGHTED_KAPPA, criterion), Quantity(MEAN_KAPPA, kind))
+        robust = {score.quantity: score for score in scores if score.scoring == "robust"}
+        kappas = [robust[quantity] for quantity in wanted if quantity in robust]
     return next((kappa for kappa in kappas if kappa.n + kappa.missing), None)
 
 
@@ -173,11 +196,12 @@ def lights(plan: Plan, results: Path) -> LightOf:
     on_all = cache(partial(light_on, plan, results))
     states = cache(partial(states_of, plan, results))
 
-    def light(name: str, kind: str, tutor: str | None = None) -> Light:
+    def light(name: str, kind: str, tutor: str | None = None, criterion: str | None = None) -> Light:
         trivial = tutor is None or isinstance(plan.models.get(tutor), BaselineModel)
         if tutor is None or trivial or not isinstance(plan.models[name], JudgeModel):
-            return on_all(name, kind)
-        state = worst_of(state for state, _ in states(name, kind).get(tutor, {}).values())
-        return on_tutor(on_all(name, kind), state, plan.config.report.margin)
+            return on_all(name, kind, criterion)
+        by_criterion = states(name, kind).get(tutor, {})
+        asked = [by_criterion[criterion]] if criterion in by_criterion else [*by_criterion.values()]
+        return on_tutor(on_all(name, kind, criterion), worst_of(state for state, _ in asked), plan.config.report.margin)
 
     return light

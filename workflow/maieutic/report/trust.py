@@ -24,6 +24,7 @@ from maieutic.report.traffic_light import (
     LightOf,
     Measured,
     all_graders,
+    criteria_of,
     kinds_of,
     measured_of,
     people_kappa,
@@ -36,8 +37,8 @@ from maieutic.validation.carry_over import HELD_BIAS, HELD_CORRECTED, HELD_KAPPA
 from maieutic.validation.floors import FLOORS
 from maieutic.validation.people import FEWEST as FEWEST_LABELS
 from maieutic.validation.probes import GAIN, SELF_PREFERENCE
-from maieutic.validation.traffic_light import AMBER, FEWEST, GREEN, mean_kappa
-from maieutic.validation.trust import ALL, BINARY
+from maieutic.validation.traffic_light import AMBER, FEWEST, GREEN, Light, mean_kappa
+from maieutic.validation.trust import ALL, BINARY, LENIENCY, PANEL_GAIN, PANEL_GAIN_P, THIRDS, WEIGHTED_KAPPA
 
 CALLED = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}
 EXCERPT, MOST_REASONS = 300, 4
@@ -84,6 +85,7 @@ def summary_rows(plan: Plan, results: Path, name: str, lights: LightOf) -> list[
                 "kind": next(word for model_class, word in KINDS.items() if isinstance(model, model_class)),
                 "what": title_of(kind),
                 "light": lights(name, kind),
+                "dimensions": dimension_lights(plan, name, kind, scores, lights),
                 "kappa": kappa,
                 "beaten": [floor for floor, score in beside.items() if above(kappa, score)],
                 "floors": beside,
@@ -97,6 +99,57 @@ def summary_rows(plan: Plan, results: Path, name: str, lights: LightOf) -> list[
             }
         )
     return rows
+
+
+def dimension_lights(
+    plan: Plan, name: str, kind: str, scores: Measured, lights: LightOf
+) -> list[tuple[str, Light, Score | None]]:
+    """Return criterion, light and weighted kappa of each criterion of a kind that was checked alone, if several are."""
+    release, subset = release_of(plan, name, kind), subset_of(plan.models[name])
+    checked = {
+        criterion: scores.get(Quantity(WEIGHTED_KAPPA, criterion, subset, release))
+        for criterion in criteria_of(plan, name, kind)
+    }
+    known = {criterion: kappa for criterion, kappa in checked.items() if kappa is not None}
+    if release is None or len(known) < 2:
+        return []
+    return [(called(criterion), lights(name, kind, None, criterion), kappa) for criterion, kappa in known.items()]
+
+
+def leniency_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
+    """For each judge and labelled release, by dimension and over all: the judge's rate less people's, by length."""
+    tables = []
+    for name in plan.run.judges:
+        scores = measured_of(plan, results, name)
+        for release in plan.releases_for(name):
+            on = partial(Quantity, LENIENCY, release=release)
+            criteria = [one.criterion for one in scores if (one.metric, one.release) == (LENIENCY, release)]
+            rows = []
+            for criterion in dict.fromkeys(criteria):
+                cells = [scores.get(on(criterion=criterion, subset=subset)) for subset in (None, *THIRDS)]
+                title = called(criterion) if criterion else "all dimensions"
+                rows.append({"dimension": title, "cells": cells, "word": leniency_word(cells[1:])})
+            if rows:
+                title = plan.label_sets[release].title
+                tables.append({"label": label_of(plan, name), "release": title, "rows": rows})
+    return tables
+
+
+def leniency_word(by_length: Sequence[Score | None]) -> str:
+    """Return what a judge's differences from people's rate by length come to, by their intervals."""
+    known = [one for one in by_length if one is not None and one.low is not None and one.high is not None]
+    if len(known) < len(THIRDS):
+        return ""
+    below, above = [(one.high or 0.0) < 0 for one in known], [(one.low or 0.0) > 0 for one in known]
+    if all(below):
+        return "stricter at every length"
+    if all(above):
+        return "more lenient at every length"
+    if any(below) and any(above):
+        return "stricter at some lengths, more lenient at others"
+    if any(below):
+        return "stricter at some lengths"
+    return "more lenient at some lengths" if any(above) else "no difference shown"
 
 
 def subset_of(model: Model) -> str | None:
@@ -416,7 +469,20 @@ def panel_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
             }
             for criterion, weights in made.weights.items()
         ]
-        rows.append({"label": label_of(plan, name), "vote": made.vote, "judges": judges, "criteria": cells})
+        scores = score_file(paths.LABEL_VALIDATION.within(results, grader=name))
+        p_values = {(one.release, one.by): one.value for one in scores if one.metric == PANEL_GAIN_P}
+        gains = [
+            {
+                "release": plan.label_sets[str(one.release)].title,
+                "best": label_of(plan, str(one.by)),
+                "gain": one,
+                "p": p_values.get((one.release, one.by)),
+            }
+            for one in scores
+            if one.metric == PANEL_GAIN
+        ]
+        shown = {"label": label_of(plan, name), "vote": made.vote, "judges": judges, "criteria": cells, "gains": gains}
+        rows.append(shown)
     return rows
 
 
@@ -550,6 +616,7 @@ def trust_section(plan: Plan, results: Path, lights: LightOf) -> dict[str, Any] 
         "fewest": FEWEST,
         "figure": agreement_figure(plan, results),
         "dimensions": dimension_tables(plan, results),
+        "leniency": leniency_tables(plan, results),
         "columns": COLUMNS,
         "rewards": reward_rows(plan, results),
         "people": people_rows(plan, results),

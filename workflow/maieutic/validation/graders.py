@@ -36,9 +36,11 @@ from maieutic.validation.trust import (
     Said,
     agreement_scores,
     correlations_by_tutor,
+    leniency_scores,
     match_rates,
     of_its_task,
     pairings_of,
+    panel_gain,
     plain,
     rank_correlation,
     ranked_correlation,
@@ -96,6 +98,7 @@ def label_scores(judge: str, source: str, labels: Labels, verdicts: Said, sampli
     scores += floor_agreement(judge, labels, verdicts, sampling)
     if not any(scale.desired for scale in labels.scales.values()):
         return on_release(scores, source)
+    scores += leniency_scores(judge, labels, verdicts, sampling)
     scores += match_rates(judge, labels, verdicts, sampling)
     scores += mean_labels(judge, labels, verdicts, sampling)
     scores += correlations_by_tutor(judge, labels, verdicts)
@@ -121,27 +124,43 @@ def floor_agreement(grader: str, labels: Labels, verdicts: Said, sampling: Sampl
 
 
 class ValidateJudge(Sampled):
-    """A judge that was asked about labelled replies and pairs. sources: the sets of pairs, the leading one first."""
+    """A judge that was asked about labelled replies and pairs.
+
+    sources: the sets of pairs, the leading one first; judges: those that a panel is made of.
+    """
 
     judge: str
     sources: list[str] = ["bridge"]
+    judges: list[str] = []
 
 
 def validate_judge(
-    *, job: ValidateJudge, verdicts: Path, labels: list[Path], pairs: list[Path], out: Path, pairs_out: list[Path]
+    *,
+    job: ValidateJudge,
+    verdicts: Path,
+    single: list[Path],
+    labels: list[Path],
+    pairs: list[Path],
+    out: Path,
+    pairs_out: list[Path],
 ) -> None:
     """Write what a judge is worth on every labelled release, and on each set of pairs under each of its rubrics.
 
-    labels: files of labelled releases, each in the folder of its release; pairs: a file of each of the job's sets, or
-    none for a judge that compares none; pairs_out: the scores on each set.
+    single: the verdicts of each judge of a panel, in the job's order; labels: files of labelled releases, each in the
+    folder of its release; pairs: a file of each of the job's sets, or none for a judge that compares none; pairs_out:
+    the scores on each set.
     """
     judge, judgements = job.judge, read_records(verdicts, Judgement)
+    alone = {name: read_records(path, Judgement) for name, path in zip(job.judges, single, strict=True)}
     sampling = Sampling(job.resamples, job.seed)
     scores: list[Score] = []
     for folder in dict.fromkeys(path.parent for path in labels):
         on_labels = [judgement for judgement in judgements if judgement.task == folder.name]
         if on_labels:
-            scores += label_scores(judge, folder.name, read_labels(folder), said_by(on_labels), sampling)
+            release, said = read_labels(folder), said_by(on_labels)
+            scores += label_scores(judge, folder.name, release, said, sampling)
+            on_same = {name: said_by(one for one in given if one.task == folder.name) for name, given in alone.items()}
+            scores += on_release(panel_gain(judge, said, on_same, release), folder.name)
     write_scores([*scores, *cost_scores(judge, judgements)], out)
     files = dict(zip(job.sources, pairs, strict=False))
     for place, own_out in enumerate(pairs_out):

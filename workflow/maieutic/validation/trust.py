@@ -5,13 +5,25 @@ from __future__ import annotations
 import math
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Unpack
 
 import numpy as np
 
+from maieutic.core.intervals import paired_difference
 from maieutic.core.records import SCORINGS, Judgement, Label, Scale, Scales, Score
-from maieutic.core.stats import SHARE, Estimate, Interval, Sampling, Statistic, estimate
+from maieutic.core.stats import (
+    SHARE,
+    Array,
+    Estimate,
+    Interval,
+    Sampling,
+    Statistic,
+    estimate,
+    mean_of,
+    sums_by_cluster,
+    without_each,
+)
 from maieutic.judges.labels import Labels
 from maieutic.judges.questions import merged
 from maieutic.judges.rubrics import read_rubric, word_of
@@ -20,6 +32,7 @@ from maieutic.validation.agreement import MEASURES, PRINTED, Pairing, measure, s
 
 TASK = "trust"
 MEAN_KAPPA = "mean_weighted_kappa"
+WEIGHTED_KAPPA = "weighted_kappa"
 BINARY = "binary"  # a subset of the scores: of labels that are desired or not
 OF_THREE = frozenset({"lenient_macro_f1", "lenient_accuracy", "ac_paper"})  # measures of three labels
 ORDERED = frozenset({"weighted_kappa", "ac", "spearman"})  # measures that need an order of the labels
@@ -27,6 +40,10 @@ YES_NO = Scale(labels=("yes", "no"))  # what classifiers say
 ALL = "all"  # a subset: every item
 PEOPLE = "people"  # the grader of labels that people gave
 FEWEST = 20  # replies of one tutor with a verdict, below which its correlations are chance
+LENIENCY = "leniency"
+THIRDS = ("1 of 3", "2 of 3", "3 of 3")  # subsets of the scores: replies by length, the shortest first
+APART: Statistic[float] = mean_of(float, (-1.0, 1.0))
+PANEL_GAIN, PANEL_GAIN_P = "panel_gain", "panel_gain_p"
 BY_TUTOR = ("ac_paper", "ac", "spearman", "weighted_kappa")
 Said = dict[tuple[str, str, str], str | None]  # by item, tutor and criterion: a label, or none
 
@@ -282,6 +299,70 @@ def match_rates(grader: str, labels: Labels, verdicts: Said | None, sampling: Sa
             by = None if verdicts is None else grader
             scores.append(score(None, "damr", rate, tutor=tutor, criterion=criterion, subset=subset, by=by))
     return scores
+
+
+def leniency_scores(grader: str, labels: Labels, verdicts: Said, sampling: Sampling) -> list[Score]:
+    """Return how much oftener a grader gives the desired label than people do: the difference of the two shares.
+
+    By criterion with a desired label, and over all of them (criterion None); of all replies, and of each third of them
+    by length in characters (subsets `1 of 3`: the shortest, to `3 of 3`). Unreadable verdicts are left out.
+    """
+    lengths = {(reply.id, reply.tutor): len(reply.text) for reply in labels.replies}
+    rows: list[tuple[str, str, int, float]] = []  # criterion, problem, length, grader less people
+    for label in labels.labels:
+        value, wanted = verdicts.get((label.id, label.tutor, label.criterion)), labels.scales[label.criterion].desired
+        if value is not None and wanted is not None:
+            apart = float(value == wanted) - float(label.label == wanted)
+            rows.append((label.criterion, label.problem, lengths.get((label.id, label.tutor), 0), apart))
+    if not rows:
+        return []
+    third, two_thirds = np.quantile([length for _, _, length, _ in rows], [1 / 3, 2 / 3])
+    parts: dict[str | None, Callable[[int], bool]] = {
+        None: lambda length: True,
+        THIRDS[0]: lambda length: length <= third,
+        THIRDS[1]: lambda length: third < length <= two_thirds,
+        THIRDS[2]: lambda length: length > two_thirds,
+    }
+    scores = []
+    for criterion in (None, *dict.fromkeys(row[0] for row in rows)):
+        for subset, within in parts.items():
+            part = [row for row in rows if criterion in (None, row[0]) and within(row[2])]
+            if part:
+                found = estimate(APART, [row[3] for row in part], [row[1] for row in part], sampling)
+                scores.append(score(grader, LENIENCY, found, criterion=criterion, subset=subset))
+    return scores
+
+
+def panel_gain(panel: str, verdicts: Said, judges: Mapping[str, Said], labels: Labels) -> list[Score]:
+    """Return the paired difference in mean weighted kappa of a panel and its best judge; none without shared verdicts.
+
+    The best judge has the highest mean kappa on the replies that all have labelled: it is chosen by the labels that it
+    is compared on, which favours it. by: that judge. Interval and p value: Student's t over problems.
+    """
+    shared = [
+        label
+        for label in labels.labels
+        if all(said.get((label.id, label.tutor, label.criterion)) is not None for said in (verdicts, *judges.values()))
+    ]
+
+    def sides(said: Said) -> tuple[float, Array]:
+        groups = pairings_of(shared, said, {}, labels.scales)
+        pooled = [(name, pairing) for name, group in groups.items() for pairing in group]
+        statistic = mean_kappa({name: labels.scales[name] for name in groups})
+        sums = sums_by_cluster(statistic.counts(pooled), [pairing.problem for _, pairing in pooled])
+        return float(statistic.of_sums(sums.sum(axis=0))), without_each(sums, statistic.of_sums)
+
+    if not shared or not judges:
+        return []
+    of_panel, alone = sides(verdicts), {name: sides(said) for name, said in judges.items()}
+    best = max(alone, key=lambda name: -math.inf if math.isnan(alone[name][0]) else alone[name][0])
+    contrast = paired_difference((of_panel[0], alone[best][0]), (of_panel[1], alone[best][1]), (-1.0, 1.0))
+    if contrast is None:
+        return []
+    interval, replies = contrast.interval(), len({(label.id, label.tutor) for label in shared})
+    found = Estimate(of_panel[0] - alone[best][0], Interval(*interval), replies)
+    gain = score(panel, PANEL_GAIN, found, by=best)
+    return [gain, plain(panel, PANEL_GAIN_P, contrast.p_value(), replies, 0, by=best)]
 
 
 def correlations_by_tutor(grader: str, labels: Labels, verdicts: Said) -> list[Score]:

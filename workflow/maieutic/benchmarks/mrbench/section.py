@@ -236,7 +236,8 @@ def bea_rows(release: str, plan: Plan, results: Path, published: bool) -> list[d
             cells = [scores.get(Quantity(measure, dimension, release=release)) for measure in BEA]
             if any(cells):
                 name = called(dimension) if not best else ""
-                rows.append({"dimension": name, "by": label_of(plan, judge), "name": judge, "scores": cells})
+                named = {"dimension": name, "criterion": dimension, "name": judge}
+                rows.append({**named, "by": label_of(plan, judge), "scores": cells})
     return rows
 
 
@@ -303,6 +304,7 @@ def mrbench_section(plan: Plan, results: Path) -> list[dict[str, Any]]:
                 "statistics": statistics_rows(statistics, published),
                 "bea": bea_rows(release, plan, results, plan.edition == "published"),
                 "mended": mended(release, judged, plan),
+                "criteria": dimensions,
                 "dimensions": [called(name) for name in dimensions],
                 "means": mean_rows(
                     {"people": people} | by_judge,
