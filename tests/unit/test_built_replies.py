@@ -2,7 +2,8 @@
 
 The last lines were written by people who had not seen the readers. `seen` was known while these were written; `opened`
 was opened once they read all of `seen`, and mended afterwards; `fresh`, free speech with slang and typing errors, was
-opened last. docs/reading-answers.md gives the shares at the first opening of each.
+opened last; `second` is a second set of kinds, of which one half was mended before the other was opened.
+docs/reading-answers.md gives the shares at the first opening of each.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ PER_FORM = 4
 FLOORS = {
     "seen": {"step": (0.995, 0.002), "yes_no": (0.995, 0.002), "number": (0.995, 0.002)},
     "opened": {"step": (0.995, 0.002), "yes_no": (0.995, 0.002), "number": (0.995, 0.002)},
+    "second": {"step": (0.995, 0.002), "yes_no": (0.995, 0.002), "number": (0.995, 0.002)},
     "fresh": {"step": (0.85, 0.05), "yes_no": (0.75, 0.03), "number": (0.90, 0.07)},
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,13 @@ def test_sizes_of_requests_are_those_of_the_data(tmp_path: Path, data: Path) -> 
     out = tmp_path / "sizes.csv"
     ran("request_sizes", "--out", str(out))
     assert out.read_text(encoding="utf-8") == Path("resources/sizes.csv").read_text(encoding="utf-8")
+
+
+def test_colours_of_lights_are_simulated() -> None:
+    """bench/lights.py: one grader a cell, the four colours in per cent."""
+    lines = ran("lights", "1").splitlines()
+    cells = [cell for line in lines for cell in re.findall(r"\d+: (\d+)/(\d+)/(\d+)/(\d+)", line)]
+    assert len(cells) == 3 * 6 * 7 and all(sum(map(int, cell)) == 100 for cell in cells)
 
 
 def test_every_bench_is_run_by_a_test() -> None:

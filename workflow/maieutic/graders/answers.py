@@ -164,12 +164,12 @@ NO_ANSWER = re.compile(
 )
 REFUSED = re.compile(
     (
-        r"\b(?:can(?:not|'t|\u2019t)|could(?: not|n'?t)|(?:am|is|are|was|'m|be) (?:not |un)able to|(?:is "
+        r"\b(?:can(?:not|'t|\u2019t)|could(?: not|n'?t)|(?:(?:am|is|are|was|'m|be) (?:not |un)|wasn'?t )able to|(?:is "
         r"|it'?s )?impossible to|no way to|not possible to|(?:do|does|did)(?: not|n'?t) (?:allow (?:us"
-        r"|me) to|let (?:us|me))|won'?t|will not|not allowed to)\s+(?:\w+\s+){0,2}?"
+        r"|me) to|let (?:us|me))|won'?t|will not|(?:would|'d) rather not|not allowed to)\s+(?:\w+\s+){0,2}?"
         r"(?:be (?:determined|solved|answered|calculated|computed|known|found|given)|determine|solve"
         r"|answer|calculate|compute|know|say|tell|find|figure|work|help|give|provide|assist|do|finish"
-        r"|complete|show|share)\b"
+        r"|complete|show|share|commit)\b"
         r"|\b(?:not enough|insufficient|too few|too little) (?:information|data|details|facts|context)\b"
         r"|\bundetermined\b|\bnot determined\b|\b(?:is|are|stays?|remains?) (?:unknown|undefined"
         r"|incomplete)\b|(?<!\bno )\b(?:information|prices?|data|values?|numbers?|speed|weight|length|cost"

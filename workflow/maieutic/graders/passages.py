@@ -52,7 +52,7 @@ CORRECTED = re.compile(
 ANSWER_KEY = re.compile(r"answer|step|error|verdict|final|result|correct|label|location", re.IGNORECASE)
 BREAKS_OFF = re.compile(
     r"(?:\b(?:is|in|at|the|are|be|of|occurs|step|we|he|she|they|i|and|to|with|then|an?|the student|we get|we have|gives"
-    r"|equals)|[:{\[=])[\s\"'*_]*\Z",
+    r"|equals|so|but|because|which)|[:{\[=])[\s\"'*_]*\Z",
     re.IGNORECASE,
 )
 KEPT_OF_RUN = 20  # signs of a longer run of one sign
@@ -80,6 +80,17 @@ SENTENCE = re.compile(
     r"|(?<=[.!?\u3002\u0964\u061f])(?<!\bnr\.)(?<!\beq\.)(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bp\.)(?<!\bpp\.)(?<!\bst\.)(?!(?<=\bno\.)\s*\d)(?!(?<=\bNo\.)\s*\d)\s+"
 )
 LIST_NUMBER = re.compile(r"^\s*\(?\d{1,2}[.)]$")
+ONE_ROW_TABLE = re.compile(
+    r"^[ \t]*(?P<head>\|[^\n]+\|)[ \t]*\n[ \t]*\|(?=[^\n]*-)[ \t|:-]+\|[ \t]*\n"
+    r"[ \t]*(?P<row>\|[^\n]+\|)[ \t]*$(?!\n[ \t]*\|)",
+    re.MULTILINE,
+)
+# One column under a head such as "Final answer".
+ANSWER_TABLE = re.compile(
+    r"^[ \t]*(?P<head>\|[^|\n\d]*\b(?:answer|result|total)\b[^|\n\d]*\|)[ \t]*\n[ \t]*\|[ \t:-]+\|[ \t]*\n"
+    r"[ \t]*(?P<row>\|[^|\n]+\|)[ \t]*$(?!\n[ \t]*\|)",
+    re.MULTILINE | re.IGNORECASE,
+)
 CLOSING = re.compile(
     r"^[\W_]*(?:"
     # offers and courtesies
@@ -96,13 +107,15 @@ CLOSING = re.compile(
     r"|have a (?:nice|great|good)\b|(?:is|are) there (?:anything|any (?:other|more))\b|no (?:problem, "
     r"|worries|further|need to worry)"
     r"|just (?:ask|say|tell|let)\b|(?:now )?(?:you )?(?:can )?try (?:it|this|another|the next|solving"
-    r"|yourself)\b|keep (?:up|going|practi|in mind)"
+    r"|yourself)\b|keep (?:it up|up|going|practi|in mind)"
     r"|(?:well|great|good|nice) (?:done|job|work|start)\b|you have now\b|your turn\b|see you\b"
     r"|until next\b|more on this\b"
     # hints, exercises, sources, notes
     r"|(?:\w+ )?(?:tip|hint)s?(?: \d+| for next time)?\s*:|(?:fun fact|p\.?s\.?|remember|don't forget"
     r"|homework|exercises?(?: \d+)?|follow-?up|similar problem|practice(?: problems?)?"
     r"|question for you|bonus|challenge|next (?:lesson|time|exercise))\b(?: \w+){0,3}\s*[:,.]"
+    r"|(?:note|careful|be careful|beware|watch out|common (?:mistake|error|pitfall))\b[^.]{0,30}?\b(?:if|when|forget\w*"
+    r"|overlook\w*|ignor\w*|miss\w*)\b(?=.*\b(?:wrong|incorrect|mistake|instead|not|too)\b)"
     r"|(?:remember|keep in mind|note) (?:that|the|to|how|your)\b|now (?:solve|try|find|work out)\b"
     r"|solved (?:with|using)\b|you (?:can|may) (?:also )?(?:find|reach|contact|call|visit)\b"
     r"|for (?:more|further|extra|additional) (?:information|practice|help|details)\b|next,? (?:we|you"
@@ -186,6 +199,7 @@ def fields_as_lines(text: str) -> str:
             )
     text = CSV_RECORD.sub(lambda match: record_as_lines(match[1], match[2]) or match[0], text)
     if "|" in text:
+        text = ANSWER_TABLE.sub(cells_as_lines, text)
         text = TABLE_ROW.sub(lambda match: row_as_line(match[1]), TABLE_RULE.sub("", text))
     return KEY_SCORE.sub(" ", LEADERS.sub(": ", CODE_FENCE.sub("", text)))
 
@@ -194,6 +208,13 @@ def record_as_lines(head: str, values: str) -> str | None:
     """Write a CSV record as lines, `key: value`; None if it has not one value per key."""
     keys, cells = head.split(","), values.split(",")
     return "\n".join(map(": ".join, zip(keys, cells, strict=True))) if len(keys) == len(cells) else None
+
+
+def cells_as_lines(table: re.Match[str]) -> str:
+    """Write a table of one row as lines, `head: cell`; unchanged if it has not one cell per head."""
+    heads, cells = ([cell.strip() for cell in table[part].strip("| \t").split("|")] for part in ("head", "row"))
+    lines = map(": ".join, zip(heads, cells, strict=False))
+    return "\n" + "\n".join(lines) + "\n" if len(heads) == len(cells) else table[0]
 
 
 def scalars(value: object) -> str:

@@ -8,14 +8,14 @@ WRONG = (
     r"incorrect(?:ly)?|inaccurate|wrong(?:ly)?|false|invalid|flawed|erroneous|mistaken|faulty|unsound"
     r"|errors?|mistakes?"
     r"|errs?|erred|slips?|missteps?|flaws?|faults?|bugs?|issues?|problems?|breaks?|breaks down|fails?|goes astray"
-    r"|miscalculat\w+|misread\w*|misinterpret\w*|misplaced|contradicts|x(?=\s+no\b)|x(?=\W*$)|(?:has"
+    r"|miscalculat\w+|misread\w*|misinterpret\w*|misplaced|contradicts|disagrees?|x(?=\s+no\b)|x(?=\W*$)|(?:has"
     r"|is|contains) one|should(?:n't)? (?:be|have been|have)|\u2717|\u2718|\u274c|\u2716|\u00d7"
 )
 RIGHT = (
     r"correct(?:ly)?|right|true|fine|ok|okay|good|valid|sound|accurate|flawless|perfect|holds?(?: up)?"
     r"|checks? out|in order"
     r"|error-free|mistake-free|free (?:of|from) (?:errors?|mistakes?)|\u2713|\u2714|\u2705|\u2611"
-    r"|pass(?:es|ed)(?!\s+on\b)"
+    r"|pass(?:es|ed)?(?!\s+on\b)"
     r"|(?:is|are) as (?:it|they) should be|agrees?|match(?:es)?|add(?:s)? up|works? out|makes? sense|proper(?:ly)?"
 )
 WORD = re.compile(rf"(?<![\w-])(?:(?P<wrong>{WRONG})|(?P<right>{RIGHT}))(?![\w-])", re.IGNORECASE)

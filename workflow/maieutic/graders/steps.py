@@ -132,9 +132,10 @@ FIRST = re.compile(
     r"|fails?|failed|breaks?|comes|came|found|introduced)\b|\b(?:goes|went)\s+(?:wrong"
     r"|astray)\s+first\b"
     r"|\bearli(?:er|est)\s+(?:one|of)\b|\bfirst\s+(?:one|of\s+them)\s+(?:is\s+)?(?:in|at)\b"
+    r"|\b(?:first|earliest)(?:\s+one|\s+of\s+(?:them|these|those))?\s+(?:is|being|lies)\b(?=\s+(?:in\s+|at\s+)?\u27e8)"
     r"|\bcomes?\s+first\b|\bfirst\s+(?:step|line)\s+(?:that|where|which|with|in\s+which|to)\b"
     r"|\b(?:wrong|incorrect)\s+for\s+the\s+first\s+time\b|^first\s*:|\b(?:none|no\s+(?:error"
-    r"|mistake)s?)\s+(?:until|before)\s+\u27e8",
+    r"|mistake|problem|issue)s?)\s+(?:until|before)\s+\u27e8",
     re.IGNORECASE,
 )
 LIES_IN = re.compile(
@@ -147,6 +148,10 @@ CONCLUSIONS = (
         r"(?:[,;.:\u2013\u2014-]\s*|\band\s+|^)(?:so|thus|therefore|hence|i\.e\.)\b[\s,:]*(?:(?:the"
         r"|my)\s+answer\s+(?:is|would\s+be)\s+"
         rf"|it(?:'s|\s+is)\s+|in\s+|at\s+)*{VALUE}\W*$",
+        re.IGNORECASE,
+    ),
+    re.compile(
+        rf"(?:(?:\u2192|->|=>|:)\s*(?:the\s+|my\s+)?answer\W{{0,4}}|\b(?:go(?:ing)?|went)\s+with\s+|,\s+i\s+answer\s+){VALUE}\W*$",
         re.IGNORECASE,
     ),
     re.compile(rf"[;,]\s*(?:it(?:'s|\s+is)\s+)?(?:in|at)\s+{VALUE}\W*$", re.IGNORECASE),
@@ -192,7 +197,7 @@ ALL = re.compile(
     re.IGNORECASE,
 )
 LIMITED = re.compile(
-    r"\b(?:until|except|but|however|only|although|though|unless|before|up\s+to|so\s+far|if|some|most(?:ly)?"
+    r"\b(?:above|preceding|prior|earlier|previous|else|until|except|but|however|only|although|though|unless|before|up\s+to|so\s+far|if|some|most(?:ly)?"
     r"|almost|nearly|partly|other)\b"
     r"|\bnot\s+(?:all|every)\b|\bin\s+(?:(?:this|that)\s+(?!solution|work|answer|problem|case)"
     r"|the\s+(?:first|last|next|multiplication|addition|calculation|division|subtraction))\b",
@@ -205,7 +210,10 @@ ERROR_FREE = re.compile(
     re.IGNORECASE,
 )
 NOTHING_TO_CORRECT = re.compile(
-    r"\bnothing\s+(?:to\s+correct|needs?\s+(?:to\s+be\s+)?correct\w*|wrong)\b", re.IGNORECASE
+    r"\bnothing\s+(?:to\s+correct|needs?\s+(?:to\s+be\s+)?correct\w*|wrong)\b"
+    r"|\b(?:no|none|nothing|not\s+a\s+single|not\s+one|\w*n[o']t\s+an?y?(?:\s+single)?)\b[^.;:]{0,40}\bneed(?:s|ed)?\s+"
+    r"(?:(?:to\s+be\s+)?(?:correct|fix|chang|adjust)\w*|any\s+correction)\b",
+    re.IGNORECASE,
 )
 LEFT_OUT = re.compile(
     r"(?:n[\u2019']t|\b(?:not|is|are|does|do))\W*$|\bexcept\b|\bapart\s+from\b|\bother\s+than\b", re.IGNORECASE
@@ -215,6 +223,7 @@ WHOLE = re.compile(
     r"\b(?:all|every|each|everything|both)\b|\b(?:solution|work|calculations?|reasoning|student|answer"
     r"|it|he|she|they)(?:\s+as\s+a\s+whole)?\s+(?:\w+\s+)?(?:is|was|looks|seems|are|solved|did|does"
     r"|checks)\b"
+    r"|\b(?:fully|entirely|completely|wholly|perfectly|100\s?%)\s+(?:correct|right)\b"
     r"|\bcorrect\s+(?:throughout|solution|as\s+it\s+stands)\b|^\W*(?:all\s+)?(?:correct|right)\W*$",
     re.IGNORECASE,
 )
@@ -319,8 +328,8 @@ def stated(sentence: str, place: Place) -> Stated | None:
         return Stated(None, sentence)
     if undecided and (place.last or len(set(named)) > 1):
         return Stated(None, sentence)
-    if place.listed and HEAD.match(bare):
-        return None
+    if place.listed and (head := HEAD.match(bare)):
+        return Stated(numbers_of(head[0])[0], sentence) if FLAGGED.search(bare) else None
     for match in (*reversed(list(MARKED.finditer(bare))), STATED.match(bare)):
         if match and admitted(match, bare, place):
             return Stated(None if undecided else value_in(match), sentence)
@@ -396,13 +405,23 @@ def whole_is_right(sentence: str) -> bool:
     return bool(ERROR_FREE.search(sentence)) or (bool(verdicts) and bool(named or WHOLE.search(sentence)))
 
 
+FLAGGED = re.compile(
+    r"(?:[(\u2190\u2b05\u2013\u2014,-]|<-+|<=+)\s*(?:this\s+is\s+)?(?:the\s+)?(?:very\s+)?first\s+(?:error|mistake|wrong|incorrect)\b",
+    re.IGNORECASE,
+)
 HEAD = re.compile(r"^\W*\u27e8\d+\u27e9\s*(?:[:;(\u2013\u2014]|-\s|[\u2713\u2714\u2717\u2718\u2705\u274c])")
 FEW_SENTENCES = 4  # of a reply that is no more than its answer
 LAST_FEW = 3  # sentences at the end in which a number alone is an answer
 CANNOT_SAY = re.compile(
     r"\b(?:can(?:not|'t)|(?:not\s+|un)able\s+to|(?:not\s+(?:possible|clear)|impossible|hard"
     r"|difficult)\s+to)\s+(?:\w+\s+)?(?:tell|say|decide|determine|judge|know|name|see|grade|help"
-    r"|answer|do\s+this)\b|\bwould\s+need\s+more\b|\bbefore\s+i\s+(?:name|answer|say|finish)\b|\b(?:do\s+not|don't)\s+know\b",
+    r"|answer|do\s+this)\b|\bmay\s+or\s+may\s+not\b|\bleave\s+(?:the\s+question|it|this|that)\s+open\b"
+    r"|\bcould\s+go\s+either\s+way\b|\bwould\s+need\s+more\b|\bbefore\s+i\s+(?:name|answer|say|finish)\b|\b(?:do\s+not|don't)\s+know\b",
+    re.IGNORECASE,
+)
+NO_STATEMENT = re.compile(r"\?|^\W*(?:i\s+)?hope\b", re.IGNORECASE)
+OTHERS = re.compile(
+    r"^\W*(?:and\s+|but\s+)?(?:everything|anything|all|what|whatever|the\s+(?:rest|other|others|steps?|lines?|work))\b",
     re.IGNORECASE,
 )
 ALSO = re.compile(r"\b(?:as well|too|also)\b", re.IGNORECASE)
@@ -484,9 +503,24 @@ def read_step(text: str) -> tuple[int, str] | None:
     return None
 
 
+def answers(closing: str) -> bool:
+    """Return whether a sentence in the form of a closing gives the answer ("Great job, every step is correct!")."""
+    return not NO_STATEMENT.search(closing) and (
+        whole_is_right(closing) or (bool(FIRST.search(closing)) and len(numbers_of(closing)) == 1)
+    )
+
+
+def about_the_others(sentence: str) -> bool:
+    """Return whether a sentence only calls the other steps right ("Everything above it is fine")."""
+    limited = LIMITED.search(sentence) and not numbers_of(sentence) and not FIRST.search(sentence)
+    return bool(limited) and {*verdicts_in(sentence)} == {False} and OTHERS.match(sentence) is not None
+
+
 def read_sentences(parts: list[str]) -> Stated | None:
     """Return the step that the sentences of a reply give, or None."""
-    parts = [part for part in parts if not closes(part)] or parts
+    parts = [part for part in parts if not closes(part) or answers(part)] or parts
+    while len(parts) > 1 and about_the_others(parts[-1]):
+        parts = parts[:-1]
     listed = sum(bool(HEAD.match(part)) for part in parts) > 1
     befores = [list[int]()]
     for part in parts:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 from maieutic.graders.passages import (
     MOST_WITHDRAWN,
+    ONE_ROW_TABLE,
     boxes_as_lines,
+    cells_as_lines,
     fields_as_lines,
     sentences,
     shortened,
@@ -18,8 +20,13 @@ from maieutic.graders.reading import plain
 
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\xad\ufe0f\u20e3]")
 PAUSE = re.compile(r"(?<=[A-Za-z)])[ \t]+[-\u2013\u2014]+[ \t]+(?=\S)")
+OPTION = r"[\s*_]*(?:yes|no|(?:in)?correct|right|wrong|steps?\s+\d+|\d+)\b[^\n\u2610-\u2612\u25cb\u25cf\u25c9\[(]*"
+TICKED = re.compile(r"(?:\[[xX\u2713\u2714]\]|\([xX\u2713\u2714]\)|[\u2611\u2612\u25cf\u25c9])(?=[\s*_]*\w)")
+UNTICKED = re.compile(
+    rf"(?:^[ \t]*[-*][ \t]+)?(?:\[\s?\]|\(\s\)|[\u2610\u25cb\u25ef\u25a1]){OPTION}", re.IGNORECASE | re.MULTILINE
+)
 SUSPECTED = re.compile(
-    r"\b(?:i|we)\s+(?:first\s+|originally\s+|initially\s+|had\s+)?(?:thought|wanted|said|guessed|wrote"
+    r"\b(?:i|we)\s+(?:first\s+|originally\s+|initially\s+|had\s+)?(?:was\s+about\s+to|thought|wanted|said|guessed|wrote"
     r"|answered|suspected|put|was\s+going)\b[^.\n]*?(?:[;,.]|\bbut\b)\s*(?=\S)"
     r"|\b(?:at\s+first(?:\s+(?:glance|sight|i))?|initially|my\s+first\s+(?:thought|guess|impression"
     r"|answer)|one\s+might|you\s+might|it\s+(?:might|may)\s+(?:look|seem))\b[^.\n]*?(?:\bbut\b|;"
@@ -33,6 +40,7 @@ WITHDRAWN = re.compile(
     r"|i\s+(?:was\s+wrong|meant|mean|correct\s+(?:that|myself|it)|take\s+(?:that|it)\s+back|misspoke"
     r"|made\s+a\s+mistake|have\s+to\s+correct)|sorry|apologies|my\s+(?:mistake|bad)|no,\s+(?:that"
     r"|it)(?:'s|\s+is)\s+not\s+(?:right|it|quite)(?=\s*[.:;])|no,\s+i\s+mean"
+    r"|(?:have\s+to\s+|need\s+to\s+|must\s+|should\s+|will\s+|'ll\s+)?(?:revise|retract|withdraw)\s+(?:that|this|my\s+\w+)"
     r"|looking\s+again|re-?reading|second\s+look|let\s+me\s+(?:re-?do|re-?check|re-?consider"
     r"|correct))\b[\s,:.!;\u2013\u2014-]*",
     re.IGNORECASE,
@@ -41,8 +49,15 @@ WITHDRAWN = re.compile(
 
 def text_of_verdicts(text: str) -> str:
     """Return a reply in plain notation without struck text and sources; boxes, fields and tables become lines."""
-    text = boxes_as_lines(fields_as_lines(without_sources(without_struck(CONTROL.sub("", shortened(text))))))
-    return plain(PAUSE.sub(", ", text))
+    text = without_sources(without_struck(CONTROL.sub("", shortened(text))))
+    text = ONE_ROW_TABLE.sub(cells_as_lines, text) if "|" in text else text
+    text = boxes_as_lines(fields_as_lines(text))
+    return plain(PAUSE.sub(", ", ticked(text)))
+
+
+def ticked(text: str) -> str:
+    """Return a text without the marks of ticked boxes, and without the options whose box is empty."""
+    return TICKED.sub("", UNTICKED.sub(" ", text)) if TICKED.search(text) else text
 
 
 def standing_sentences(text: str) -> Iterator[list[str]]:

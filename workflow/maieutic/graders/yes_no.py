@@ -21,6 +21,7 @@ LABEL = rf"(?:{SURE}[\s,]+)*(?P<{{name}}>{NO}|{YES})\b(?!\s*(?:\.\s?\d|\d)|['\u2
 QUOTE = r"[\s\"'(\[{\u201c\u2018\u00ab*#>=:|\u2022\u2013\u2014\u2192\u27a1\U0001f449-]*+"
 LEAD = (
     r"(?:(?:so|therefore|thus|hence|then|consequently|finally|ok(?:ay)?|well|hmm+|and|but|conclusion"
+    r"|bottom\s+line|long\s+story\s+short|tl;?\s?dr|to\s+sum\s+up|all\s+in\s+all|all\s+told|in\s+the\s+end"
     r"|overall|in (?:short|summary|conclusion|one word)|again|i repeat|i mean(?:t)?|make (?:it|that)"
     r"|i(?:'d| would|'m| am| have to)?\s+(?:say|answer\s+with|choose|think|guess|believe|go\s+(?:with"
     r"|for)|choose|answer|conclude|settle\s+on|lean\s+towards?|correct myself)(?:\s+that)?"
@@ -81,11 +82,11 @@ QUOTED = re.compile(r"[\"\u201c][^\"\u201d\n]{0,200}[\"\u201d]")
 OWN_QUOTE = re.compile(rf"[\"\u201c']\s*(?:{YES}|{NO})\s*[.!]?\s*[\"\u201d']", re.IGNORECASE)
 SUBJECT = (
     r"(?:solution|work|answer|response|reasoning|calculations?|everything|(?<!\w)its?|that|this|he|she"
-    r"|they|student|approach|attempt|all\s+(?:of\s+)?(?:the\s+)?(?:\d+\s+)?steps?|every\s+step"
+    r"|they|student|you(?:'ve|\s+have)?\s+(?:solved|worked|done|got|did)|approach|attempt|all\s+(?:of\s+)?(?:the\s+)?(?:\d+\s+)?steps?|every\s+step"
     r"|each\s+step|steps)"
 )
 ABOUT_WHOLE = re.compile(
-    rf"\b{SUBJECT}\b|^\W*(?:in)?correct\W*$|^\W*(?:wrong|not\s+(?:quite\s+)?(?:correct|right))\W*$"
+    rf"\b{SUBJECT}\b|^\W*(?:not\s+)?(?:in)?correct\W*$|^\W*(?:wrong|not\s+(?:quite\s+)?(?:correct|right))\W*$"
     rf"|\bthere\s*(?:'s|\s+is|\s+are|\s+was|\s+were|\s+isn|\s+aren)|\b(?:error|mistake)s?\s+(?:in"
     rf"|at)\s+step|\b(?:no|any|an?)\s+(?:errors?|mistakes?)\b|\berrors?\s+found\b"
     rf"|\bnothing\s+(?:is\s+)?wrong\b|\bstep\s+\d+\s+(?:is|has|contains)\b",
@@ -107,11 +108,18 @@ NOT_SURE = re.compile(
 
 
 UNDECIDED = re.compile(
-    r"\bit\s+depends\b|\bcould\s+be\s+yes\b.*\bcould\s+be\s+no\b|\b(?:can(?:not|'t)|unable\s+to"
+    r"\bit\s+depends\b|\bmay\s+or\s+may\s+not\b|\bleave\s+(?:the\s+question|it|this|that)\s+open\b|\bcould\s+be\s+yes\b.*\bcould\s+be\s+no\b|\b(?:can(?:not|'t)|unable\s+to"
     r"|not\s+able\s+to)\s+(?:tell|say|decide|judge|determine)\b",
     re.IGNORECASE,
 )
-INNER_LABEL = re.compile(rf"\b(?:but|so|and|then)\s+(?=(?:{NO}|{YES})\s*,\s)", re.IGNORECASE)
+INNER_LABEL = re.compile(rf"\b(?:but|so|and|then)[\s:]+(?=(?:{NO}|{YES})\s*,\s)", re.IGNORECASE)
+CLAIM = re.compile(
+    r"^\W*(?:the\s+|this\s+)?(?:claim|statement|assertion)\s+that\s+(?P<claim>.+?)\s+is\s+(?:\w+ly\s+)?"
+    r"(?P<verdict>true|false|wrong|correct|incorrect|right|untrue)\W*$",
+    re.IGNORECASE,
+)
+NO_STATEMENT = re.compile(r"\?|^\W*(?:i\s+)?hope\b", re.IGNORECASE)
+SOLUTION_NAMED = re.compile(r"\b(?:solution|work|answer)\b|\byou(?:'ve|\s+have)?\s+(?:solved|got|did)\b", re.IGNORECASE)
 LAST_FEW = 2  # sentences at the end in which a verdict within a sentence counts
 REPORTED = re.compile(
     r"\b(?:answer|report|stand\s+by|enter|reply|verdict|record(?:ed)?|settle\s+on|stays?|remains?)\b[\s,:]*(?:with|is|as|a|an)?[\s\"'*]*"
@@ -136,7 +144,7 @@ SYMBOL = re.compile(
     r"[\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff]|\[(?=[A-Za-z ]{1,20}\])|(?<=[A-Za-z])\](?=\s*\S)"
 )
 WORD_LABEL = re.compile(
-    r"\b(?:verdict|status|assessment|judge?ment|label|answer|conclusion|result|evaluation|solution"
+    r"\b(?:mark(?:ing|s)?|grad(?:e|ing)|outcome|finding|decision|verdict|status|assessment|judge?ment|label|answer|conclusion|result|evaluation|solution"
     r"|overall)\W*[:=\u2192]\W*"
     r"(?P<verdict>(?:not\s+|in)?(?:quite\s+)?(?:correct|right|wrong|valid|accurate))\b[\W_]*(?:$|[.,;(])",
     re.IGNORECASE,
@@ -184,7 +192,7 @@ def solution_stated(text: str) -> bool | None:
 def read_sentences(parts: list[str]) -> Found | None:
     """Return the last plain label or the statement of the last sentence; failing both, the first label."""
     parts = joined_questions([part for part in parts if not AFFIRMS.match(part)])
-    parts = [part for part in parts if not closes(part) or label_of(part) is not None] or parts
+    parts = [part for part in parts if not closes(part) or label_of(part) is not None or praises(part)] or parts
     last = len(parts) - 1
     contradiction: Found | None = None
     for place, sentence in reversed(list(enumerate(parts))):
@@ -199,7 +207,7 @@ def read_sentences(parts: list[str]) -> Found | None:
                 contradiction = own
             elif own and explained(sentence):
                 return own
-            elif own is None and (found := stated(sentence)):
+            elif own is None and (found := stated(sentence) or of_closing(sentence)):
                 before = label_of(parts[place - 1]) if place else None
                 return found if before in (None, found.incorrect) else Found(None, sentence)
     if contradiction:
@@ -209,6 +217,27 @@ def read_sentences(parts: list[str]) -> Found | None:
             return found
     labels = (label_in(sentence) for sentence in (*parts[:1], *reversed(parts)))
     return next((found for found in labels if found), None) or stated_of_solution(parts[0] if parts else "")
+
+
+def of_closing(sentence: str) -> Found | None:
+    """Return the verdict of a sentence in the form of a closing, or None."""
+    return Found(verdict_of_solution(sentence), sentence) if closes(sentence) and praises(sentence) else None
+
+
+def praises(closing: str) -> bool:
+    """Return whether a sentence in the form of a closing states a verdict ("Well done, your solution is right!")."""
+    return (
+        not NO_STATEMENT.search(closing)
+        and SOLUTION_NAMED.search(closing) is not None
+        and verdict_of_solution(closing) is not None
+    )
+
+
+def verdict_of_solution(sentence: str) -> bool | None:
+    """Return the verdict of the clause that names the solution, or None."""
+    clauses = [clause for clause in re.split(r"[,;!]\s+|\bthat\b", sentence) if SOLUTION_NAMED.search(clause)]
+    said = {statement(clause) for clause in clauses}
+    return said.pop() if len(said) == 1 else None
 
 
 def stated_of_solution(sentence: str) -> Found | None:
@@ -247,6 +276,9 @@ def explained(sentence: str) -> bool:
 
 def stated(sentence: str, of_label: bool = False) -> Found | None:
     """Return the verdict that a sentence states without a label, or None."""
+    if (claim := CLAIM.match(sentence)) and (claimed := statement(claim["claim"])) is not None:
+        denied = claim["verdict"].lower() in ("false", "wrong", "incorrect", "untrue")
+        return Found(claimed != denied, sentence)
     verdict = statement(sentence, of_label)
     return None if verdict is None else Found(verdict, sentence)
 
@@ -381,6 +413,6 @@ HAS_ERROR = re.compile(
 )
 SUBJECT_FIRST = re.compile(
     rf"^\W*(?:(?:the|this|that|his|her|their|of\s+the|as\s+a\s+whole|student'?s?)\s+)*(?:{SUBJECT}"
-    rf"|there|nothing|(?:in)?correct\W*$|wrong\W*$|i\s+(?:found|see|find))",
+    rf"|there|nothing|(?:not\s+)?(?:in)?correct\W*$|wrong\W*$|i\s+(?:found|see|find))",
     re.IGNORECASE,
 )
