@@ -119,7 +119,11 @@ CLAIM = re.compile(
     re.IGNORECASE,
 )
 NO_STATEMENT = re.compile(r"\?|^\W*(?:i\s+)?hope\b", re.IGNORECASE)
-SOLUTION_NAMED = re.compile(r"\b(?:solution|work|answer)\b|\byou(?:'ve|\s+have)?\s+(?:solved|got|did)\b", re.IGNORECASE)
+SOLUTION_NAMED = re.compile(
+    r"\b(?:solution|(?:your|this|the)\s+(?:\w+\s+)?(?:work|answer))\b"
+    r"|\byou(?:'ve|\s+have)?\s+(?:solved|got)\s+(?:it|this|that|everything|the\s+problem)\b",
+    re.IGNORECASE,
+)
 LAST_FEW = 2  # sentences at the end in which a verdict within a sentence counts
 REPORTED = re.compile(
     r"\b(?:answer|report|stand\s+by|enter|reply|verdict|record(?:ed)?|settle\s+on|stays?|remains?)\b[\s,:]*(?:with|is|as|a|an)?[\s\"'*]*"
