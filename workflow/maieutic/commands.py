@@ -85,6 +85,7 @@ COMMANDS = {
         "plan.items:items",
         "plan.self_check:check_graders",
         "plan.runs:runs",
+        "plan.forgetting:forget",
         "report.record.export:export",
         "report.record.share:share",
         "report.record.verify:verify",

@@ -200,6 +200,9 @@ class ServedModel(Model):
     max_tokens: int | None = Field(
         None, ge=1, le=MOST_TOKENS, description="upper bound on the cards' `max_tokens` for this model"
     )
+    max_tokens_as: Literal["max_tokens", "max_completion_tokens"] = Field(
+        "max_tokens", description="the name under which the server takes the bound; models that think want the longer"
+    )
     extra_body: dict[str, object] = Field(
         {}, description="further fields of every request (no secrets: they are saved)"
     )

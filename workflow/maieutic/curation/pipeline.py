@@ -104,7 +104,8 @@ async def run_all(
         progress.step(known=crew.asked == asked)
 
     try:
-        await watched((one(place) for place in range(count)), crew.check, max(count, 1))
+        grace = max(model.grace for model in crew.models.values())
+        await watched((one(place) for place in range(count)), crew.check, max(count, 1), grace)
     finally:
         await crew.end()
     progress.say()

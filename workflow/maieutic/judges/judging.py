@@ -232,7 +232,7 @@ async def ask_all(work: Work, job: Asking, panel: Panel) -> list[Judgement]:
         watch.see(loaded, by_number[number])
 
     coroutines = (one(number, *questions[number]) for number in order)
-    await watched(coroutines, job.backend.check, UNDER_WAY * job.model.concurrency)
+    await watched(coroutines, job.backend.check, UNDER_WAY * job.model.concurrency, job.model.grace)
     progress.say()
     job.check_unanswered(progress, "questions")
     return [part for number in range(len(questions)) for part in by_number[number]]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -23,6 +24,7 @@ from maieutic.core.progress import Progress
 from maieutic.core.records import Item, Prompt, Reply, Turn, each_record, write_records
 from maieutic.core.spool import Spool
 from maieutic.replies.baselines import baseline_reply
+from maieutic.serving.answers import Answer
 from maieutic.serving.backends import Backend, JobFiles, backend_of
 from maieutic.serving.pictures import as_sent, with_pictures
 
@@ -32,6 +34,7 @@ Work = Collection[tuple[LoadedCard, Item]]  # gone through twice, in one order
 # Conversations that are under way for each request that may be in flight: the others wait for an answer that is asked
 # already, for a further attempt, or for the disk.
 UNDER_WAY = 2
+EMPTY_TURN = "(no answer)"  # what a provider that refuses empty turns is sent in the place of the tutor's
 
 
 class Shard(NamedTuple):
@@ -154,18 +157,19 @@ class Asking:
             """Reserve when the request has its turn: what waits for one is not asked yet."""
             nonlocal reserved
             if not reserved:
-                purse.reserve()
+                try:
+                    purse.reserve()
+                except UserError as error:
+                    self.spent = error
+                    raise Interrupted(error.problem) from None
                 reserved = True
             return self.sent(request)
 
         try:
             return await client.ask(request, sent)
-        except Exception as error:  # one that is cancelled was sent, and may be paid
+        except Exception:  # one that is cancelled was sent, and may be paid
             if reserved:
                 purse.release()
-            elif isinstance(error, UserError):
-                self.spent = error
-                raise Interrupted(error.problem) from None
             raise
 
     def check_unanswered(self, progress: Progress, what: str) -> None:
@@ -192,15 +196,15 @@ class Asking:
         future = self.waiting[key] = asyncio.get_running_loop().create_future()
         try:
             client = await self.backend.client()
-            answer = await self.within_budget(client, request)
+            try:
+                answer = await self.within_budget(client, request)
+            finally:
+                self.count_probes(client)
             entry = Entry(key=key, **vars(answer))
             self.journal.append(entry)
             if self.backend.purse is not None:  # after it: what is paid is on file, whatever becomes of the purse
                 self.backend.purse.settle(entry.prompt_tokens or 0, entry.completion_tokens or 0)
-            self.asked += 1
-            self.prompt_tokens += entry.prompt_tokens or 0
-            self.completion_tokens += entry.completion_tokens or 0
-            self.cached_tokens += entry.cached_tokens or 0
+            self.count(entry)
             future.set_result(entry)
             return entry
         except BaseException as error:
@@ -209,6 +213,23 @@ class Asking:
             raise
         finally:
             del self.waiting[key]
+
+    def count(self, answer: Entry | Answer) -> None:
+        """Count one request with its tokens."""
+        self.asked += 1
+        self.prompt_tokens += answer.prompt_tokens or 0
+        self.completion_tokens += answer.completion_tokens or 0
+        self.cached_tokens += answer.cached_tokens or 0
+
+    def count_probes(self, client: Any) -> None:
+        """Count the probes that were answered: they are paid, and no item's answers."""
+        while client.asides:
+            answer = client.asides.pop()
+            self.count(answer)
+            if self.backend.purse is not None:
+                with suppress(UserError):  # a spent budget ends the job at the next request
+                    self.backend.purse.reserve()
+                    self.backend.purse.settle(answer.prompt_tokens or 0, answer.completion_tokens or 0)
 
 
 class Rounds:
@@ -293,6 +314,25 @@ def first_messages(
     return with_pictures(folded(messages) if system and prompt_role == "user" else messages, item.images)
 
 
+async def asked_once(
+    loaded: LoadedCard, messages: Messages, job: Asking, limits: Limits, keep: Callable[[Prompt], None]
+) -> tuple[Entry, dict[str, Any], str]:
+    """Return the answer to messages, the request, and the hash of the messages."""
+    request, sent = request_of(loaded, messages, job.model, limits), digest(messages)
+    keep(Prompt(messages=sent, content=messages))
+    return await job.ask(request), request, sent
+
+
+def without_empty_turns(messages: Messages) -> Messages:
+    """Return the messages with EMPTY_TURN where the tutor left a turn empty."""
+    return [
+        {**message, "content": EMPTY_TURN}
+        if message["role"] == "assistant" and isinstance(message["content"], str) and not message["content"].strip()
+        else message
+        for message in messages
+    ]
+
+
 async def converse(
     loaded: LoadedCard, item: Item, job: Asking, limits: Limits, keep: Callable[[Prompt], None]
 ) -> Reply:
@@ -307,10 +347,10 @@ async def converse(
             asked = render(template, {**item.vars, "answers": answers}, loaded.shots)
             messages = [*messages, {"role": "assistant", "content": answers[-1]}, {"role": "user", "content": asked}]
         job.rounds.enter(item, number, len(loaded.templates))
-        request = request_of(loaded, messages, job.model, limits)
-        sent = digest(messages)
-        keep(Prompt(messages=sent, content=messages))
-        entry = await job.ask(request)
+        entry, request, sent = await asked_once(loaded, messages, job, limits, keep)
+        if entry.error and (filled := without_empty_turns(messages)) != messages:
+            messages = filled  # some providers refuse a conversation with an empty turn
+            entry, request, sent = await asked_once(loaded, messages, job, limits, keep)
         fields = {name: getattr(entry, name) for name in Turn.model_fields if name not in {"messages", "endpoint"}}
         turns.append(Turn(messages=sent, endpoint=request["endpoint"], **fields))
         if entry.error:
@@ -343,17 +383,21 @@ async def converse_all(work: Work, job: Asking, limits: Limits, kept: Conversed)
         progress.step(known=not fresh, tokens=tokens if fresh else 0)
 
     conversations = (one(number, loaded, item) for number, (loaded, item) in enumerate(work))
-    await watched(conversations, job.backend.check, UNDER_WAY * job.model.concurrency)
+    await watched(conversations, job.backend.check, UNDER_WAY * job.model.concurrency, job.model.grace)
     progress.say()
     job.check_unanswered(progress, "items")
 
 
-async def watched(coroutines: Iterable[Coroutine[Any, Any, None]], watch: Callable[[], None], under_way: int) -> None:
+async def watched(
+    coroutines: Iterable[Coroutine[Any, Any, None]], watch: Callable[[], None], under_way: int, grace: float
+) -> None:
     """Run coroutines together, with a regular look at the server; the first error that matters ends them all.
+
+    After an error that the user can mend those that are begun have `grace` seconds: what is in flight is paid.
 
     coroutines: made when their turn comes; under_way: how many are begun and not finished at any time.
     """
-    waiting = iter(coroutines)
+    waiting, faults, faulty = iter(coroutines), list[UserError](), asyncio.Event()
 
     async def look() -> None:
         while True:
@@ -362,19 +406,31 @@ async def watched(coroutines: Iterable[Coroutine[Any, Any, None]], watch: Callab
 
     async def work_off() -> None:
         for coroutine in waiting:
-            await coroutine
+            try:
+                await coroutine
+            except UserError as fault:
+                faults.append(fault)
+                faulty.set()
+            if faults:
+                return
 
     guard = asyncio.create_task(look())
     tasks = [asyncio.create_task(work_off()) for _ in range(under_way)]
     finished = asyncio.create_task(asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION))
+    ending = asyncio.create_task(faulty.wait())
     try:
-        await asyncio.wait({guard, finished}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({guard, finished, ending}, return_when=asyncio.FIRST_COMPLETED)
+        if faults and not guard.done():
+            await asyncio.wait({guard, finished}, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
         if guard.done():
             guard.result()
-        for done in finished.result()[0]:
-            done.result()
+        if finished.done():
+            for done in finished.result()[0]:
+                done.result()
+        if faults:
+            raise faults[0]
     finally:
-        everything: list[asyncio.Task[Any]] = [guard, finished, *tasks]
+        everything: list[asyncio.Task[Any]] = [guard, finished, ending, *tasks]
         for task in everything:
             task.cancel()
         await asyncio.gather(*everything, return_exceptions=True)

@@ -126,17 +126,3 @@ def read_answer(reply: Any, chat: bool, stops: list[str], seconds: float, attemp
         seconds=round(seconds, 4),
         attempts=attempt,
     )
-
-
-def refusal_of(body: bytes, otherwise: str) -> str:
-    """A server's own words of a refusal on one line, however it wraps them (Gemini: in a list); else `otherwise`."""
-    try:
-        said = json_of(body)
-    except MalformedAnswer:
-        said = None
-    if isinstance(said, list) and said:
-        said = said[0]
-    if isinstance(said, dict):
-        said = said.get("error", said)
-    parts = [said.get("code"), said.get("message")] if isinstance(said, dict) else [said]
-    return " ".join(" ".join(str(part) for part in parts if part and not isinstance(part, int)).split()) or otherwise

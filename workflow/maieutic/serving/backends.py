@@ -94,7 +94,7 @@ def backend_of(name: str, model: VllmModel | HostedModel, files: JobFiles) -> tu
     return backend, own
 
 
-def client_of(model: ServedModel, base_url: str, name: str, **where: str) -> Any:
+def client_of(entry: str, model: ServedModel, base_url: str, name: str, **where: str) -> Any:
     """A client with the limits of a registry entry. where: `socket` or `api_key`."""
     from maieutic.serving.client import Client, Server
 
@@ -108,6 +108,8 @@ def client_of(model: ServedModel, base_url: str, name: str, **where: str) -> Any
         extra_body=model.extra_body,
         patience=model.patience,
         longest=int(model.answer_mb * MB),
+        name=entry,
+        max_tokens_as=model.max_tokens_as,
         **where,
     )
     return Client(server)
@@ -118,7 +120,7 @@ def hosted_backend(name: str, model: HostedModel) -> tuple[Backend, dict[str, An
 
     async def start() -> Any:
         key = hosted_key(name, model)
-        return client_of(model, model.base_url, model.model, **({"api_key": key} if key else {}))
+        return client_of(name, model, model.base_url, model.model, **({"api_key": key} if key else {}))
 
     return Backend(start), hosted_identity(model)
 
@@ -174,7 +176,7 @@ def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -
         begun.append(process)
         await process.start()
         await process.ready()
-        return client_of(model, "http://server/v1", served_name(weights), socket=process.socket)
+        return client_of(name, model, "http://server/v1", served_name(weights), socket=process.socket)
 
     def stop() -> None:
         for process in begun:

@@ -6,47 +6,46 @@ import asyncio
 import email.utils
 import logging
 import random
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import aiohttp
 
 from maieutic.core.ending import ENDING
 from maieutic.core.errors import UserError
-from maieutic.core.journal import REPEAT
+from maieutic.core.journal import REPEAT, digest
 from maieutic.core.secrets import redacted, use_key
-from maieutic.serving.answers import Answer, MalformedAnswer, json_of, read_answer, refusal_of
-from maieutic.serving.connections import Response, TooLong, post, session_of
+from maieutic.serving.answers import Answer, MalformedAnswer, json_of, read_answer
+from maieutic.serving.connections import TooLong, get, post, session_of
+from maieutic.serving.refusals import (
+    KEY_REFUSED,
+    MONEY,
+    NO_MONEY,
+    Refusal,
+    Remedy,
+    as_fix,
+    error_in,
+    read_refusal,
+    remedy_of,
+    scope_of,
+)
 from maieutic.serving.responses import as_chat_answer, as_response_request
 
 log = logging.getLogger(__name__)
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
-LONGEST_MESSAGE = 300
+LONGEST_LAST = 120  # characters of a server's words that stand in for why a request stayed unanswered
+FIRST = 8  # requests in flight at somebody else's endpoint until it has answered one
+ENOUGH = 3  # refusals in a row after which a probe is sent although others were answered; doubled each time
+MOST_REMEDIES = 5  # changes of an entry that are tried one after the other
+MODELS_SHOWN = 8
 LONGEST_DATE = 64  # characters
 LOOK_SECONDS = 0.5  # within which who waits notices that the job is to end
 TOLD = "the job was told to end"
 SAID_WAIT = 5.0  # seconds: a longer wait that the server asks for is said
-PASSING = frozenset({408, 409, 425, 429})  # asking again may help
-# Refusals of this one request, for good, in the words of the servers that we know: it is too long, or its content is
-# filtered. They are recorded as its answer. Any other refusal would meet every request, and ends the job.
-REFUSED = re.compile(
-    r"context.?(?:length|window|size|limit)|maximum context|too many (?:input )?tokens|less than \d+ `?tokens"
-    r"|(?:prompt|inputs?|messages?|text|request)\b.{0,80}\b(?:too (?:long|large)|longer than|exceeds?)"
-    r"|(?:input|prompt) token count.{0,60}exceeds|exceeds the maximum number of tokens|max_new_tokens`? must be <="
-    r"|content.?(?:filter|policy|management)|inappropriate content|content exists risk|violates? our (?:usage )?polic",
-    re.IGNORECASE,
-)
-# ... unless it is about a parameter or an account.
-SWEEPING = re.compile(
-    r"unsupported|not supported|unknown parameter|unrecognized|extra inputs|invalid (?:parameter|value|api)|header"
-    r"|account|billing|credit|quota|api.?key|max_(?:completion_)?tokens.{0,20}too (?:large|high)",
-    re.IGNORECASE,
-)
-ANSWERS = frozenset({400, 413, 422})
 NOT_THERE = frozenset({400, 404, 405, 501})
 ADDRESSES = {"chat": "chat/completions", "completions": "completions", "responses": "responses"}
 
@@ -66,6 +65,8 @@ class Server:
     extra_body: dict[str, object] = field(default_factory=dict)
     patience: float = 3600.0  # seconds that one Retry-After may make everybody wait
     longest: int = 32 << 20  # bytes of an answer's body
+    name: str = ""  # of the entry
+    max_tokens_as: str = "max_tokens"
 
 
 class Unanswered(Exception):
@@ -77,11 +78,11 @@ class Interrupted(Unanswered):
 
 
 class Failed(Exception):
-    """A status that is no answer."""
+    """A status that is no answer, or an error within a status 200."""
 
-    def __init__(self, response: Response) -> None:
-        super().__init__(str(response.status))
-        self.response = response
+    def __init__(self, refusal: Refusal, headers: Mapping[str, str]) -> None:
+        super().__init__(str(refusal.status))
+        self.refusal, self.headers = refusal, headers
 
 
 Prepare = Callable[[dict[str, Any]], dict[str, Any]]
@@ -131,6 +132,15 @@ class Client:
         self.gate = Gate()
         self.retries: dict[str, int] = {}
         self.last = ""  # kind of the last failure
+        self.fault: UserError | None = None  # why nothing else is asked
+        self.deciding = asyncio.Lock()
+        # Few at once until the endpoint has answered one: the others would be refused in vain. Our own servers answer.
+        self.few = asyncio.Semaphore(FIRST if server.socket is None else server.concurrency)
+        self.opened = server.socket is not None
+        self.answered: set[str] = set()  # parameters under which a request was answered
+        self.in_a_row, self.enough = 0, ENOUGH  # refusals since the last answer, and how many call for a probe
+        self.probes: dict[str, asyncio.Task[Refusal | None]] = {}
+        self.asides: list[Answer] = []  # to probes, to be counted
         self.session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -144,67 +154,190 @@ class Client:
         prepare: makes what is sent, once the request has its turn: pictures of waiting requests would fill the memory.
         """
         for attempt in range(1, self.server.attempts + 1):
-            async with self.slots:
+            async with self.slots, self.few:
                 await self.gate.passed()
                 if ENDING.is_set:
                     raise Interrupted(TOLD)
+                if self.fault is not None:
+                    raise self.fault
                 try:
-                    return await self._once(prepare(request), attempt)
+                    answer = await self._once(prepare(request), attempt)
+                    self._note_answer(request)
+                    return answer
                 except Exception as error:
-                    if (refused := self._refusal(error, attempt, request["endpoint"])) is not None:
+                    if (refused := await self._refusal(error, attempt, request)) is not None:
                         return refused
                     wait = self._note(error, attempt)
             if attempt < self.server.attempts:
                 await pause(wait)
         raise Unanswered(f"{self.last} at try {attempt}")
 
-    async def _once(self, request: dict[str, Any], attempt: int) -> Answer:
-        """One attempt. Raises Failed for a status that is no answer."""
+    def _note_answer(self, request: dict[str, Any]) -> None:
+        """Note that requests with these parameters are answered."""
+        self.answered.add(parameters_of(request))
+        self.in_a_row = 0
+        self._open()
+
+    def _open(self) -> None:
+        """Let as many requests through as there are slots."""
+        if not self.opened:
+            self.opened = True
+            for _ in range(self.server.concurrency):
+                self.few.release()
+
+    async def _once(
+        self, request: dict[str, Any], attempt: int, more: Mapping[str, Any] = MappingProxyType({})
+    ) -> Answer:
+        """One attempt. Raises Failed for a status that is no answer. more: further fields of the body."""
         server, endpoint = self.server, request["endpoint"]
         if self.session is None:
             self.session = session_of(server.concurrency, server.socket, server.timeout, server.api_key)
         began = time.monotonic()
         url = f"{server.base_url.rstrip('/')}/{ADDRESSES[endpoint]}"
-        response = await post(self.session, url, self._body(request), server.longest)
+        response = await post(self.session, url, {**self._body(request), **more}, server.longest)
         if not 200 <= response.status < 300:
-            raise Failed(response)
+            raise Failed(read_refusal(response.status, response.body), response.headers)
         said = json_of(response.body)
+        if (failure := error_in(said)) is not None:
+            raise Failed(failure, response.headers)
         if endpoint == "responses":
             said = as_chat_answer(said)
-        return read_answer(said, endpoint != "completions", request["stop"], time.monotonic() - began, attempt)
+        return read_answer(
+            said, endpoint != "completions", request.get("stop") or [], time.monotonic() - began, attempt
+        )
 
     def _body(self, request: dict[str, Any]) -> dict[str, Any]:
         """What is sent for a request: without what the server refuses, with what the registry entry adds."""
         body = {key: value for key, value in request.items() if key not in {"endpoint", REPEAT, *self.server.omit}}
         if not body.get("stop"):
             body.pop("stop", None)
+        if "max_tokens" in body and request["endpoint"] != "responses":
+            body[self.server.max_tokens_as] = body.pop("max_tokens")
         if request["endpoint"] == "completions":
             body["prompt"] = body.pop("messages")[0]["content"]
         if request["endpoint"] == "responses":
             body = as_response_request(body)
         return {**body, "model": self.server.model, **self.server.extra_body}
 
-    def _refusal(self, error: Exception, attempt: int, endpoint: str) -> Answer | None:
-        """The answer to record to a refusal of this request; raises UserError where every request would be refused."""
-        if not isinstance(error, Failed) or not 300 <= error.response.status < 500:
+    async def _refusal(self, error: Exception, attempt: int, request: dict[str, Any]) -> Answer | None:
+        """Return the answer to record for a request that is refused alone, or None for a passing failure.
+
+        Raises UserError where every request would be refused.
+        """
+        if not isinstance(error, Failed):
             return None
-        status = error.response.status
-        if status in PASSING:
+        refusal = error.refusal
+        scope = scope_of(refusal, "Retry-After" in error.headers)
+        if scope == "passing":
             return None
-        message = redacted(refusal_of(error.response.body, f"HTTP {status}"))[:LONGEST_MESSAGE]
-        if status not in ANSWERS or not is_refusal_of_one(message):
-            fix = "check base_url, the model's name and the key variable"
-            if endpoint == "completions" and status in NOT_THERE:
-                fix += ", and set endpoint: chat where the model takes no raw completions"
-            raise UserError(self.server.base_url, f"the server answers {status} ({message})", fix) from None
-        return Answer("", None, "error", None, None, 0.0, attempt, error=f"{status}: {message}")
+        if scope == "unsure":
+            scope = "one" if await self._refused_alone(request) else "all"
+        if scope == "one":
+            self._open()
+            return Answer("", None, "error", None, None, 0.0, attempt, error=refusal.words)
+        async with self.deciding:  # the others keep their places meanwhile, so that nothing else is asked
+            if self.fault is None:
+                self.fault = await self._fault_of(refusal, request)
+        raise self.fault from None
+
+    async def _refused_alone(self, request: dict[str, Any]) -> bool:
+        """Return whether others with the same parameters are answered: lately, or a short probe now.
+
+        Requests that are refused at the same time share a probe.
+        """
+        parameters = parameters_of(request)
+        self.in_a_row += 1
+        if parameters in self.answered and self.in_a_row < self.enough:
+            return True
+        probe = self.probes.get(parameters)
+        if probe is None:
+            probe = self.probes[parameters] = asyncio.create_task(self._probe(probe_of(request)))
+        try:
+            refused = await asyncio.shield(probe)
+        finally:
+            if probe.done():
+                self.probes.pop(parameters, None)
+        if refused is None and self.in_a_row:
+            self.answered.add(parameters)
+            self.in_a_row, self.enough = 0, 2 * self.enough
+        return refused is None
+
+    async def _probe(self, request: dict[str, Any]) -> Refusal | None:
+        """Send a short request until it is answered or refused; return the refusal.
+
+        Raises Unanswered after all tries.
+        """
+        for attempt in range(1, self.server.attempts + 1):
+            try:
+                self.asides.append(await self._once(request, attempt))
+                return None
+            except Exception as error:
+                if isinstance(error, Failed) and scope_of(error.refusal, "Retry-After" in error.headers) != "passing":
+                    return error.refusal
+                wait = self._note(error, attempt)
+            await pause(wait)
+        raise Unanswered(f"{self.last} at try {attempt} of a probe")
+
+    async def _fault_of(self, refusal: Refusal, request: dict[str, Any]) -> UserError:
+        """Return the line that ends the job: the endpoint's words, and the keys of the entry that help."""
+        place = f"models.{self.server.name}" if self.server.name else self.server.base_url
+        problem = f"the server answers {refusal.status} ({refusal.message})"
+        if self.server.name and self.server.socket is None:
+            problem = f"{self.server.base_url}: {problem}"
+        return UserError(place, problem, await self._fix_of(refusal, request))
+
+    async def _fix_of(self, refusal: Refusal, request: dict[str, Any]) -> str:
+        """Return what to do about a refusal of every request."""
+        if refusal.status == NO_MONEY or MONEY.search(refusal.message):
+            return "add credit to the account behind the key, then run again: only what is missing is asked"
+        if refusal.status == KEY_REFUSED:
+            return "put a valid key into the environment variable that key_env names"
+        if remedies := await self._remedies(refusal, request):
+            return f"set {as_fix(remedies)}"
+        if refusal.status in NOT_THERE and (models := await self._models()) and self.server.model not in models:
+            shown = ", ".join(models[:MODELS_SHOWN]) + (", ..." if len(models) > MODELS_SHOWN else "")
+            return f"set model to one that the endpoint lists: {shown}"
+        fix = "check base_url, the model's name and the key variable"
+        if request["endpoint"] == "completions" and refusal.status in NOT_THERE:
+            fix += ", and set endpoint: chat where the model takes no raw completions"
+        return fix
+
+    async def _remedies(self, refusal: Refusal, request: dict[str, Any]) -> list[Remedy]:
+        """Return the changes of the entry that the endpoint asks for, one by one, until a probe is answered."""
+        remedies: list[Remedy] = []
+        probe, body = probe_of(request), dict[str, Any]()
+        while len(remedies) < MOST_REMEDIES:
+            remedy = remedy_of(refusal, probe)
+            if remedy is None or remedy in remedies:
+                break
+            remedies.append(remedy)
+            probe, body = changed(probe, body, remedy)
+            try:
+                self.asides.append(await self._once(probe, 1, body))
+                break
+            except Failed as error:
+                refusal = error.refusal
+            except Exception:  # whatever else fails now says nothing of the entry
+                break
+        return remedies
+
+    async def _models(self) -> list[str]:
+        """Return the models that the endpoint lists; none where it lists none."""
+        assert self.session is not None
+        try:
+            response = await get(self.session, f"{self.server.base_url.rstrip('/')}/models", self.server.longest)
+            entries = json_of(response.body).get("data", [])
+            return sorted(str(entry["id"]) for entry in entries)
+        except Exception:  # a list is a help, and no part of the answer
+            return []
 
     def _note(self, error: Exception, attempt: int) -> float:
         """Count a passing failure; return the seconds before the next attempt. Raises what is not passing."""
         asked = None
         if isinstance(error, Failed):
-            kind = str(error.response.status)
-            asked = retry_after(error.response.headers, self.server.patience)
+            status, _, message = error.refusal
+            kind = f"{status}" if message == f"HTTP {status}" else f"{status} {message[:LONGEST_LAST]}"
+            asked = retry_after(error.headers, self.server.patience)
         elif isinstance(error, MalformedAnswer | TooLong):
             kind = f"{type(error).__name__} ({error})"
         elif isinstance(error, aiohttp.ClientError | TimeoutError | ConnectionError):
@@ -223,9 +356,45 @@ class Client:
         return wait if asked is None or asked < wait else 0.0
 
 
-def is_refusal_of_one(message: str) -> bool:
-    """Whether a server's words are about this request and not about all of them."""
-    return bool(REFUSED.search(message)) and not SWEEPING.search(message)
+def parameters_of(request: Mapping[str, Any]) -> str:
+    """Return what an unsupported parameter would be among: all of a request but its texts, pictures and seed."""
+    roles = [message["role"] for message in request["messages"]]
+    kept = {key: value for key, value in request.items() if key not in {"messages", "seed", REPEAT}}
+    return digest({**kept, "roles": [roles[0], roles[-1]]})
+
+
+def probe_of(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a short request with the same parameters and the same first and last speaker, without pictures."""
+    roles = [message["role"] for message in request["messages"]]
+    texts = {"system": "You are a tutor.", "user": "What is 2 + 2?", "assistant": "2 + 2 is"}
+    shown = [roles[0]]
+    if len(roles) > 1:
+        shown += ["user"] if roles[0] != "user" else []
+        shown += ["assistant"] if roles[-1] == "assistant" else []
+    messages = [{"role": role, "content": texts[role]} for role in shown]
+    if len(shown) == 1:
+        messages = [{"role": roles[0], "content": texts["user"]}]
+    return {**{key: value for key, value in request.items() if key != REPEAT}, "messages": messages}
+
+
+def changed(probe: dict[str, Any], body: dict[str, Any], remedy: Remedy) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return a probe, and the further fields of its body, as an entry with a change would send them."""
+    key, value = remedy
+    if key == "omit":
+        return {name: kept for name, kept in probe.items() if name not in value}, body
+    if key == "max_tokens_as":
+        return {name: kept for name, kept in probe.items() if name != "max_tokens"}, {
+            **body,
+            value: probe["max_tokens"],
+        }
+    if key == "prompt_role":
+        text = " ".join(message["content"] for message in probe["messages"])
+        return {**probe, "messages": [{"role": "user", "content": text}]}, body
+    if key == "user_last":
+        return {**probe, "messages": [message for message in probe["messages"] if message["role"] != "assistant"]}, body
+    if key == "structured":
+        return {name: kept for name, kept in probe.items() if name != "response_format"}, body
+    return {**probe, key: value}, body
 
 
 def retry_after(headers: Mapping[str, str], patience: float) -> float | None:

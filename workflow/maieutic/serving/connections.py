@@ -52,6 +52,12 @@ def session_of(concurrency: int, socket: str | None, timeout: float, key: str | 
     )
 
 
+async def get(session: aiohttp.ClientSession, url: str, longest: int) -> Response:
+    """Fetch an address. Raises TooLong for a body of more than `longest` bytes; redirects are not followed."""
+    async with session.get(url, allow_redirects=False) as response:
+        return Response(response.status, response.headers, await read_body(response, longest))
+
+
 async def post(session: aiohttp.ClientSession, url: str, body: Mapping[str, Any], longest: int) -> Response:
     """Send a JSON body. Raises TooLong for an answer of more than `longest` bytes; redirects are not followed."""
     data = json.dumps(body).encode()

@@ -1,0 +1,253 @@
+"""Read an endpoint's refusals: what it says, whether it concerns one request or all, and which key of the entry helps.
+
+Endpoints use the same status for a filtered prompt, an unsupported parameter and an empty account. Codes and well-known
+words settle the clear cases; for the others the client sends a short probe.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from maieutic.core.secrets import redacted
+from maieutic.serving.answers import MalformedAnswer, json_of
+
+LONGEST_MESSAGE = 300
+PASSING_STATUS = frozenset({408, 409, 425, 429})
+KEY_REFUSED, NO_MONEY = 401, 402
+# One request is too long, or its content is filtered.
+ONE_CODES = frozenset(
+    {
+        "content_filter",
+        "content_policy_violation",
+        "context_length_exceeded",
+        "data_inspection_failed",
+        "image_parse_error",
+        "input_too_long",
+        "invalid_prompt",
+        "moderation_blocked",
+        "responsibleaipolicyviolation",
+        "safety_check",
+        "string_above_max_length",
+    }
+)
+ALL_CODES = frozenset(
+    {
+        "access_terminated",
+        "account_deactivated",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "deployment_not_found",
+        "insufficient_quota",
+        "invalid_api_key",
+        "model_not_found",
+        "unsupported_parameter",
+    }
+)
+ONE = re.compile(
+    r"context.?(?:length|window|size|limit)|maximum context|too many (?:input )?tokens|less than \d+ `?tokens"
+    r"|(?:prompt|inputs?|messages?|text|request)\b.{0,80}\b(?:too (?:long|large)|longer than|exceeds?)"
+    r"|(?:input|prompt) token count.{0,60}exceeds|exceeds the maximum number of tokens|max_new_tokens`? must be <="
+    r"|content.?(?:filter|policy|management)|inappropriate content|content exists risk|violates? our (?:usage )?polic"
+    r"|flagged|safety (?:system|check)|moderation",
+    re.IGNORECASE,
+)
+# ... unless it is about a parameter or an account.
+SWEEPING = re.compile(
+    r"unsupported|not supported|unknown parameter|unrecognized|extra inputs|invalid (?:parameter|value|api)|header"
+    r"|account|billing|credit|quota|api.?key|max_(?:completion_)?tokens.{0,20}too (?:large|high)",
+    re.IGNORECASE,
+)
+MONEY = re.compile(
+    r"insufficient.{0,12}(?:quota|funds?|credits?|balance)|(?:exceeded|over) your (?:current|monthly) quota|billing"
+    r"|payment required|credit balance|(?:out of|not enough|no) credits?|balance is (?:too low|insufficient)|hard limit"
+    r"|in arrears|arrearage|top.?up|recharge|suspended",
+    re.IGNORECASE,
+)
+WAIT_AND_SEE = re.compile(
+    r"\bretry (?:in|after)\b|retrydelay|try again (?:in|later)|per (?:minute|second|hour)|\b[rt]p[ms]\b", re.IGNORECASE
+)
+NOT_YET = re.compile(
+    r"\b(?:is|still|currently) (?:loading|starting|initiali[sz]ing|warming up)|loading model|warming up|overloaded"
+    r"|temporarily|rate.?limit|too many requests|at capacity|server (?:is )?busy",
+    re.IGNORECASE,
+)
+
+Scope = Literal["passing", "one", "all", "unsure"]
+
+
+class Refusal(NamedTuple):
+    """A status that is no answer, the codes of its body in lower case, and its words on one line, without keys."""
+
+    status: int
+    codes: frozenset[str]
+    message: str
+
+    @property
+    def words(self) -> str:
+        """Status and words, as they are recorded for a refused request."""
+        return f"{self.status}: {self.message}"
+
+
+def read_refusal(status: int, body: bytes) -> Refusal:
+    """Read a refusal's body, in whatever form the endpoint wraps it."""
+    try:
+        content = json_of(body)
+    except MalformedAnswer:
+        content = None
+    return refusal_in(status, content)
+
+
+def refusal_in(status: int, content: Any) -> Refusal:
+    """Return the refusal in a body's JSON: `error` (OpenAI, Gemini), `detail` (FastAPI), a text, or bare fields."""
+    if isinstance(content, list) and content:
+        content = content[0]
+    outer = content if isinstance(content, dict) else {}
+    inner = outer.get("error") or outer.get("detail") or outer.get("errors") or content
+    if isinstance(inner, list):
+        said = "; ".join(map(detail_of, inner))
+        fields: Mapping[str, Any] = outer
+    elif isinstance(inner, dict):
+        raw = inner.get("metadata", {}).get("raw") if isinstance(inner.get("metadata"), dict) else None
+        parts = [inner.get("message") or inner.get("msg") or inner.get("detail"), raw]
+        said, fields = " ".join(text_of(part) for part in parts if part), inner
+    else:
+        said, fields = text_of(inner) if inner else "", outer
+    codes = [fields.get(name) for name in ("code", "type", "status")] + [outer.get("code")]
+    inner_error = fields.get("innererror")
+    codes += [inner_error.get("code")] if isinstance(inner_error, dict) else []
+    named = [code for code in codes if isinstance(code, str) and code]
+    if named and named[0] not in said and "code" in fields:
+        said = f"{named[0]} {said}"
+    message = redacted(" ".join(said.split()) or f"HTTP {status}")[:LONGEST_MESSAGE]
+    return Refusal(status, frozenset(code.lower() for code in named), message)
+
+
+def detail_of(entry: Any) -> str:
+    """Return an entry of FastAPI's `detail` as `body.temperature: Extra inputs are not permitted`."""
+    if not isinstance(entry, dict):
+        return text_of(entry)
+    place = entry.get("loc")
+    where = ".".join(map(str, place)) if isinstance(place, list) else ""
+    return f"{where}: {entry.get('msg') or entry.get('message') or text_of(entry)}" if where else text_of(entry)
+
+
+def text_of(value: Any) -> str:
+    """Return a text as it is, and anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def error_in(content: Any) -> Refusal | None:
+    """Return the error in the body of a status 200, or None: an `error` object, or a choice that ended with an error.
+
+    Its status is the code that the provider gives, 502 (a failure behind the endpoint) without one.
+    """
+    if not isinstance(content, dict):
+        return None
+    choices = content.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
+    outer = content.get("error")
+    error = choice.get("error") or (outer if isinstance(outer, dict) or not choice else None)
+    if not error and choice.get("finish_reason") != "error":
+        return None
+    code = error.get("code") if isinstance(error, dict) else None
+    status = int(str(code)) if str(code).isdigit() and 400 <= int(str(code)) < 600 else 502
+    return refusal_in(status, {"error": error or "finish_reason error"})
+
+
+def scope_of(refusal: Refusal, retry_after: bool) -> Scope:
+    """Return whom a refusal concerns: `passing`: ask again; `one`: this request; `all`: every request; or `unsure`.
+
+    retry_after: the endpoint names a time after which it may be asked again.
+    """
+    status, codes, message = refusal
+    money = bool(MONEY.search(message) or codes & ALL_CODES) and not (retry_after or WAIT_AND_SEE.search(message))
+    about_one = bool(codes & ONE_CODES) or (bool(ONE.search(message)) and not SWEEPING.search(message))
+    if status in PASSING_STATUS or status >= 500:
+        if status >= 500 and about_one:
+            return "one"
+        return "all" if money and (status == 429 or codes & ALL_CODES) else "passing"
+    if not 400 <= status < 500 or status in (KEY_REFUSED, NO_MONEY):
+        return "all"
+    if codes & ALL_CODES:
+        return "all"
+    if NOT_YET.search(message):
+        return "passing"
+    if about_one:
+        return "one"
+    return "all" if MONEY.search(message) else "unsure"
+
+
+class Remedy(NamedTuple):
+    """A change of an entry that an endpoint's words ask for.
+
+    key: of the entry; value: as YAML writes it; several of `omit` are put together.
+    """
+
+    key: str
+    value: Any
+
+
+REFUSES = (
+    r"unsupported|not (?:be )?support|does ?n[o']t support|only the default|extra inputs|not permitted|unknown"
+    r"|unrecognized|unexpected|deprecated|not allowed|invalid|incompatible|cannot be (?:set|used)"
+)
+OMITTED = ("temperature", "stop", "seed", "max_tokens")
+NUMBER = re.compile(
+    r"(?:at most|supports?(?: at most| up to)?|maximum(?: of| is)?|<=|less than or equal to)\D{0,20}(\d+)"
+)
+
+
+def remedy_of(refusal: Refusal, request: Mapping[str, Any]) -> Remedy | None:
+    """Return the change that a refusal asks for, or None where its words name no key of an entry.
+
+    request: what was sent, in the form of chat completions.
+    """
+    said = refusal.message
+    lower = said.lower()
+    if "max_completion_tokens" in lower and "max_tokens" in request:
+        return Remedy("max_tokens_as", "max_completion_tokens")
+    if re.search(r"max_(?:completion_|output_)?tokens.{0,40}too (?:large|high|big)", lower) and (
+        most := NUMBER.search(lower)
+    ):
+        return Remedy("max_tokens", int(most[1]))
+    if "v1/responses" in lower:
+        return Remedy("endpoint", "responses")
+    if "chat template" in lower:
+        return Remedy("endpoint", "completions")
+    if "completions" in lower and "chat" in lower and request.get("endpoint") == "completions":
+        return Remedy("endpoint", "chat")
+    if re.search(
+        r"\bsystem\b.{0,40}(?:role|message|prompt|instruction)|role.{0,20}\bsystem\b|developer instruction", lower
+    ):
+        return Remedy("prompt_role", "user")
+    if re.search(r"roles? must alternate|last message|must end with|prefill|final (?:turn|message)", lower):
+        return Remedy("user_last", True)
+    if "response_format" in lower or "json_schema" in lower:
+        return Remedy("structured", False)
+    for name in OMITTED:
+        if name in request and re.search(rf"\b{name}\b", lower) and re.search(REFUSES, lower):
+            return Remedy("omit", [name])
+    return None
+
+
+def as_fix(remedies: list[Remedy]) -> str:
+    """Return changes of an entry as one line of YAML: `max_tokens_as: max_completion_tokens, omit: [stop]`."""
+    settings: dict[str, Any] = {}
+    for key, value in remedies:
+        if isinstance(value, list):
+            settings[key] = [*settings.get(key, []), *value]
+        else:
+            settings[key] = value
+    return ", ".join(f"{key}: {yaml_of(value)}" for key, value in settings.items())
+
+
+def yaml_of(value: Any) -> str:
+    """Return a value in YAML's flow style."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(str, value))}]"
+    return str(value)
