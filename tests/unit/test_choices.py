@@ -81,10 +81,21 @@ def test_a_task_of_ones_own_may_hold_multiple_choice_problems(scoring: Scoring) 
 
 
 def test_answers_that_are_neither_are_listed_at_once() -> None:
-    records = [
-        {"question": q, "answer": a} for q, a in ((PROBLEM, "1/2"), ("Which one?", "B"), ("?", "12"), ("?", "nan"))
-    ]
-    told = r"found record 0: '1/2', record 1: 'B', record 3: 'nan'$"
+    records = [{"question": "?", "answer": answer} for answer in ("1/2", "B", "12", "nan")]
+    told = r"found record 1: 'B', record 3: 'nan'$"
     with pytest.raises(ValueError, match=told):
         word_problems.solving(records, "problem_solving")
     assert len(word_problems.solving(records, word_problems.SEEDS)) == 4, "a curation leaves them out itself"
+
+
+@pytest.mark.parametrize(
+    ("written", "digits"),
+    [
+        ("$8", "8"), ("3/4", "0.75"), ("50%", "50"), ("7 pens", "7"), ("2 1/2", "2.5"), ("1,200", "1200"), ("-3", "-3"),
+        ("-2 1/2", "-2.5"), ("1,204.50", "1204.5"), ("\u20ac 5", "5"), ("5 \u20ac", "5"), ("0.5", "0.5"), (".5", "0.5"),
+        ("12 square feet", "12"), ("-$4", "-4"), ("B", None), ("3:30", None), ("twelve", None), ("4-6", None), ("", None),
+        ("1/0", None), ("1e5", None), ("5 or 6", None), ("3 of 4", None), ("12,34", None), ("x", None), ("inf", None), ("%", None),
+    ],
+)  # fmt: skip
+def test_an_answer_of_ones_own_is_a_number_or_refused(written: str, digits: str | None) -> None:
+    assert word_problems.number_in(written) == digits

@@ -821,7 +821,13 @@ def test_every_stage_card_is_used_and_every_used_stage_has_a_card() -> None:
 
 def test_seeds_are_problems_with_plain_answers_and_each_is_there_once(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
-    rows = [("One and one?", 2), ("one and ONE", "2"), ("Half of one?", "1/2"), ("Two and two?", "1,004.50")]
+    rows = [
+        ("One and one?", 2),
+        ("one and ONE", "2"),
+        ("Half of one?", "1/2"),
+        ("When?", "3:30"),
+        ("Two and two?", "1,004.50"),
+    ]
     rows += [(OPTIONED, "b"), ("Which one?", "B"), ("Which is it? A) red B) blue", "(A)")]
     path.write_text("".join(json.dumps({"question": question, "answer": answer}) + "\n" for question, answer in rows))
     source = SeedSource(dataset="mine", loader="word_problems", form="jsonl", licence="CC0")
@@ -830,7 +836,7 @@ def test_seeds_are_problems_with_plain_answers_and_each_is_there_once(tmp_path: 
     make_seeds(job=MakeSeeds(curation="c", sources=[source], seed=1), sources=[path], out=tmp_path / "seeds.jsonl")
     found = read_records(tmp_path / "seeds.jsonl", Seed)
     assert [(one.problem, one.answer) for one in found] == [
-        ("One and one?", "2"), ("Two and two?", "1004.5"), (OPTIONED, "B"), ("Which is it? A) red B) blue", "A"),
+        ("One and one?", "2"), ("Half of one?", "0.5"), ("Two and two?", "1004.5"), (OPTIONED, "B"), ("Which is it? A) red B) blue", "A"),
     ]  # fmt: skip
     with pytest.raises(UserError, match=r"^curations\.c\.seeds\.mine: no seed in it: no question or no answer"):
         seeds_of([item_of("x", "No answer?")], source, "curations.c.seeds.mine")

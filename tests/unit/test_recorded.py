@@ -192,7 +192,7 @@ def test_a_line_of_another_task_is_no_fault_and_the_task_chooses(tmp_path: Path,
 
 BAD: list[tuple[list[dict[str, Any]], str]] = [
     ([{"id": "problem_solving-9", "reply": "x"}], r"record 1: there is no item 'problem_solving-9'\. Fix: did you mean 'problem_solving-\d'\?"),
-    ([{"reply": "x"}], "record 1: neither id nor prompt"),
+    ([{"reply": "x"}], "no column id; found reply"),
     ([["problem_solving-0", "x"]], "record 1: (expected a mapping|.*not a record)"),  # type: ignore[list-item]
     ([{"id": {"a": 1}, "reply": "x"}], "record 1: there is no item"),
     ([{"id": "problem_solving-0", "reply": 3}], "record 1: reply is no text"),

@@ -9,6 +9,7 @@ from typing import Any
 
 from maieutic.core.errors import UserError
 from maieutic.core.files import safe_cell, whole_file
+from maieutic.core.tables import read_table
 from maieutic.curation.crew import Crew
 from maieutic.curation.parsers import Decision
 from maieutic.curation.records import Components, Dialogue, Flow, Level, Outcome, Said
@@ -87,13 +88,8 @@ def as_text(flow: Flow) -> str:
 
 def read_sheet(path: Path) -> dict[str, Decision]:
     """People's decisions by flow. Raises UserError naming every line that holds none."""
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as handle:
-            rows = list(csv.DictReader(handle))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(str(path), f"the sheet cannot be read: {error}", "export it as CSV in UTF-8") from None
-    if missing := {"flow", "decision", "last"} - {*(rows[0] if rows else ())}:
-        raise UserError(str(path), f"no column {', '.join(sorted(missing))}", f"the columns are {', '.join(COLUMNS)}")
+    needed = ("flow", "decision", "last")
+    rows = [row for _, row in read_table(path, needed, mend=f"the columns are {', '.join(COLUMNS)}").rows]
     decisions: dict[str, Decision] = {}
     faults: list[UserError] = []
     for number, row in enumerate(rows, 2):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
@@ -16,9 +14,11 @@ from maieutic.config.limits import USUAL, Limits
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB, sha256_of
 from maieutic.core.jobs import Job
+from maieutic.core.tables import decoded, table_of
 
-LONGEST_CELL = 1 << 24  # characters of a cell of a CSV
 LONGEST_NUMBER = 40  # characters of one that is shown
+DAMAGED = "fetch the file anew: it is truncated or damaged"
+OWN = "mend this line, or export the file anew"  # of a file of one's own
 SURROGATE = re.compile(r"\\u[dD][89abAB]")
 
 
@@ -32,21 +32,22 @@ class FetchJob(Job):
     limits: Limits = USUAL
 
 
-def read_source(path: Path, form: str, shown: str | None = None, limits: Limits = USUAL) -> list[Source]:
-    """Read a source file. Raises UserError with the line or offset of the first thing that is not a record."""
+def read_source(
+    path: Path, form: str, shown: str | None = None, limits: Limits = USUAL, mend: str = DAMAGED
+) -> list[Source]:
+    """Read a source file. Raises UserError with the line or offset of the first thing that is not a record.
+
+    mend: the fix for what is no record; of a file of one's own it is another than of a published one.
+    """
     shown = shown or str(path)
-    mend = "fetch the file anew: it is truncated or damaged"
     if (size := path.stat().st_size) > limits.source_mb * MB:
         problem = f"{size / MB:,.0f} MB, more than limits.source_mb, {limits.source_mb:g}"
         raise UserError(shown, problem, "raise it, if this is the file that you mean")
     if form == "parquet":
         return read_parquet(path, shown, mend)
-    try:
-        text = path.read_bytes().decode("utf-8")  # line ends inside a cell stay as they are
-    except UnicodeDecodeError as error:
-        raise UserError(shown, f"not UTF-8 at byte {error.start}", mend) from None
+    text = decoded(path.read_bytes(), shown, mend == DAMAGED, mend)  # line ends inside a cell stay as they are
     if form == "csv":
-        return read_csv(text, shown, mend)
+        return [dict(row) for _, row in table_of(text, shown, mend).rows]
     if form == "jsonl":
         return [
             record_of(line, f"{shown}:{number}", mend, limits.source_depth)
@@ -59,24 +60,6 @@ def read_source(path: Path, form: str, shown: str | None = None, limits: Limits 
         raise UserError(shown, f"expected a JSON list, found {error}", mend) from None
     if not isinstance(records, list):
         raise UserError(shown, f"expected a JSON list, found {type(records).__name__}", mend)
-    return records
-
-
-def read_csv(text: str, shown: str, mend: str) -> list[Source]:
-    """The lines below the head line. Raises UserError for one that has more or fewer cells."""
-    before = csv.field_size_limit(LONGEST_CELL)
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    records: list[Source] = []
-    try:
-        for row in reader:
-            if None in row or None in row.values():
-                cells = f"{len(reader.fieldnames or [])} cells"
-                raise UserError(f"{shown}:{reader.line_num}", f"expected {cells}, found more or fewer", mend)
-            records.append(dict(row))
-    except csv.Error as error:
-        raise UserError(f"{shown}:{reader.line_num}", f"not CSV: {error}", mend) from None
-    finally:
-        csv.field_size_limit(before)
     return records
 
 
@@ -147,23 +130,21 @@ def check_source(
 ) -> list[Source]:
     """Check a file against its registry entry: SHA-256, number of records, fields of every record."""
     digest = sha256_of(path)
+    own = copy.url is None and copy.hub is None
+    fetch = OWN if own else "fetch the pinned file anew"
     # A damaged file says more about itself than its checksum does: read it first.
-    records = read_source(path, form or dataset.format, shown, limits)
+    records = read_source(path, form or dataset.format, shown, limits, OWN if own else DAMAGED)
     if len(records) != copy.records:
-        raise UserError(shown, f"expected {copy.records} records, found {len(records)}", "fetch the file anew")
+        mend = f"set records: {len(records)}, if this is the file that you mean" if own else "fetch the file anew"
+        raise UserError(shown, f"expected {copy.records} records, found {len(records)}", mend)
     for number, record in enumerate(records):
         if not isinstance(record, dict):
-            raise UserError(
-                f"{shown}, record {number}", f"expected a mapping, found {type(record).__name__}", "fetch anew"
-            )
+            raise UserError(f"{shown}, record {number}", f"expected a mapping, found {type(record).__name__}", fetch)
         if missing := [field for field in dataset.fields if field not in record]:
-            raise UserError(
-                f"{shown}, record {number}", f"field {', '.join(missing)} is missing", "fetch the pinned file anew"
-            )
+            raise UserError(f"{shown}, record {number}", f"field {', '.join(missing)} is missing", fetch)
     if copy.sha256 is not None and digest != copy.sha256:
-        raise UserError(
-            shown, f"expected sha256 {copy.sha256}, found {digest}", "fetch the pinned file anew; it was altered"
-        )
+        mend = f"set sha256: {digest}, if this is the file that you mean" if own else f"{fetch}; it was altered"
+        raise UserError(shown, f"expected sha256 {copy.sha256}, found {digest}", mend)
     return records
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 
 from maieutic.config.datasets import Source
 from maieutic.core.options import options_of
@@ -11,21 +11,27 @@ from maieutic.datasets.text import cluster_of
 
 VARIABLES = {"question"}
 SEEDS = "seeds"  # the task of a curation, which leaves out and counts the answers that it cannot use
+NUMBER = re.compile(
+    r"(?:[$\u20ac\u00a3\u00a5\u20b9]\s?)?(?P<minus>-)?(?:[$\u20ac\u00a3\u00a5\u20b9]\s?)?"
+    r"(?:(?P<whole>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)(?!\s*/)(?:\s+(?=\d+/))?)?"
+    r"(?:(?P<over>\d+)/(?P<under>\d+))?"
+    r"(?:\s*(?:%|\u20ac|\u00b0)|\s+[A-Za-z][A-Za-z .'\u00b2\u00b3]*)?(?<=.)"
+)
 SHOWN = 20  # faults that a message lists
 
 
 def solving(records: list[Source], task: str) -> list[Item]:
     """One item a record.
 
-    Fields: `question`, text; `answer`, a number, or the letter of one of the question's options ("(A) 5 (B) 6");
-    `solution`, text, and `id`, both optional. The solution is what the human reference says. Raises ValueError naming
-    the record and the field that is not as said.
+    Fields: `question`, text; `answer`, a number, also with a unit or as a fraction, or the letter of one of the
+    question's options ("(A) 5 (B) 6"); `solution`, text, and `id`, both optional. The solution is what the human
+    reference says. Raises ValueError naming the records and the field that is not as said.
     """
     items, faults = [], []
     for number, record in enumerate(records):
         question = text_of(record, "question", number)
         answer = final_answer(text_of(record, "answer", number), question)
-        if answer not in options_of(question) and not is_number(answer):
+        if answer not in options_of(question) and number_in(answer) is None:
             faults.append(f"record {number}: {answer[:40]!r}")
         solution = str(record.get("solution") or "").strip()
         items.append(
@@ -43,18 +49,28 @@ def solving(records: list[Source], task: str) -> list[Item]:
     return items
 
 
-def is_number(text: str) -> bool:
-    """Whether a text is a finite number."""
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
-
-
 def final_answer(text: str, question: str) -> str:
-    """Return an answer as the letter of one of the question's options, or without the commas of a number."""
+    """Return an answer as the letter of one of the question's options, or as digits; any other as it is."""
     letter = text.strip("() .").upper()
-    return letter if letter in options_of(question) else text.replace(",", "")
+    if letter in options_of(question):
+        return letter
+    number = number_in(text)
+    return text if number is None else number
+
+
+def number_in(text: str) -> str | None:
+    """Return the only number of a text as digits: `$8`, `1,200`, `3/4`, `2 1/2`, `50%`, `7 pens`; None for no such."""
+    match = NUMBER.fullmatch(text.strip())
+    if match is None or not re.search(r"\d", text):
+        return None
+    whole, over, under = (match[name] for name in ("whole", "over", "under"))
+    value = float((whole or "0").replace(",", ""))
+    if under:
+        if not float(under):
+            return None
+        part = float(over) / float(under)
+        value += -part if (whole or "").startswith("-") else part
+    return f"{-value if match['minus'] else value:.15g}"
 
 
 def text_of(record: Source, field: str, number: int) -> str:

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from maieutic.config.datasets import Source
 from maieutic.core.errors import UserError
 from maieutic.core.records import NOBODY_ASKED, Item, Label, LabelledSet, Reply, Scale, Scales, Turn
-from maieutic.datasets.sources import read_source
+from maieutic.core.tables import check_columns, with_known_names
+from maieutic.datasets.sources import OWN, read_source
 from maieutic.judges.annotators import agreed, yes
 
 REPLY = ("reply", "replies")
@@ -50,7 +51,9 @@ def records_of(path: Path) -> list[Source]:
 @lru_cache(maxsize=8)
 def records_at(path: Path, changed: int) -> list[Source]:
     """The records of a file. changed: when it was, so that another content is read anew."""
-    return read_source(path, path.suffix[1:], str(path))
+    known = (*FIXED, *REFERENCE)
+    records = read_source(path, path.suffix[1:], str(path), mend=OWN)
+    return [with_known_names(record, known) if isinstance(record, dict) else record for record in records]
 
 
 def columns_of(path: Path) -> list[str]:
@@ -61,7 +64,11 @@ def columns_of(path: Path) -> list[str]:
     for number, record in enumerate(records, 1):
         if not isinstance(record, dict):
             raise UserError(f"{path}, record {number}", f"is no mapping, but {type(record).__name__}", NEEDED)
-    return list(dict.fromkeys(name for record in records for name in record))
+    columns = list(dict.fromkeys(name for record in records for name in record))
+    reply = [name for name in REPLY if name in columns] or ["reply"]
+    label = ["labels"] if "labels" in columns else ["criterion", "label"]
+    check_columns(str(path), columns, ["id", "tutor", reply[0], *label], f"a line for each label: {NEEDED}")
+    return columns
 
 
 def label_in(scale: Scale, text: str) -> str | None:

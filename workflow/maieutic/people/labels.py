@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import MB, bare_cell
 from maieutic.core.jobs import Sampled
 from maieutic.core.records import Label, Scale, Scales
+from maieutic.core.tables import read_table
 from maieutic.judges.annotators import joined, yes
 from maieutic.judges.kinds.base import PASS_FAIL
 from maieutic.judges.label_table import by_reply, label_in, probability_of
@@ -68,23 +68,20 @@ def read_lines(
             raise UserError(
                 str(path), f"more than limits.labels_mb, {limits.labels_mb:g} MB", "raise it, or split the file"
             )
-        with open(path, encoding="utf-8-sig", newline="") as handle:
-            reader = csv.DictReader(handle)
-            for row in reader:
-                place = f"{path}:{reader.line_num}"
-                try:
-                    label = label_of(place, row, scales, own, mend)
-                except UserError as error:
-                    faults += error.all
-                    continue
-                key = label.task, label.id, label.tutor, label.criterion, label.annotator
-                if key in seen:
-                    fix = "name its annotators in a column"
-                    faults.append(UserError(place, "this reply has such a label already", fix))
-                seen.add(key)
-                labels.append((place, label))
-    except (OSError, ValueError, csv.Error) as error:  # ValueError: not UTF-8
-        raise UserError(str(path), f"cannot be read: {error}", mend) from None
+    except OSError as error:
+        raise UserError(str(path), f"cannot be read: {error.strerror or error}", mend) from None
+    for number, row in read_table(path, COLUMNS, MORE, mend).rows:
+        place = f"{path}:{number}"
+        try:
+            label = label_of(place, row, scales, own, mend)
+        except UserError as error:
+            faults += error.all
+            continue
+        key = label.task, label.id, label.tutor, label.criterion, label.annotator
+        if key in seen:
+            faults.append(UserError(place, "this reply has such a label already", "name its annotators in a column"))
+        seen.add(key)
+        labels.append((place, label))
     if not labels and not faults:
         raise UserError(str(path), "no labels", mend)
     lacking = [place for place, label in labels if label.probability is None]
@@ -96,9 +93,7 @@ def read_lines(
     return labels
 
 
-def label_of(
-    place: str, row: Mapping[str, str | None], scales: Mapping[str, Scales], own: Sequence[str], mend: str
-) -> Label:
+def label_of(place: str, row: Mapping[str, str], scales: Mapping[str, Scales], own: Sequence[str], mend: str) -> Label:
     """One line's label."""
     if missing := [name for name in COLUMNS if not (row.get(name) or "").strip()]:
         raise UserError(place, f"{', '.join(missing)} is missing", mend)

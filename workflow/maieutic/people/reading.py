@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB, bare_cell, write_csv
+from maieutic.core.tables import read_table
 from maieutic.datasets.sources import parsed
 from maieutic.people.labels import COLUMNS, MORE
 from maieutic.people.sample import Key
@@ -130,18 +131,11 @@ def read_sheet(path: Path, key: Key, resolver: str | None) -> Read:
     units = units_of(str(path), annotator, key, resolver)
     answers: list[Answer] = []
     faults: list[UserError] = []
-    with open(path, encoding="utf-8-sig", newline="") as handle:
-        head = handle.readline()
-        handle.seek(0)
-        delimiter = max(",;\t", key=head.count)  # spreadsheets of some countries save semicolons
-        reader = csv.DictReader(handle, delimiter=delimiter)
-        if missing := {"unit", "criterion", "answer"} - set(reader.fieldnames or ()):
-            raise UserError(str(path), f"has no column {', '.join(sorted(missing))}", "leave the columns as drawn")
-        for row in reader:
-            cells = [bare_cell((row.get(name) or "").strip()) for name in ("unit", "criterion", "answer")]
-            if cells[2]:
-                place = f"{path}:{reader.line_num}"
-                answers.append(Answer(place, cells[0], cells[1], cells[2].removesuffix(".0"), annotator, None))
+    columns = ("unit", "criterion", "answer")
+    for number, row in read_table(path, columns, mend="leave the columns as drawn").rows:
+        unit, criterion, answer = (bare_cell(row[name].strip()) for name in columns)
+        if answer:
+            answers.append(Answer(f"{path}:{number}", unit, criterion, answer.removesuffix(".0"), annotator, None))
     return checked(answers, annotator, units, key, faults)
 
 

@@ -17,14 +17,16 @@ from maieutic.core.jobs import Job
 from maieutic.core.journal import digest
 from maieutic.core.plugins import merged
 from maieutic.core.records import NO_REPLY, NOBODY_ASKED, Item, Reply, Turn, read_items, read_records, write_records
+from maieutic.core.tables import check_columns, with_known_names
 from maieutic.core.thinking import split_thinking
-from maieutic.datasets.sources import read_source
+from maieutic.datasets.sources import OWN, read_source
 from maieutic.replies.forms import RecordedForm
 from maieutic.replies.generate import first_messages, first_prompt
 
 log = logging.getLogger(__name__)
 REPLIES = ("reply", "replies", "response")  # the columns in which what was said may stand
 FORMS: dict[str, RecordedForm] = merged("recorded", "RECORDED")
+COLUMNS = ("id", "prompt", "task", *REPLIES)
 SHOWN = 5  # unknown ids in one message
 Key = tuple[str, str, str]  # of an item: benchmark, task, id
 
@@ -100,9 +102,12 @@ def in_one_line(text: str) -> str:
 
 def read_lines(path: Path, place: str) -> list[Line]:
     """The lines of a file of replies. Raises UserError naming all that have no item or no text."""
-    records = read_source(path, path.suffix[1:], str(path))
+    records = read_source(path, path.suffix[1:], str(path), mend=OWN)
     faults: list[UserError] = []
     lines = []
+    if all(isinstance(record, dict) for record in records):
+        records = [with_known_names(record, COLUMNS) for record in records]
+        check_named(path, records)
     for number, record in enumerate(records, 1):
         where = f"{path}, record {number}"
         if not isinstance(record, dict):
@@ -125,6 +130,14 @@ def read_lines(path: Path, place: str) -> list[Line]:
     if not lines:
         raise UserError(place, f"{path} has no records", "a line for each item: id and reply")
     return lines
+
+
+def check_named(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UserError where no record has a column that names its item, or one that holds the reply."""
+    columns = list(dict.fromkeys(str(name) for record in records for name in record))
+    for wanted, first in ((("id", "prompt"), "id"), (REPLIES, "reply")):
+        if records and not set(wanted) & set(columns):
+            check_columns(str(path), columns, [first], f"a line for each item: {first}")
 
 
 def lines_of_form(
@@ -176,7 +189,12 @@ def texts_by_item(
         for key in keys:
             if line.texts and texts.setdefault(key, line.texts) != line.texts:
                 faults.append(UserError(line.place, f"{key[2]} has another reply above", "keep one of them"))
-    if limited and unknown:
+    if limited and unknown and not texts:
+        faults += [no_item(line, by_id) for line in unknown[:SHOWN]]
+        place = unknown[0].place.partition(",")[0]
+        problem = f"none of its {len(unknown)} records fits an item of this run (run.limit)"
+        faults.insert(0, UserError(place, problem, "take the ids of `maieutic items`, or leave run.limit out"))
+    elif limited and unknown:
         log.warning("%d replies are of items that this run has not drawn (run.limit)", len(unknown))
     elif not limited:
         faults += [no_item(line, by_id) for line in unknown[:SHOWN]]

@@ -7,7 +7,6 @@ annotators do not get.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import logging
@@ -22,6 +21,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import write_csv, write_json
 from maieutic.core.paths import ITEMS, REPLIES, ROOT
 from maieutic.core.records import Item, Reply, read_records
+from maieutic.core.tables import read_table
 from maieutic.judges.assignments import criteria_of
 from maieutic.judges.kinds.win_tie_lose import COMPARISONS
 from maieutic.judges.rubrics import Criterion, read_rubric
@@ -224,27 +224,17 @@ def read_sheet(path: Path, key: Mapping[str, Any], answers: Answers) -> int:
     annotator = path.stem.removeprefix("sheet-")
     criteria = read_rubric(COMPARISONS).rubric.criteria
     unanswered = 0
-    try:
-        with open(path, encoding="utf-8-sig", newline="") as handle:
-            head = handle.readline()
-            handle.seek(0)
-            delimiter = max(",;\t", key=head.count)  # spreadsheets of some countries save semicolons
-            reader = csv.DictReader(handle, delimiter=delimiter)
-            for row in reader:
-                cell = (row.get("instance") or "").strip(), (row.get("criterion") or "").strip()
-                answer = (row.get("answer") or "").strip().casefold().removesuffix(".0")
-                place = f"{path}:{reader.line_num}"
-                if cell[0] not in key or cell[1] not in criteria:
-                    raise UserError(
-                        place, f"no such instance or criterion: {' '.join(cell)!r}", "leave the columns as drawn"
-                    )
-                if answer and answer not in ANSWERS:
-                    raise UserError(place, f"expected 1, 2 or tie, found {answer[:20]!r}", "mend the answer")
-                unanswered += not answer
-                if answer:
-                    answers[cell][annotator] = ANSWERS[answer]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(str(path), f"cannot be read: {error}", f"its columns are {', '.join(SHEET)}") from None
+    needed, mend = ("instance", "criterion", "answer"), f"its columns are {', '.join(SHEET)}"
+    for number, row in read_table(path, needed, mend=mend).rows:
+        place, cell = f"{path}:{number}", (row["instance"].strip(), row["criterion"].strip())
+        answer = row["answer"].strip().casefold().removesuffix(".0")
+        if cell[0] not in key or cell[1] not in criteria:
+            raise UserError(place, f"no such instance or criterion: {' '.join(cell)!r}", "leave the columns as drawn")
+        if answer and answer not in ANSWERS:
+            raise UserError(place, f"expected 1, 2 or tie, found {answer[:20]!r}", "mend the answer")
+        unanswered += not answer
+        if answer:
+            answers[cell][annotator] = ANSWERS[answer]
     return unanswered
 
 

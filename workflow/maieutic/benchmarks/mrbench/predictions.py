@@ -19,6 +19,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.records import Record
 from maieutic.core.stats import Sampling
+from maieutic.core.tables import decoded
 from maieutic.datasets.mrbench import LABELS, SCALES
 from maieutic.judges.labels import Labels, read_labels
 from maieutic.validation.agreement import measure
@@ -71,7 +72,8 @@ def read_predictions(path: Path, labels: Labels) -> Predicted:
     predicted = Predicted({}, {}, list(dict.fromkeys(name for _, row in rows for name in row.pred or {})))
     for number, row in rows:
         item = places[number]
-        for name, label in (row.pred or {}).items():
+        for name, written in (row.pred or {}).items():
+            label = spelt(written, tracks.get(name, ()))
             if name == IDENTIFICATION:
                 predicted.identified[item, row.tutor] = label
             else:
@@ -80,6 +82,14 @@ def read_predictions(path: Path, labels: Labels) -> Predicted:
             predicted.said.update({(item, row.tutor, name): None for name in tracks if name != IDENTIFICATION})
             predicted.identified[item, row.tutor] = None
     return predicted
+
+
+def spelt(label: str | None, known: Sequence[str]) -> str | None:
+    """Return a label as the release spells it, whatever its case and the blanks around it."""
+    if label is None or label in known:
+        return label
+    near = [one for one in known if one.casefold() == " ".join(label.split()).casefold()]
+    return near[0] if len(near) == 1 else label
 
 
 def tracks_of(labels: Labels) -> dict[str, Sequence[str]]:
@@ -104,11 +114,13 @@ def refuse(path: Path, faults: Iterable[Fault]) -> None:
 def numbered_rows(path: Path) -> list[tuple[int, Row]]:
     """The lines of a file with their numbers, from 1."""
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(str(path), f"cannot be read: {error}", FORM) from None
+        text = decoded(path.read_bytes(), str(path))
+    except OSError as error:
+        raise UserError(str(path), f"cannot be read: {error.strerror or error}", FORM) from None
+    if text.lstrip().startswith("["):
+        return submitted_rows(path, text)
     rows, faults = [], []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -125,6 +137,23 @@ def numbered_rows(path: Path) -> list[tuple[int, Row]]:
     refuse(path, faults)
     if not rows:
         raise UserError(str(path), "no prediction is in it: the file is empty", FORM)
+    return rows
+
+
+def submitted_rows(path: Path, text: str) -> list[tuple[int, Row]]:
+    """The predictions of the shared task's submission form, each with the number of its dialogue, from 1.
+
+    A JSON list of dialogues with `conversation_id` and `tutor_responses`, by tutor with an `annotation` of labels.
+    """
+    rows = []
+    try:
+        for number, dialogue in enumerate(json.loads(text), 1):
+            for tutor, said in dialogue["tutor_responses"].items():
+                pred = said.get("annotation")
+                rows.append((number, Row(conversation_id=dialogue["conversation_id"], tutor=tutor, pred=pred)))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        fault = f"not the shared task's submission form: {type(error).__name__}: {error}"[:200]
+        raise UserError(str(path), fault, FORM) from None
     return rows
 
 
@@ -187,7 +216,7 @@ def label_faults(number: int, row: Row, tracks: Mapping[str, Sequence[str]]) -> 
         elif criterion not in tracks:
             mend = f"leave it out; the release has {', '.join(tracks)}"
             yield Fault(number, f"the release has no labels of {criterion}", mend)
-        elif label is not None and label not in tracks[criterion]:
+        elif label is not None and spelt(label, tracks[criterion]) not in tracks[criterion]:
             yield Fault(number, f"no such label {criterion}: {label!r}", f"known: {', '.join(tracks[criterion])}, null")
 
 

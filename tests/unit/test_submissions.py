@@ -1,0 +1,32 @@
+"""Predictions as the shared task takes them: a JSON list of dialogues, labels in any case."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from maieutic.benchmarks.mrbench.predictions import numbered_rows, spelt
+from maieutic.core.errors import UserError
+
+
+def test_the_submission_form_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "predictions.json"
+    dialogue = {
+        "conversation_id": "1",
+        "tutor_responses": {"T1": {"response": "Hi", "annotation": {"Actionability": "yes"}}, "T2": {"response": "x"}},
+    }
+    path.write_text(json.dumps([dialogue], indent=2), encoding="utf-8-sig")
+    rows = [(row.conversation_id, row.tutor, row.pred) for _, row in numbered_rows(path)]
+    assert rows == [("1", "T1", {"Actionability": "yes"}), ("1", "T2", None)]
+    path.write_text(json.dumps([{"conversation_id": "1"}]))
+    with pytest.raises(UserError, match="not the shared task's submission form: KeyError"):
+        numbered_rows(path)
+
+
+@pytest.mark.parametrize(
+    ("written", "label"),
+    [("yes", "Yes"), (" To Some Extent ", "To some extent"), ("No", "No"), ("maybe", "maybe"), (None, None)],
+)
+def test_a_label_is_known_in_any_case(written: str | None, label: str | None) -> None:
+    assert spelt(written, ("Yes", "To some extent", "No")) == label

@@ -1,0 +1,95 @@
+"""Tables as spreadsheets save them, through every reader that takes a file of one's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from maieutic.core.errors import UserError
+from maieutic.core.tables import read_table
+from maieutic.datasets.sources import read_source
+from maieutic.replies.recorded import read_lines
+
+ROWS = [
+    ("gsm8k-0000", "That\u2019s right \u2013 Final answer: 0"),
+    ("gsm8k-0001", "Final answer: 1"),
+    ("gsm8k-0002", "So; 2"),
+]
+HEAD = ("id", "reply")
+
+
+def saved(
+    delimiter: str = ",",
+    encoding: str = "utf-8",
+    head: tuple[str, str] = HEAD,
+    before: str = "",
+    after: str = "",
+    end: str = "\r\n",
+) -> bytes:
+    """The rows as some spreadsheet saves them."""
+    cells = [head, *ROWS]
+    lines = [delimiter.join(f'"{cell}"' if delimiter in cell else cell for cell in row) for row in cells]
+    return (before + end.join(lines) + end + after).encode(encoding)
+
+
+FORMS: dict[str, bytes] = {
+    "plain": saved(),
+    "line feeds": saved(end="\n"),
+    "a mark": saved(encoding="utf-8-sig"),
+    "semicolons": saved(";"),
+    "tabs": saved("\t"),
+    "UTF-16, tabs": saved("\t", "utf-16"),
+    "Windows-1252": saved(encoding="cp1252"),
+    "semicolons in Windows-1252": saved(";", "cp1252"),
+    "empty last rows": saved(after=",\r\n,\r\n\r\n"),
+    "empty first row": saved(before="\r\n"),
+    "empty columns": b"id,reply,,\r\n" + b"\r\n".join(f'{a},"{b}",,'.encode() for a, b in ROWS),
+    "a padded head": saved(head=(" id", "reply ")),
+    "another case": saved(head=("ID", "Reply")),
+    "a line for the separator": saved(";", before="sep=;\r\n"),
+    "quoted head": saved(head=('"id"', '"reply"')),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_replies_are_read_however_a_spreadsheet_saves_them(form: str, tmp_path: Path) -> None:
+    path = tmp_path / "replies.csv"
+    path.write_bytes(FORMS[form])
+    assert [(line.id, *line.texts) for line in read_lines(path, "models.m.file")] == ROWS
+    assert [tuple(row[name].strip() for name in HEAD) for _, row in read_table(path, HEAD).rows] == ROWS
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_json_lines_with_a_mark_are_read(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "replies.jsonl"
+    path.write_text("".join(json.dumps({"Id": a, " reply": b}) + "\n" for a, b in ROWS), encoding=encoding)
+    assert [(line.id, *line.texts) for line in read_lines(path, "models.m.file")] == ROWS
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("id,output\na,b\n", r"no column reply; found id, output\. Fix: rename output to reply"),
+        ("item_id,reply\na,b\n", r"no column id; found item_id, reply\. Fix: rename item_id to id"),
+        ("id,replly\na,b\n", r"Fix: rename replly to reply"),
+        ("id,reply\na\n", r"replies\.csv:2: expected 2 cells, found more or fewer\. Fix: mend this line"),
+        ("id,reply\na,b,c\n", r"replies\.csv:2: expected 2 cells"),
+        ("sep=;\nid;reply\na\n", r"replies\.csv:3: expected 2 cells"),
+    ],
+)
+def test_a_file_that_does_not_fit_names_the_column_or_the_line(text: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "replies.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match=told):
+        read_lines(path, "models.m.file")
+
+
+def test_bytes_of_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "replies.csv"
+    for data in (b"\x81\x8d\x8f", b"id,reply\n\xff\x00\x00", b"\xff\xfe\x00"):
+        path.write_bytes(data)
+        with pytest.raises(UserError, match=r"replies\.csv: not (?:UTF-8|utf-16) at byte"):
+            read_lines(path, "models.m.file")
+        with pytest.raises(UserError, match="fetch the file anew"):
+            read_source(path, "csv")
