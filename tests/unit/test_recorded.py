@@ -246,3 +246,29 @@ def test_inline_reasoning_of_a_recorded_reply_is_kept_apart() -> None:
         "Look once more.", "Is it 12?", "[THINK]Is it 12?[/THINK]Look once more."
     )  # fmt: skip
     assert recorded_turn("12").raw is None
+
+
+def test_the_release_itself_is_read_as_recorded_replies(data: Path, tmp_path: Path) -> None:
+    """MRBench V1 has four pairs of dialogues with one history: each record is its own item's. V2 and V3 hold others too."""
+    source = data / "mrbench/MRBench_V1.json"
+    items = remediation(read_source(source, "json"), "mistake_remediation")
+    path = tmp_path / "mrbench/mistake_remediation.jsonl"
+    path.parent.mkdir()
+    write_records(path, items)
+    for name, speaker, least in (
+        ("MRBench_V1", "GPT4", 192), ("MRBench_V2", "GPT4", 150), ("mrbench_v3_devset", "GPT4", 1), ("indoml_trainset", "GPT4", 1),
+    ):  # fmt: skip
+        job = ReadReplies(
+            tutor="v", benchmark="mrbench", tasks=["mistake_remediation"], protocol="released", limited=False,
+            form="mrbench", speaker=speaker,
+        )  # fmt: skip
+        out = tmp_path / f"{name}.jsonl"
+        read_replies(job=job, file=data / f"mrbench/{name}.json", items=[path], out=out, prompts=tmp_path / "p")
+        replies = read_records(out, Reply)
+        answered = [reply for reply in replies if reply.error is None]
+        assert len(replies) == 192 and len(answered) >= least, (name, len(answered))
+        if name == "MRBench_V1":
+            said = [
+                record["anno_llm_responses"][speaker]["response"].strip() for record in json.loads(source.read_text())
+            ]
+            assert [reply.text for reply in replies] == said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,7 +70,8 @@ def read_replies(*, job: ReadReplies, file: Path, items: list[Path], out: Path, 
         lines = read_lines(file, f"models.{job.tutor}.file")
     else:
         lines = lines_of_form(file, FORMS[job.form], job.speaker, f"models.{job.tutor}.speaker", cards)
-    texts = texts_by_item(lines, of_run, prompts_by_text(cards, of_run), job.limited)
+    others = job.limited or job.form is not None  # a release may have items that this run does not have
+    texts = texts_by_item(lines, of_run, prompts_by_text(cards, of_run), others)
     replies = [
         reply_of(job.tutor, item, texts.get((job.benchmark, task, item.id)), len(cards[job.benchmark, task].templates))
         for task in job.tasks
@@ -171,9 +173,13 @@ def texts_by_item(
     lines: Iterable[Line],
     of_run: Mapping[tuple[str, str], Sequence[Item]],
     by_prompt: Mapping[str, list[Key]],
-    limited: bool,
+    others: bool,
 ) -> dict[Key, list[str]]:
-    """What was said to each item. Raises UserError for lines that fit no item, or that contradict each other."""
+    """What was said to each item. Raises UserError for lines that fit no item, or that contradict each other.
+
+    Several lines with one prompt belong to the items with it in the order of both. others: the file may hold
+    lines of items that this run does not have, as long as some fit.
+    """
     by_id: dict[str, list[Key]] = {}
     for (benchmark, task), items in of_run.items():
         for item in items:
@@ -181,22 +187,29 @@ def texts_by_item(
     texts: dict[Key, list[str]] = {}
     faults: list[UserError] = []
     unknown: list[Line] = []
+    lines = list(lines)
+    alike = Counter(in_one_line(line.prompt) for line in lines if not line.id)
+    met: Counter[str] = Counter()
     for line in lines:
-        keys = by_id.get(line.id, []) if line.id else by_prompt.get(in_one_line(line.prompt), [])
+        prompt = in_one_line(line.prompt)
+        keys = by_id.get(line.id, []) if line.id else by_prompt.get(prompt, [])
+        if not line.id and alike[prompt] > 1 and (others or alike[prompt] == len(keys)):
+            keys = keys[met[prompt] : met[prompt] + 1]
+            met[prompt] += 1
         keys = [key for key in keys if line.task in (None, key[1], f"{key[0]}/{key[1]}")]
         if not keys:
             unknown.append(line)
         for key in keys:
             if line.texts and texts.setdefault(key, line.texts) != line.texts:
                 faults.append(UserError(line.place, f"{key[2]} has another reply above", "keep one of them"))
-    if limited and unknown and not texts:
-        faults += [no_item(line, by_id) for line in unknown[:SHOWN]]
+    if others and unknown and not texts:
+        faults += [no_item(line, by_id) for line in unknown[:SHOWN] if line.id]
         place = unknown[0].place.partition(",")[0]
-        problem = f"none of its {len(unknown)} records fits an item of this run (run.limit)"
-        faults.insert(0, UserError(place, problem, "take the ids of `maieutic items`, or leave run.limit out"))
-    elif limited and unknown:
-        log.warning("%d replies are of items that this run has not drawn (run.limit)", len(unknown))
-    elif not limited:
+        problem = f"none of its {len(unknown)} records fits an item of this run"
+        faults.insert(0, UserError(place, problem, "take the ids or prompts of `maieutic items --configfile RUN_FILE`"))
+    elif others and unknown:
+        log.warning("%d replies are of items that this run does not have", len(unknown))
+    elif not others:
         faults += [no_item(line, by_id) for line in unknown[:SHOWN]]
         if more := unknown[SHOWN:]:
             problem = f"{len(more)} further records fit no item either"
