@@ -5,12 +5,12 @@ CORES ?= $(shell nproc)
 # One more than cores: a part of the tests waits for servers.
 WORKERS := $(shell expr $(CORES) + 1)
 PYTHON := .venv/driver/bin/python
-SNAKEMAKE := .venv/driver/bin/snakemake
+SNAKEMAKE := .venv/bin/snakemake
 DEMO := config/demo.yaml
 VENDOR := workflow/maieutic/report/vendor
 export PYTHONPATH := $(CURDIR)/workflow
 # Some containers set it: each of a run's hundreds of jobs would compile the package anew.
-unexport PYTHONDONTWRITEBYTECODE
+unexport PYTHONDONTWRITEBYTECODE PYTHONHOME
 
 .PHONY: help demo test test-fast drills mutants test-scale test-slurm test-containers tour env driver check format vendor lock recover bench schemas clean
 help:  ## this list

@@ -37,7 +37,7 @@ async def main():
     model = VllmModel.model_validate_json(sys.argv[1])
     backend, _ = vllm_backend(sys.argv[2], model, Path(sys.argv[3]), Path("server.log"))
     client = await backend.client()
-    answer = await client.ask({"endpoint": "completions", "messages": [{"content": "2+2?"}], "stop": []})
+    answer = await client.ask({"endpoint": "completions", "messages": [{"role": "user", "content": "2+2?"}], "stop": []})
     print(json.dumps({"text": answer.text, "socket": client.server.socket}), flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
     await asyncio.sleep(0.5)  # on a busy machine the end of a keeper and that of the input are read in one go

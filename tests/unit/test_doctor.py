@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from httpserver import Quiet, serving
+from maieutic.config.models import HostedModel
 from maieutic.core.errors import UserError
 from maieutic.plan import cluster, doctor, images, preflight
 from maieutic.plan.doctor import ROOM_MB, Finding
@@ -214,6 +216,47 @@ def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.Monkey
         ("endpoint of far", "note", "http://far/v1 would get the value of FAR_KEY", ""),
         ("endpoint of near", "note", "http://near/v1 would get no key", ""),
     ]
+
+
+@pytest.mark.parametrize(
+    "variables, said, fix",
+    [
+        ({}, "does not answer (ConnectionError)", "start the server, or mend the address"),
+        ({"http_proxy": "http://me:secret@127.0.0.1:9"}, "does not answer (ProxyError)", "export no_proxy=127.0.0.1"),
+        ({"HTTP_PROXY": "http://127.0.0.1:9", "no_proxy": "a.org"}, "(ProxyError)", "export no_proxy=a.org,127.0.0.1"),
+        ({"http_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}, "(ConnectionError)", "start the server"),
+        ({"https_proxy": "http://127.0.0.1:9"}, "(ConnectionError)", "start the server"),
+    ],
+)
+def test_a_proxy_of_the_environment_is_named(
+    variables: dict[str, str], said: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    model = HostedModel(engine="hosted", base_url="http://127.0.0.1:9/v1", model="m")
+    with pytest.raises(UserError) as error:
+        preflight.check_endpoint("m", model)
+    assert said in str(error.value) and fix in str(error.value) and "secret" not in str(error.value)
+
+
+class Asking(Quiet):
+    """A proxy that wants a name and a password."""
+
+    def do_GET(self) -> None:
+        """Refuse whatever is asked through it."""
+        self.send(407, b"")
+
+
+def test_a_proxy_that_wants_a_name_is_no_refused_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(Asking) as proxy:
+        monkeypatch.setenv("http_proxy", proxy)
+        monkeypatch.delenv("no_proxy", raising=False)
+        model = HostedModel(engine="hosted", base_url="http://tutor.example/v1", model="m")
+        with pytest.raises(UserError, match=r"407.*proxy of http_proxy.*no_proxy=tutor\.example"):
+            preflight.check_endpoint("m", model)
 
 
 def test_all_faults_of_a_check_are_findings() -> None:

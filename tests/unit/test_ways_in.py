@@ -583,3 +583,35 @@ def test_the_doctor_asks_nobody_offline_and_says_what_would_be_sent(
         doctor.doctor(configfile=[path], offline=True)
     told = capsys.readouterr().out
     assert f"{address} would get the value of SOME_KEY" in told and "sk-canary" not in told and not asked
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A folder that a site's modules put on Python's path, with another pydantic in it."""
+    (tmp_path / "site" / "pydantic").mkdir(parents=True)
+    (tmp_path / "site" / "pydantic" / "__init__.py").write_text("raise ImportError('of the site')\n")
+    return tmp_path / "site"
+
+
+@pytest.mark.parametrize("variable", ["PYTHONPATH", "PYTHONHOME"])
+@pytest.mark.parametrize("line", [["snakemake", "--cores", "1", "-n"], ["maieutic", "doctor"]])
+def test_what_a_login_brings_along_for_python_changes_nothing(line: list[str], variable: str, site: Path) -> None:
+    started = [str(ROOT / ".venv/bin" / line[0]), *line[1:], "--help"]
+    done = subprocess.run(
+        started, env={**os.environ, variable: str(site)}, capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.returncode == 0 and "usage" in done.stdout.lower(), done.stderr
+
+
+@pytest.mark.parametrize("variables", [{"HOME": "/sys/nohome"}, {"XDG_CACHE_HOME": "/proc/cache"}])
+def test_a_home_that_cannot_be_written_is_one_line(variables: dict[str, str], tmp_path: Path) -> None:
+    snakemake = str(ROOT / ".venv/bin/snakemake")
+    bare = {name: value for name, value in os.environ.items() if name != "XDG_CACHE_HOME"}
+    done = subprocess.run(
+        [snakemake, "--version"], env={**bare, **variables}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    fix = re.search(r"Fix: .*export XDG_CACHE_HOME=(\S+)", done.stderr)
+    assert fix
+    mended = {**bare, **variables, "XDG_CACHE_HOME": str(tmp_path)}
+    assert subprocess.run([snakemake, "--version"], env=mended, capture_output=True, check=False).returncode == 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import shlex
 from collections.abc import Container
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -45,6 +47,24 @@ def headers_of(base_url: str, key: str | None) -> dict[str, str]:
     return own if urlsplit(base_url).hostname == "api.anthropic.com" else bearer
 
 
+def past_proxy(base_url: str) -> str:
+    """Return the fix for an endpoint that is asked through a proxy of the environment, "" where it is asked directly.
+
+    The proxy itself is not shown: its address may hold a password.
+    """
+    from requests.utils import get_environ_proxies
+
+    address = urlsplit(base_url)
+    if not get_environ_proxies(base_url, no_proxy=None).get(address.scheme):
+        return ""
+    known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
+    hosts = f"{known},{address.hostname}" if known else str(address.hostname)
+    variable = f"{address.scheme}_proxy"
+    return (
+        f"it is asked through the proxy of {variable}: mend that, or go past it: export no_proxy={shlex.quote(hosts)}"
+    )
+
+
 def check_endpoint(name: str, model: HostedModel) -> None:
     """One request for the list of models: any answer but a refusal of the key will do."""
     import requests
@@ -58,8 +78,14 @@ def check_endpoint(name: str, model: HostedModel) -> None:
         raise UserError(
             f"models.{name}.base_url",
             f"{model.base_url} does not answer ({type(error).__name__})",
-            "start the server, or mend the address",
+            past_proxy(model.base_url) or "start the server, or mend the address",
         ) from None
+    if status == 407:
+        raise UserError(
+            f"models.{name}.base_url",
+            f"the proxy on the way to {model.base_url} wants to be told who asks (407)",
+            past_proxy(model.base_url),
+        )
     if status in {401, 403}:
         raise UserError(
             f"models.{name}.key_env", f"{model.base_url} refuses the key ({status})", f"check {model.key_env}"
