@@ -8,8 +8,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
@@ -185,16 +184,14 @@ class Client:
             for _ in range(self.server.concurrency):
                 self.few.release()
 
-    async def _once(
-        self, request: dict[str, Any], attempt: int, more: Mapping[str, Any] = MappingProxyType({})
-    ) -> Answer:
-        """One attempt. Raises Failed for a status that is no answer. more: further fields of the body."""
-        server, endpoint = self.server, request["endpoint"]
+    async def _once(self, request: dict[str, Any], attempt: int, server: Server | None = None) -> Answer:
+        """One attempt. Raises Failed for a status that is no answer. server: with other settings than the job's."""
+        server, endpoint = server or self.server, request["endpoint"]
         if self.session is None:
             self.session = session_of(server.concurrency, server.socket, server.timeout, server.api_key)
         began = time.monotonic()
         url = f"{server.base_url.rstrip('/')}/{ADDRESSES[endpoint]}"
-        response = await post(self.session, url, {**self._body(request), **more}, server.longest)
+        response = await post(self.session, url, body_of(server, request), server.longest)
         if not 200 <= response.status < 300:
             raise Failed(read_refusal(response.status, response.body), response.headers)
         said = json_of(response.body)
@@ -205,19 +202,6 @@ class Client:
         return read_answer(
             said, endpoint != "completions", request.get("stop") or [], time.monotonic() - began, attempt
         )
-
-    def _body(self, request: dict[str, Any]) -> dict[str, Any]:
-        """What is sent for a request: without what the server refuses, with what the registry entry adds."""
-        body = {key: value for key, value in request.items() if key not in {"endpoint", REPEAT, *self.server.omit}}
-        if not body.get("stop"):
-            body.pop("stop", None)
-        if "max_tokens" in body and request["endpoint"] != "responses":
-            body[self.server.max_tokens_as] = body.pop("max_tokens")
-        if request["endpoint"] == "completions":
-            body["prompt"] = body.pop("messages")[0]["content"]
-        if request["endpoint"] == "responses":
-            body = as_response_request(body)
-        return {**body, "model": self.server.model, **self.server.extra_body}
 
     async def _refusal(self, error: Exception, attempt: int, request: dict[str, Any]) -> Answer | None:
         """Return the answer to record for a request that is refused alone, or None for a passing failure.
@@ -305,15 +289,15 @@ class Client:
     async def _remedies(self, refusal: Refusal, request: dict[str, Any]) -> list[Remedy]:
         """Return the changes of the entry that the endpoint asks for, one by one, until a probe is answered."""
         remedies: list[Remedy] = []
-        probe, body = probe_of(request), dict[str, Any]()
+        server, probe = self.server, probe_of(request)
         while len(remedies) < MOST_REMEDIES:
-            remedy = remedy_of(refusal, probe)
+            remedy = remedy_of(refusal, probe["endpoint"], body_of(server, probe))
             if remedy is None or remedy in remedies:
                 break
             remedies.append(remedy)
-            probe, body = changed(probe, body, remedy)
+            server, probe = changed(server, probe, remedy)
             try:
-                self.asides.append(await self._once(probe, 1, body))
+                self.asides.append(await self._once(probe, 1, server))
                 break
             except Failed as error:
                 refusal = error.refusal
@@ -356,6 +340,20 @@ class Client:
         return wait if asked is None or asked < wait else 0.0
 
 
+def body_of(server: Server, request: dict[str, Any]) -> dict[str, Any]:
+    """Return what is sent for a request: without what the server refuses, with what the registry entry adds."""
+    body = {key: value for key, value in request.items() if key not in {"endpoint", REPEAT, *server.omit}}
+    if not body.get("stop"):
+        body.pop("stop", None)
+    if "max_tokens" in body and request["endpoint"] != "responses":
+        body[server.max_tokens_as] = body.pop("max_tokens")
+    if request["endpoint"] == "completions":
+        body["prompt"] = body.pop("messages")[0]["content"]
+    if request["endpoint"] == "responses":
+        body = as_response_request(body)
+    return {**body, "model": server.model, **server.extra_body}
+
+
 def parameters_of(request: Mapping[str, Any]) -> str:
     """Return what an unsupported parameter would be among: all of a request but its texts, pictures and seed."""
     roles = [message["role"] for message in request["messages"]]
@@ -377,24 +375,22 @@ def probe_of(request: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in request.items() if key != REPEAT}, "messages": messages}
 
 
-def changed(probe: dict[str, Any], body: dict[str, Any], remedy: Remedy) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return a probe, and the further fields of its body, as an entry with a change would send them."""
+def changed(server: Server, probe: dict[str, Any], remedy: Remedy) -> tuple[Server, dict[str, Any]]:
+    """Return server and probe as an entry with a change would have them."""
     key, value = remedy
     if key == "omit":
-        return {name: kept for name, kept in probe.items() if name not in value}, body
+        return replace(server, omit=(*server.omit, *value)), probe
     if key == "max_tokens_as":
-        return {name: kept for name, kept in probe.items() if name != "max_tokens"}, {
-            **body,
-            value: probe["max_tokens"],
-        }
+        return replace(server, max_tokens_as=value), probe
     if key == "prompt_role":
         text = " ".join(message["content"] for message in probe["messages"])
-        return {**probe, "messages": [{"role": "user", "content": text}]}, body
+        return server, {**probe, "messages": [{"role": "user", "content": text}]}
     if key == "user_last":
-        return {**probe, "messages": [message for message in probe["messages"] if message["role"] != "assistant"]}, body
+        kept = [message for message in probe["messages"] if message["role"] != "assistant"]
+        return server, {**probe, "messages": kept}
     if key == "structured":
-        return {name: kept for name, kept in probe.items() if name != "response_format"}, body
-    return {**probe, key: value}, body
+        return server, {name: kept for name, kept in probe.items() if name != "response_format"}
+    return server, {**probe, key: value}
 
 
 def retry_after(headers: Mapping[str, str], patience: float) -> float | None:

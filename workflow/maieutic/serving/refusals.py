@@ -7,9 +7,12 @@ words settle the clear cases; for the others the client sends a short probe.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
+
+import yaml
 
 from maieutic.core.secrets import redacted
 from maieutic.serving.answers import MalformedAnswer, json_of
@@ -200,14 +203,14 @@ NUMBER = re.compile(
 )
 
 
-def remedy_of(refusal: Refusal, request: Mapping[str, Any]) -> Remedy | None:
+def remedy_of(refusal: Refusal, endpoint: str, sent: Mapping[str, Any]) -> Remedy | None:
     """Return the change that a refusal asks for, or None where its words name no key of an entry.
 
-    request: what was sent, in the form of chat completions.
+    endpoint: `chat`, `completions` or `responses`; sent: the body of the request.
     """
     said = refusal.message
     lower = said.lower()
-    if "max_completion_tokens" in lower and "max_tokens" in request:
+    if "max_completion_tokens" in lower and "max_tokens" in sent:
         return Remedy("max_tokens_as", "max_completion_tokens")
     if re.search(r"max_(?:completion_|output_)?tokens.{0,40}too (?:large|high|big)", lower) and (
         most := NUMBER.search(lower)
@@ -217,7 +220,7 @@ def remedy_of(refusal: Refusal, request: Mapping[str, Any]) -> Remedy | None:
         return Remedy("endpoint", "responses")
     if "chat template" in lower:
         return Remedy("endpoint", "completions")
-    if "completions" in lower and "chat" in lower and request.get("endpoint") == "completions":
+    if "completions" in lower and "chat" in lower and endpoint == "completions":
         return Remedy("endpoint", "chat")
     if re.search(
         r"\bsystem\b.{0,40}(?:role|message|prompt|instruction)|role.{0,20}\bsystem\b|developer instruction", lower
@@ -228,26 +231,18 @@ def remedy_of(refusal: Refusal, request: Mapping[str, Any]) -> Remedy | None:
     if "response_format" in lower or "json_schema" in lower:
         return Remedy("structured", False)
     for name in OMITTED:
-        if name in request and re.search(rf"\b{name}\b", lower) and re.search(REFUSES, lower):
+        if name in sent and re.search(rf"\b{name}\b", lower) and re.search(REFUSES, lower):
             return Remedy("omit", [name])
     return None
 
 
 def as_fix(remedies: list[Remedy]) -> str:
-    """Return changes of an entry as one line of YAML: `max_tokens_as: max_completion_tokens, omit: [stop]`."""
+    """Return the keys of an entry to set, in one line: `max_tokens_as: max_completion_tokens, omit: [stop]`."""
     settings: dict[str, Any] = {}
     for key, value in remedies:
         if isinstance(value, list):
             settings[key] = [*settings.get(key, []), *value]
         else:
             settings[key] = value
-    return ", ".join(f"{key}: {yaml_of(value)}" for key, value in settings.items())
-
-
-def yaml_of(value: Any) -> str:
-    """Return a value in YAML's flow style."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return f"[{', '.join(map(str, value))}]"
-    return str(value)
+    flow = yaml.safe_dump(settings, sort_keys=False, default_flow_style=True, width=math.inf)
+    return flow.strip().removeprefix("{").removesuffix("}")
