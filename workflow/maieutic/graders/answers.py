@@ -1,4 +1,4 @@
-"""Read the final number of a worked solution (MathTutorBench problem solving and mistake correction)."""
+"""Read the final answer of a worked solution (MathTutorBench problem solving and mistake correction)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from maieutic.core.options import is_choice, options_of
+from maieutic.core.options import is_choice
 from maieutic.core.records import Item, Scoring
-from maieutic.graders.choices import chosen_option
+from maieutic.graders.choices import compare_choice
 from maieutic.graders.number_words import fractions_as_digits, words_as_digits
 from maieutic.graders.numerals import CONTEXT, Numeral, numerals
 from maieutic.graders.passages import (
@@ -604,7 +604,7 @@ def grade_number(item: Item, text: str, scoring: Scoring, corrected: bool) -> Re
     paper_compat: an unreadable reply is wrong. The papers' tasks have no multiple-choice problems.
     """
     if is_choice(str(item.reference["answer"])):
-        return grade_choice(item, text, scoring)
+        return compare_choice(item.reference["answer"], item.vars["question"], text, scoring)
     gold = float(item.reference["answer"])
     if scoring == "paper_compat":
         value = (released_corrected_number if corrected else released_last_number)(text)
@@ -615,14 +615,6 @@ def grade_number(item: Item, text: str, scoring: Scoring, corrected: bool) -> Re
     if read.value is None:
         return unread(text, str(read.why_none))
     return Reading(read.value, math.isclose(read.value, gold, rel_tol=1e-9, abs_tol=TOLERANCE), read.text)
-
-
-def grade_choice(item: Item, text: str, scoring: Scoring) -> Reading:
-    """Compare the chosen option with the reference. paper_compat: an unreadable reply is wrong."""
-    letter = chosen_option(text, options_of(item.vars["question"]))
-    if letter is None:
-        return unread(text, "no option") if scoring == "robust" else Reading(None, False, "", "no option")
-    return Reading(letter, letter == item.reference["answer"], letter)
 
 
 def answer(item: Item, text: str, scoring: Scoring) -> list[Reading]:

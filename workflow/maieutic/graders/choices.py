@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from maieutic.core.options import LATEX_TEXT, option_in
+from maieutic.core.options import LATEX_TEXT, option_in, options_of
+from maieutic.core.records import Scoring
 from maieutic.graders.passages import BOXED
-from maieutic.graders.reading import plain
+from maieutic.graders.reading import Reading, plain, unread
 
 LETTER = r"\W{0,4}?(?:([A-H])(?![\w'\u2019])|\(([a-h])\))"  # a bare "a" is an article
 STATED = re.compile(
@@ -33,3 +34,16 @@ def chosen_option(text: str, options: Mapping[str, str]) -> str | None:
     lines = [line for line in text.splitlines() if line.strip()]
     alone = ALONE.match(lines[-1]) if lines else None
     return alone[1] if alone and alone[1] in options else None
+
+
+def compare_choice(gold: str, problem: str, text: str, scoring: Scoring, criterion: str | None = None) -> Reading:
+    """Compare the option that a reply chooses with the gold one. gold: the letter of one of the problem's options.
+
+    paper_compat counts a reply without a readable option as wrong.
+    """
+    letter = chosen_option(text, options_of(problem))
+    if letter is None and scoring == "robust":
+        return unread(text, "no option", criterion)
+    if letter is None:
+        return Reading(None, False, "", "no option", criterion)
+    return Reading(letter, letter == gold, letter, None, criterion)

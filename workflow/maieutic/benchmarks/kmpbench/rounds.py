@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from maieutic.core.options import is_choice, options_of
+from maieutic.core.options import is_choice
 from maieutic.core.records import Item, Scoring
 from maieutic.graders.answers import TOLERANCE, final_number
-from maieutic.graders.choices import chosen_option
+from maieutic.graders.choices import compare_choice
 from maieutic.graders.reading import Reading, unread
 
 ROUNDS = ("question", "followup_1", "followup_2")  # the variables with the rounds' problems
@@ -20,16 +20,14 @@ def compared(gold: str, problem: str, text: str, scoring: Scoring, criterion: st
     paper_compat counts an answer that cannot be read as wrong: no published reader is known.
     """
     if is_choice(gold):
-        letter = chosen_option(text, options_of(problem))
-        if letter is not None:
-            return Reading(letter, letter == gold, letter, None, criterion)
-    elif read := final_number(text):
-        right = math.isclose(read[0], float(gold), rel_tol=1e-9, abs_tol=TOLERANCE)
-        return Reading(read[0], right, read[1], None, criterion)
-    why_none = "no option" if is_choice(gold) else "no number"
-    if scoring == "robust":
-        return unread(text, why_none, criterion)
-    return Reading(None, False, "", why_none, criterion)
+        return compare_choice(gold, problem, text, scoring, criterion)
+    read = final_number(text)
+    if read is None and scoring == "robust":
+        return unread(text, "no number", criterion)
+    if read is None:
+        return Reading(None, False, "", "no number", criterion)
+    right = math.isclose(read[0], float(gold), rel_tol=1e-9, abs_tol=TOLERANCE)
+    return Reading(read[0], right, read[1], None, criterion)
 
 
 def round_answers(item: Item, texts: Sequence[str], scoring: Scoring) -> list[Reading]:
