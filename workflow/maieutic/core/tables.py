@@ -17,6 +17,7 @@ from maieutic.core.errors import UserError
 
 log = logging.getLogger(__name__)
 LONGEST_CELL = 1 << 24  # characters
+SHOWN = 12  # columns that a message names
 DELIMITERS = ",;\t|"
 SEPARATOR_LINE = "sep="  # the first line by which a spreadsheet states its delimiter
 BOMS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
@@ -99,11 +100,11 @@ def table_of(text: str, shown: str, mend: str, known: Iterable[str] = (), padded
     skipped += text[: len(text) - len(start)].count("\n")
     delimiter = delimiter or delimiter_of(start.partition("\n")[0])
     reader = csv.reader(io.StringIO(start, newline=""), delimiter=delimiter, strict=True)
-    by_word = {name.casefold(): name for name in known}
+    known = tuple(known)
     rows: list[tuple[int, dict[str, str]]] = []
     try:
         head = [name.strip() for name in next(reader, [])]
-        head = [by_word.get(name.casefold(), name) for name in head]
+        head = [known_word(name, known) or name for name in head]
         while head and not head[-1]:
             head.pop()
         for cells in reader:
@@ -147,9 +148,6 @@ def check_columns(shown: str, columns: Sequence[str], needed: Sequence[str], men
         raise UserError(shown, f"no column {', '.join(missing)}; found {there}", "; ".join(likely) or mend)
 
 
-SHOWN = 12  # columns that a message names
-
-
 def likely_column(name: str, columns: Sequence[str], needed: Sequence[str] = ()) -> str | None:
     """Return the column that is likely meant by a name, or None."""
     free = {column.casefold().replace(" ", "_"): column for column in columns if column not in needed}
@@ -160,7 +158,16 @@ def likely_column(name: str, columns: Sequence[str], needed: Sequence[str] = ())
     return free[near[0]] if near else None
 
 
+def known_word(text: str, known: Sequence[str]) -> str | None:
+    """Return the known word that a text means, whatever its case and its blanks; None for none or several."""
+    if text in known:
+        return text
+    folded = " ".join(text.split()).casefold()
+    near = [word for word in known if word.casefold() == folded]
+    return near[0] if len(near) == 1 else None
+
+
 def with_known_names(record: Mapping[str, object], known: Iterable[str]) -> dict[str, object]:
     """Return a record with its fields under the known names, whatever their case and the blanks around them."""
-    by_word = {name.casefold(): name for name in known}
-    return {by_word.get(str(key).strip().casefold(), key): value for key, value in record.items()}
+    known = tuple(known)
+    return {known_word(str(key), known) or key: value for key, value in record.items()}

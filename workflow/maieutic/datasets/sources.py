@@ -17,8 +17,8 @@ from maieutic.core.jobs import Job
 from maieutic.core.tables import decoded, table_of
 
 LONGEST_NUMBER = 40  # characters of one that is shown
-DAMAGED = "fetch the file anew: it is truncated or damaged"
-OWN = "mend this line, or export the file anew"  # of a file of one's own
+FETCH_ANEW = "fetch the file anew: it is truncated or damaged"
+MEND_OWN = "mend this line, or export the file anew"
 SURROGATE = re.compile(r"\\u[dD][89abAB]")
 
 
@@ -33,19 +33,19 @@ class FetchJob(Job):
 
 
 def read_source(
-    path: Path, form: str, shown: str | None = None, limits: Limits = USUAL, mend: str = DAMAGED
+    path: Path, form: str, shown: str | None = None, limits: Limits = USUAL, own: bool = False
 ) -> list[Source]:
     """Read a source file. Raises UserError with the line or offset of the first thing that is not a record.
 
-    mend: the fix for what is no record; of a file of one's own it is another than of a published one.
+    own: the file is no published one: it may be Windows-1252, and cannot be fetched anew.
     """
-    shown = shown or str(path)
+    shown, mend = shown or str(path), MEND_OWN if own else FETCH_ANEW
     if (size := path.stat().st_size) > limits.source_mb * MB:
         problem = f"{size / MB:,.0f} MB, more than limits.source_mb, {limits.source_mb:g}"
         raise UserError(shown, problem, "raise it, if this is the file that you mean")
     if form == "parquet":
         return read_parquet(path, shown, mend)
-    text = decoded(path.read_bytes(), shown, mend == DAMAGED, mend)  # line ends inside a cell stay as they are
+    text = decoded(path.read_bytes(), shown, strict=not own, mend=mend)  # line ends inside a cell stay as they are
     if form == "csv":
         return [dict(row) for _, row in table_of(text, shown, mend).rows]
     if form == "jsonl":
@@ -131,9 +131,9 @@ def check_source(
     """Check a file against its registry entry: SHA-256, number of records, fields of every record."""
     digest = sha256_of(path)
     own = copy.url is None and copy.hub is None
-    fetch = OWN if own else "fetch the pinned file anew"
+    fetch = MEND_OWN if own else "fetch the pinned file anew"
     # A damaged file says more about itself than its checksum does: read it first.
-    records = read_source(path, form or dataset.format, shown, limits, OWN if own else DAMAGED)
+    records = read_source(path, form or dataset.format, shown, limits, own)
     if len(records) != copy.records:
         mend = f"set records: {len(records)}, if this is the file that you mean" if own else "fetch the file anew"
         raise UserError(shown, f"expected {copy.records} records, found {len(records)}", mend)

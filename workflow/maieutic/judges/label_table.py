@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from maieutic.config.datasets import Source
 from maieutic.core.errors import UserError
 from maieutic.core.records import NOBODY_ASKED, Item, Label, LabelledSet, Reply, Scale, Scales, Turn
-from maieutic.core.tables import check_columns, with_known_names
-from maieutic.datasets.sources import OWN, read_source
+from maieutic.core.tables import check_columns, known_word, with_known_names
+from maieutic.datasets.sources import read_source
 from maieutic.judges.annotators import agreed, yes
 
 REPLY = ("reply", "replies")
@@ -52,7 +52,7 @@ def records_of(path: Path) -> list[Source]:
 def records_at(path: Path, changed: int) -> list[Source]:
     """The records of a file. changed: when it was, so that another content is read anew."""
     known = (*FIXED, *REFERENCE)
-    records = read_source(path, path.suffix[1:], str(path), mend=OWN)
+    records = read_source(path, path.suffix[1:], str(path), own=True)
     return [with_known_names(record, known) if isinstance(record, dict) else record for record in records]
 
 
@@ -72,12 +72,9 @@ def columns_of(path: Path) -> list[str]:
 
 
 def label_in(scale: Scale, text: str) -> str | None:
-    """The label that a text means: spelt as it stands, or but for capitals and blanks; None for none of the scale."""
-    if text in scale.labels:
-        return text
-    words = {text.strip().casefold(), text.strip().casefold().removesuffix(".0")}  # a spreadsheet writes 1.0 for 1
-    near = [label for label in scale.labels if label.casefold() in words]
-    return near[0] if len(near) == 1 else None
+    """Return the label of a scale that a text means, whatever its case and blanks; None for none of the scale."""
+    whole = text.strip().removesuffix(".0")  # a spreadsheet writes 1.0 for 1
+    return known_word(text, scale.labels) or known_word(whole, scale.labels)
 
 
 def labelled_table(scales: Scales, *sources: Sequence[Source], where: str = "") -> LabelledSet:

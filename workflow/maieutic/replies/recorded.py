@@ -20,7 +20,7 @@ from maieutic.core.plugins import merged
 from maieutic.core.records import NO_REPLY, NOBODY_ASKED, Item, Reply, Turn, read_items, read_records, write_records
 from maieutic.core.tables import check_columns, with_known_names
 from maieutic.core.thinking import split_thinking
-from maieutic.datasets.sources import OWN, read_source
+from maieutic.datasets.sources import read_source
 from maieutic.replies.forms import RecordedForm
 from maieutic.replies.generate import first_messages, first_prompt
 
@@ -104,7 +104,7 @@ def in_one_line(text: str) -> str:
 
 def read_lines(path: Path, place: str) -> list[Line]:
     """The lines of a file of replies. Raises UserError naming all that have no item or no text."""
-    records = read_source(path, path.suffix[1:], str(path), mend=OWN)
+    records = read_source(path, path.suffix[1:], str(path), own=True)
     faults: list[UserError] = []
     lines = []
     if all(isinstance(record, dict) for record in records):

@@ -15,7 +15,7 @@ from maieutic.core.files import write_json
 from maieutic.core.jobs import Job
 from maieutic.core.plugins import merged
 from maieutic.core.records import Pair, write_records
-from maieutic.datasets.sources import DAMAGED, OWN, read_source
+from maieutic.datasets.sources import read_source
 from maieutic.rewards.pair_table import preferences_of_table
 from maieutic.rewards.sources import PairSource
 
@@ -65,8 +65,8 @@ class MakePairs(Job):
 
 def make_pairs(*, job: MakePairs, sources: list[Path], out: Path, counts: Path) -> None:
     """Write the pairs of one source, and what was counted."""
-    mend = OWN if job.entry is not None and job.entry.file else DAMAGED
-    records = [read_source(path, form, mend=mend) for path, form in zip(sources, job.forms, strict=True)]
+    own = job.entry is not None and job.entry.file is not None
+    records = [read_source(path, form, own=own) for path, form in zip(sources, job.forms, strict=True)]
     write_pairs(job.source, records, out, counts, job.published, job.entry)
 
 

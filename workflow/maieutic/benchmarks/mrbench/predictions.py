@@ -19,7 +19,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
 from maieutic.core.records import Record
 from maieutic.core.stats import Sampling
-from maieutic.core.tables import decoded
+from maieutic.core.tables import decoded, known_word
 from maieutic.datasets.mrbench import LABELS, SCALES
 from maieutic.judges.labels import Labels, read_labels
 from maieutic.validation.agreement import measure
@@ -85,11 +85,8 @@ def read_predictions(path: Path, labels: Labels) -> Predicted:
 
 
 def spelt(label: str | None, known: Sequence[str]) -> str | None:
-    """Return a label as the release spells it, whatever its case and the blanks around it."""
-    if label is None or label in known:
-        return label
-    near = [one for one in known if one.casefold() == " ".join(label.split()).casefold()]
-    return near[0] if len(near) == 1 else label
+    """Return a label as the release spells it; an unknown one as it is."""
+    return None if label is None else known_word(label, known) or label
 
 
 def tracks_of(labels: Labels) -> dict[str, Sequence[str]]:
@@ -216,7 +213,7 @@ def label_faults(number: int, row: Row, tracks: Mapping[str, Sequence[str]]) -> 
         elif criterion not in tracks:
             mend = f"leave it out; the release has {', '.join(tracks)}"
             yield Fault(number, f"the release has no labels of {criterion}", mend)
-        elif label is not None and spelt(label, tracks[criterion]) not in tracks[criterion]:
+        elif label is not None and known_word(label, tracks[criterion]) is None:
             yield Fault(number, f"no such label {criterion}: {label!r}", f"known: {', '.join(tracks[criterion])}, null")
 
 
