@@ -7,15 +7,15 @@ import logging
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from maieutic.config.registry import unknown
 from maieutic.core import paths
-from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
 from maieutic.core.files import whole_file
 from maieutic.core.journal import take_lock
 from maieutic.core.paths import Pattern
+from maieutic.plan.runs import NO_NAME, saved_config, saved_configs
 
 log = logging.getLogger(__name__)
 # The journals of what is asked, and the outputs that are made of them.
@@ -58,10 +58,8 @@ def names_of(run: str | None) -> set[str] | None:
     """Return who is asked in a run: tutors, judges, taggers; None for every run. Raises UserError for no such run."""
     if run is None:
         return None
-    found: dict[str, dict[str, Any]] = {}
-    for path in (path for folder in paths.PAGES for path in Path(paths.ROOT).glob(f"{folder}/config.yaml")):
-        content: dict[str, Any] = read_yaml(path, "delete it: a run writes it anew") or {}
-        found[str(content.get("run", {}).get("name") or "(no name)")] = content
+    configs = map(saved_config, saved_configs(Path(paths.ROOT)))
+    found = {str(config.get("run", {}).get("name") or NO_NAME): config for config in configs}
     if run not in found:
         raise unknown("maieutic forget", run, list(found), "the runs of this folder")
     chosen, models = found[run].get("run", {}), found[run].get("models", {})

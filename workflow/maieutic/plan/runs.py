@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from maieutic.core import paths
 from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
+
+NO_NAME = "(no name)"  # of a run that its run file does not name
 
 
 class RunFolder(NamedTuple):
@@ -37,11 +39,11 @@ def runs() -> None:
 
 def run_folders(results: Path) -> Iterable[RunFolder]:
     """Every run's own folder below a folder of results."""
-    for path in (path for folder in paths.PAGES for path in results.glob(f"{folder}/config.yaml")):
+    for path in saved_configs(results):
         run = saved_run(path)
         page = path.parent / "index.html"
         yield RunFolder(
-            run.get("name") or "(no name)",
+            run.get("name") or NO_NAME,
             list(run.get("tutors") or ()),
             list(run.get("tasks") or ()),
             run.get("limit"),
@@ -50,10 +52,19 @@ def run_folders(results: Path) -> Iterable[RunFolder]:
         )
 
 
+def saved_configs(results: Path) -> Iterator[Path]:
+    """Yield the configuration that each run has saved below a folder of results."""
+    return (path for folder in paths.PAGES for path in results.glob(f"{folder}/config.yaml"))
+
+
+def saved_config(config: Path) -> dict[str, Any]:
+    """Return the configuration that a run has saved. Raises UserError where it cannot be read."""
+    return read_yaml(config, "delete it: a run writes it anew") or {}
+
+
 def saved_run(config: Path) -> dict[str, Any]:
-    """The selection of the run that has saved this configuration. Raises UserError where it cannot be read."""
-    content: dict[str, Any] = read_yaml(config, "delete it: a run writes it anew") or {}
-    return content.get("run", {})
+    """Return the selection of the run that has saved this configuration. Raises UserError where it cannot be read."""
+    return saved_config(config).get("run", {})
 
 
 def shortened(names: list[str], most: int = 3) -> str:
