@@ -226,6 +226,7 @@ def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.Monkey
         ({"HTTP_PROXY": "http://127.0.0.1:9", "no_proxy": "a.org"}, "(ProxyError)", "export no_proxy=a.org,127.0.0.1"),
         ({"http_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1"}, "(ConnectionError)", "start the server"),
         ({"https_proxy": "http://127.0.0.1:9"}, "(ConnectionError)", "start the server"),
+        ({"all_proxy": "http://127.0.0.1:9"}, "(ProxyError)", "the proxy of all_proxy"),
     ],
 )
 def test_a_proxy_of_the_environment_is_named(

@@ -54,14 +54,14 @@ def past_proxy(base_url: str) -> str:
     """
     from requests.utils import get_environ_proxies
 
-    address = urlsplit(base_url)
-    if not get_environ_proxies(base_url, no_proxy=None).get(address.scheme):
+    address, proxies = urlsplit(base_url), get_environ_proxies(base_url, no_proxy=None)
+    kind = next((kind for kind in (address.scheme, "all") if proxies.get(kind)), None)
+    if kind is None:
         return ""
     known = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
     hosts = f"{known},{address.hostname}" if known else str(address.hostname)
-    variable = f"{address.scheme}_proxy"
     return (
-        f"it is asked through the proxy of {variable}: mend that, or go past it: export no_proxy={shlex.quote(hosts)}"
+        f"it is asked through the proxy of {kind}_proxy: mend that, or go past it: export no_proxy={shlex.quote(hosts)}"
     )
 
 
