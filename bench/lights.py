@@ -1,9 +1,9 @@
-"""Colours of a grader's light by simulation: how often each one is given, by true kappa and number of labels.
+"""Simulate how often a grader's light gets each colour, by its true kappa and the number of labels.
 
     python bench/lights.py [RUNS]
 
 People's labels are drawn from three distributions; the grader repeats a label with the probability that gives it the
-true weighted kappa, and else draws one from the same distribution. One reply a problem.
+true weighted kappa, and otherwise draws one from the same distribution. Each problem has one reply.
 """
 
 from __future__ import annotations

@@ -528,7 +528,7 @@ def test_the_light_follows_its_thresholds(scores: dict[Quantity, Score], colour:
 
 
 def test_each_dimension_has_a_light_of_its_own() -> None:
-    """The mean of one good and one bad dimension hides both; a dimension without labels of its own has none here."""
+    """A good and a bad dimension are amber on average, green and red alone; one without labels has no kappa."""
     both = kappa_score(0.4, 0.3)
     for criterion, value, low in (("Coherence", 0.8, 0.7), ("Actionability", 0.05, -0.1)):
         of = quantity(f"mrbench:weighted_kappa/{criterion}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from maieutic.config.datasets import Source
 from maieutic.core.options import options_of
@@ -21,17 +22,19 @@ SHOWN = 20  # faults that a message lists
 
 
 def solving(records: list[Source], task: str) -> list[Item]:
-    """One item a record.
+    """Make one item of each record.
 
     Fields: `question`, text; `answer`, a number, also with a unit or as a fraction, or the letter of one of the
-    question's options ("(A) 5 (B) 6"); `solution`, text, and `id`, both optional. The solution is what the human
-    reference says. Raises ValueError naming the records and the field that is not as said.
+    question's options ("(A) 5 (B) 6"); `solution`, text, and `id`, both optional. The solution is the reply of the
+    human reference. Raises ValueError naming the records and the field at fault.
     """
     items, faults = [], []
     for number, record in enumerate(records):
         question = text_of(record, "question", number)
-        answer = final_answer(text_of(record, "answer", number), question)
-        if answer not in options_of(question) and number_in(answer) is None:
+        written, options = text_of(record, "answer", number), options_of(question)
+        answer = final_answer(written, options)
+        if answer is None:
+            answer = written
             faults.append(f"record {number}: {answer[:40]!r}")
         solution = str(record.get("solution") or "").strip()
         items.append(
@@ -49,17 +52,14 @@ def solving(records: list[Source], task: str) -> list[Item]:
     return items
 
 
-def final_answer(text: str, question: str) -> str:
-    """Return an answer as the letter of one of the question's options, or as digits; any other as it is."""
+def final_answer(text: str, options: Mapping[str, str]) -> str | None:
+    """Return an answer as the letter of one of the question's options, or as digits; None for any other."""
     letter = text.strip("() .").upper()
-    if letter in options_of(question):
-        return letter
-    number = number_in(text)
-    return text if number is None else number
+    return letter if letter in options else number_in(text)
 
 
 def number_in(text: str) -> str | None:
-    """Return the only number of a text as digits: `$8`, `1,200`, `3/4`, `2 1/2`, `50%`, `7 pens`; None for no such."""
+    """Return the single number of a text as digits (`$8`, `1,200`, `3/4`, `2 1/2`, `50%`, `7 pens`), or None."""
     match = NUMBER.fullmatch(text.strip())
     if match is None or not re.search(r"\d", text):
         return None

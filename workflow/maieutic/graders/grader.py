@@ -10,7 +10,7 @@ from maieutic.graders.reading import Reading
 
 
 class GoldReplies(NamedTuple):
-    """Turns of a reply with an item's gold answer, and of replies with wrong answers of the same kind."""
+    """Replies for testing a grader on an item, each as its turns: one right reply, and several wrong ones."""
 
     right: list[str]
     wrong: list[list[str]]

@@ -285,7 +285,7 @@ def prepared(text: str) -> str:
 
 
 def is_first_of(match: re.Match[str]) -> bool:
-    """Return whether "the first step that ..." means the first step of some kind, rather than step 1."""
+    """Return whether "the first step" is followed by a condition ("that is wrong"), so that it is not step 1."""
     before, after = match.string[: match.start()], match.string[match.end() :]
     return (
         match["nth"].casefold() in ("first", "1st")

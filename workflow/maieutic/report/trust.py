@@ -136,7 +136,7 @@ def leniency_tables(plan: Plan, results: Path) -> list[dict[str, Any]]:
 
 
 def leniency_word(by_length: Sequence[Score | None]) -> str:
-    """Return what a judge's differences from people's rate by length come to, by their intervals."""
+    """Summarize a judge's leniency over the thirds of replies by length, from the signs of its intervals."""
     known = [one for one in by_length if one is not None and one.low is not None and one.high is not None]
     if len(known) < len(THIRDS):
         return ""

@@ -8,7 +8,7 @@ from maieutic.scores.papers import PEOPLE, PERCENT, Paper, Printed, ReleasedLabe
 BENCHMARK = "mrbench"
 CRITIC = "mrbench_critic"  # rubric of the prompt in Figure 6
 CRITICS = {"Prometheus2": 5, "Llama-3.1-8B": 6}  # by the table that is about it
-TUTORS = {  # as the data spell them: as the paper does
+TUTORS = {  # the data's spelling: the paper's
     "Novice": "Novice", "Expert": "Expert", "Llama318B": "Llama-3.1-8B", "Phi3": "Phi3", "Gemini": "Gemini",
     "Sonnet": "Sonnet", "Mistral": "Mistral", "GPT4": "GPT-4", "Llama31405B": "Llama-3.1-405B",
 }  # fmt: skip
