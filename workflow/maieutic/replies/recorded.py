@@ -29,6 +29,8 @@ REPLIES = ("reply", "replies", "response")  # the columns in which what was said
 FORMS: dict[str, RecordedForm] = merged("recorded", "RECORDED")
 COLUMNS = ("id", "prompt", "task", *REPLIES)
 SHOWN = 5  # unknown ids in one message
+SHOWN_CHARACTERS = 40  # of an id or prompt
+LIST_ITEMS = "`maieutic items --configfile my.yaml` writes the ids"  # of the user's own run file
 Key = tuple[str, str, str]  # of an item: benchmark, task, id
 
 
@@ -205,8 +207,9 @@ def texts_by_item(
     if others and unknown and not texts:
         faults += [no_item(line, by_id) for line in unknown[:SHOWN] if line.id]
         place = unknown[0].place.partition(",")[0]
-        problem = f"none of its {len(unknown)} records fits an item of this run"
-        faults.insert(0, UserError(place, problem, "take the ids or prompts of `maieutic items --configfile RUN_FILE`"))
+        first = (unknown[0].id or in_one_line(unknown[0].prompt))[:SHOWN_CHARACTERS]
+        problem = f"none of its {len(unknown)} records fits an item of this run, as the first one of {first!r}"
+        faults.append(UserError(place, problem, LIST_ITEMS))  # last: the console repeats a log's last error
     elif others and unknown:
         log.warning("%d replies are of items that this run does not have", len(unknown))
     elif not others:
@@ -222,9 +225,9 @@ def texts_by_item(
 def no_item(line: Line, known: Mapping[str, Any]) -> UserError:
     """A line that fits no item, with the nearest id."""
     if line.id is None:
-        return UserError(line.place, "no item has this prompt", "give ids: `snakemake ... questions` writes them")
+        return UserError(line.place, "no item has this prompt", f"give ids: {LIST_ITEMS}")
     near = difflib.get_close_matches(line.id, known, 1)
-    mend = f"did you mean {near[0]!r}?" if near else "`snakemake ... questions` writes the ids"
+    mend = f"did you mean {near[0]!r}?" if near else LIST_ITEMS
     task = f" in task {line.task}" if line.task else ""
     return UserError(line.place, f"there is no item {line.id!r}{task}", mend)
 
