@@ -19,12 +19,12 @@ from maieutic.core import paths
 from maieutic.core.journal import Entry
 from maieutic.judges.commands import judge_labelled, judge_replies
 from maieutic.judges.probes import PROBES
-from maieutic.plan import estimate, inputs, jobs, requests
-from maieutic.plan.estimate import asked_by, can_be_number_of_items, items_of_another_run
+from maieutic.plan import inputs, jobs, rehearsal, requests
+from maieutic.plan.rehearsal import NotOnFile, OnFile, Rehearsal, identity_of
 from maieutic.plan.requests import (
     VERDICT_TOKENS,
     NewRequests,
-    NotOnFile,
+    asking_jobs,
     mean_answer,
     new_labelled,
     new_replies,
@@ -81,6 +81,20 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RulePlan]:
         yield plan
 
 
+class Nothing(Rehearsal):
+    """Before anything is fetched."""
+
+    def make_source(self, dataset: str) -> Path | None:
+        return None
+
+
+def counted_now(plan: RulePlan, count: Any, of: type[Rehearsal] = Rehearsal, **names: str) -> NewRequests:
+    """What one job will ask, as the results folder stands: whatever is there stays."""
+    with of(plan, ()) as rehearsal:
+        told: NewRequests = count(plan, **names, rehearsal=rehearsal)
+        return told
+
+
 def lines_of(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines(keepends=True)
 
@@ -110,46 +124,89 @@ def ask_the_judge(plan: RulePlan) -> Path:
 def test_a_tutor_is_asked_what_its_journal_lacks_turn_by_turn(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
     [items] = inputs.generate_replies(plan, **NAMES)["cases"]
     count = len(lines_of(Path(items)))
-    fresh = new_replies(plan, **NAMES)
-    assert fresh is not None and fresh[:4] == ("tutors", TUTOR, TUTOR, 2 * count) and fresh.exact
+    fresh = counted_now(plan, new_replies, **NAMES)
+    assert fresh[:4] == ("tutors", TUTOR, TUTOR, 2 * count) and fresh.exact
     assert fresh.prompt_tokens > 100 * count and fresh.answer_tokens > 0, "as such requests were measured"
     measured = sizes()[BENCHMARK, TASK, ""].answer_chars
     assert fresh.answer_tokens == pytest.approx(fresh.requests * tokens(measured)), "of the human reference"
-    supposed = new_replies(plan, **NAMES, remade={items})
-    assert supposed is not None and not supposed.exact and 0 < (supposed.requests or 0) <= 2 * count
+    Path(items).rename("aside")
+    assert counted_now(plan, new_replies, **NAMES) == fresh, "they are made from the demo's file, the same ones"
+    supposed = counted_now(plan, new_replies, Nothing, **NAMES)
+    assert not supposed.exact and 0 < (supposed.requests or 0) <= 2 * count
+    Path("aside").rename(items)
     journal = ask_the_tutor(plan)
-    known = new_requests(plan, "generate_replies_locally", NAMES, ())
-    assert known == ("tutors", TUTOR, TUTOR, 0, 0.0, 0.0, True)
+    assert counted_now(plan, new_replies, **NAMES) == ("tutors", TUTOR, TUTOR, 0, 0.0, 0.0, True)
     kept = lines_of(journal)
     assert len(kept) == 2 * count
     journal.write_text("".join(kept[:-1]), encoding="utf-8")
-    lacking = new_replies(plan, **NAMES)
-    assert lacking is not None and lacking.exact and lacking.requests == 1, "a second turn"
+    lacking = counted_now(plan, new_replies, **NAMES)
+    assert lacking.exact and lacking.requests == 1, "a second turn"
     assert lacking.answer_tokens == 40, "answers are as long as those on file"
     journal.write_text(kept[0], encoding="utf-8")
-    more = new_replies(plan, **NAMES)
-    assert more is not None and more.requests == 2 * count - 1
-    assert new_requests(plan, "parse_replies", NAMES, ()) is None
-    told: list[Any] = []
-    monkeypatch.setitem(requests.COUNTS, "generate_replies", lambda plan, **given: told.append(given))
-    new_requests(plan, "generate_replies", NAMES, {"f"})
-    assert told == [{**NAMES, "remade": {"f"}}]
+    assert counted_now(plan, new_replies, **NAMES).requests == 2 * count - 1
+
+
+def test_requests_are_those_of_the_planned_jobs(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = dict(NAMES)
+    baselines = {**BATCH, "batch": "_baselines"}
+    everything = [("generate_replies", names), ("judge_replies", baselines), ("judge_replies", BATCH)]
+    assert list(asking_jobs(plan)) == everything
+    for rule in ("generate_replies", "judge_replies"):
+        monkeypatch.setitem(requests.COUNTS, rule, lambda plan, rehearsal, rule=rule, **names: (rule, names))
+    nothing: Any = None
+    assert new_requests(plan, nothing) == everything == new_requests(plan, nothing, everything)
+    assert new_requests(plan, nothing, [("judge_replies", BATCH), ("parse_replies", names)]) == everything[2:]
+    assert new_requests(plan, nothing, []) == []
 
 
 def test_a_judge_is_asked_about_what_is_there_alone(plan: RulePlan) -> None:
-    before = new_verdicts(plan, **BATCH)
+    before = counted_now(plan, new_verdicts, **BATCH)
     assert before[:3] == ("judges", JUDGE, TUTOR) and not before.exact and before.requests, "no reply is there"
     ask_the_tutor(plan)
-    there = new_verdicts(plan, **BATCH)
+    there = counted_now(plan, new_verdicts, **BATCH)
     assert there.exact and there.requests and there.prompt_tokens > there.requests
     journal = ask_the_judge(plan)
     assert len(lines_of(journal)) == there.requests
-    assert new_requests(plan, "judge_replies", BATCH, ()) == ("judges", JUDGE, TUTOR, 0, 0.0, 0.0, True)
+    assert counted_now(plan, new_verdicts, **BATCH) == ("judges", JUDGE, TUTOR, 0, 0.0, 0.0, True)
     journal.write_text("".join(lines_of(journal)[1:]), encoding="utf-8")
-    one = new_verdicts(plan, **BATCH)
+    one = counted_now(plan, new_verdicts, **BATCH)
     assert (one.requests, one.exact) == (1, True)
-    replies = paths.REPLIES.of(**NAMES)
-    assert not new_verdicts(plan, **BATCH, remade={replies}).exact, "replies that will be written anew are not known"
+
+
+def test_what_another_run_has_left_under_a_files_name_is_not_read(plan: RulePlan) -> None:
+    """Items and replies that will be written anew are made from their sources: the demo's file, and the journal."""
+    ask_the_tutor(plan)
+    ask_the_judge(plan)
+    replies, items = Path(paths.REPLIES.of(**NAMES)), Path(inputs.generate_replies(plan, **NAMES)["cases"][0])
+    for file in (replies, items):
+        file.write_text("of another run\n", encoding="utf-8")
+    for remade in ({str(replies), str(items)}, None):
+        with Rehearsal(plan, remade) as rehearsal:
+            told = new_requests(plan, rehearsal)
+        assert [(part.requests, part.exact) for part in (told[0], told[-1])] == [(0, True), (0, True)]
+        assert not rehearsal.root.exists(), "what was made for it is gone"
+    Path(paths.REPLY_JOURNAL.of(**NAMES)).unlink()
+    with Rehearsal(plan) as rehearsal:
+        told = new_requests(plan, rehearsal)
+    assert (told[0].exact, told[-1].exact) == (True, False), "replies that nobody has given yet are not known"
+
+
+def test_a_judge_of_a_known_and_an_unknown_tutor_is_asked_of_both(
+    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the one it is counted, of the other supposed."""
+    ask_the_tutor(plan)
+    alone = counted_now(plan, new_verdicts, **BATCH)
+    monkeypatch.setattr(RulePlan, "belongs", lambda plan, card, tutor: True)
+    monkeypatch.setattr(RulePlan, "judge_batches", lambda plan, benchmark: {TUTOR: [TUTOR, "other"]})
+    monkeypatch.setattr(
+        Rehearsal,
+        "replies",
+        lambda self, benchmark, tutor: self.make_replies(benchmark, tutor) if tutor == TUTOR else None,
+    )
+    both = counted_now(plan, new_verdicts, **BATCH)
+    more = requests.supposed_verdicts(plan, JUDGE, plan.card(BENCHMARK, TASK), TUTOR)
+    assert more is not None and both.requests == (alone.requests or 0) + (more.requests or 0) and not both.exact
 
 
 @pytest.fixture
@@ -196,7 +253,7 @@ def test_a_judge_is_supposed_to_be_asked_of_each_release_each_pair_and_each_prob
         probed = len(PROBES) * 3
         requests = [round((replies + probed) * labels.requests), round(compared * 2.0)]
         prompts = [requests[0] * tokens(labels.prompt_chars), requests[1] * tokens(pairs.prompt_chars)]
-        told = new_requests(checked, "judge_labelled_locally", {"judge": judge}, ())
+        told = counted_now(checked, new_labelled, Nothing, judge=judge)
         assert told == ("judges", judge, TUTOR, sum(requests), sum(prompts), sum(requests) * VERDICT_TOKENS, False)
     parts = supposed_labelled(checked, JUDGE)
     assert [part.requests for part in parts] == [16, 8]
@@ -211,7 +268,7 @@ def test_a_judge_is_asked_of_its_own_tasks_alone(plan: RulePlan, monkeypatch: py
     own = plan.judge_cards(BENCHMARK, JUDGE)
     assert TUTOR in plan.judge_batches(BENCHMARK)
     monkeypatch.setattr(RulePlan, "judge_cards", lambda plan, name, judge=None: own if judge == JUDGE else [])
-    assert (new_verdicts(plan, **BATCH).requests or 0) > 0
+    assert (counted_now(plan, new_verdicts, **BATCH).requests or 0) > 0
 
 
 def test_a_judge_of_a_task_that_nobody_measured_is_supposed_to_be_asked_once_an_item(
@@ -236,11 +293,12 @@ def test_probes_are_of_as_many_replies_as_the_judge_is_asked_about(
     checked: RulePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(requests, "there", lambda files, remade: True)
+    labels_of(checked, "mrbench")
+    pairs_of(checked, "bridge")
     monkeypatch.setattr(requests, "work_on_labels", lambda *given: [])
     monkeypatch.setattr(requests, "work_on_pairs", lambda *given: [])
     monkeypatch.setattr(requests, "work_on_probes", lambda *given: told.append(given[1:]) or [])
-    new_labelled(checked, "few")
+    counted_now(checked, new_labelled, judge="few")
     folder = Path(paths.LABELS.of(release="mrbench")).parent
     assert told == [([folder], checked.run.probes, checked.label_limit("few"), checked.run.seed)]
     assert checked.label_limit("few") is not None
@@ -252,32 +310,34 @@ def test_a_pair_or_release_that_nobody_measured_is_not_known(
     known = {key: size for key, size in sizes().items() if key[0] != "pairs"}
     monkeypatch.setattr(requests, "sizes", lambda: known)
     assert [part.requests for part in supposed_labelled(checked, JUDGE)] == [16, None]
-    assert new_labelled(checked, JUDGE).requests is None
+    assert counted_now(checked, new_labelled, Nothing, judge=JUDGE).requests is None
 
 
 def test_a_judge_is_asked_about_what_people_have_labelled(checked: RulePlan) -> None:
     """Where labels and pairs are there it is counted: what the journal lacks, question by question."""
     labels_of(checked, "mrbench")
     pairs_of(checked, "bridge")
-    fresh = new_labelled(checked, JUDGE)
+    fresh = counted_now(checked, new_labelled, judge=JUDGE)
     assert fresh[:3] == ("judges", JUDGE, TUTOR) and fresh.exact and fresh.requests is not None
     assert 4 + 2 * 4 < fresh.requests <= 4 + 2 * 4 + 4 * len(PROBES), "replies, pairs in both orders, probes"
     assert fresh.prompt_tokens > 100 * fresh.requests and fresh.answer_tokens == fresh.requests * VERDICT_TOKENS
+    with Rehearsal(checked) as rehearsal:
+        assert new_labelled(checked, JUDGE, rehearsal) == fresh, "made anew, they are the same"
     labels, pairs = paths.LABELS.of(release="mrbench"), paths.PAIRS.of(source="bridge")
     for remade in (labels, pairs):
-        assert not new_labelled(checked, JUDGE, remade={remade}).exact, f"{remade} will be another"
+        with Nothing(checked, {remade}) as rehearsal:
+            assert not new_labelled(checked, JUDGE, rehearsal).exact, f"{remade} will be another"
     journal = ask_about_labels(checked, JUDGE)
     kept = lines_of(journal)
     assert len(kept) == fresh.requests, "it was asked what was told"
-    known = new_requests(checked, "judge_labelled", {"judge": JUDGE}, ())
-    assert known == ("judges", JUDGE, TUTOR, 0, 0.0, 0.0, True)
+    assert counted_now(checked, new_labelled, judge=JUDGE) == ("judges", JUDGE, TUTOR, 0, 0.0, 0.0, True)
     journal.write_text("".join(kept[2:]), encoding="utf-8")
-    lacking = new_labelled(checked, JUDGE)
+    lacking = counted_now(checked, new_labelled, judge=JUDGE)
     assert (lacking.requests, lacking.exact, lacking.answer_tokens) == (2, True, 2 * VERDICT_TOKENS)
-    more = new_labelled(checked, "freer")
+    more = counted_now(checked, new_labelled, judge="freer")
     assert more.exact and (more.requests or 0) > 2 * fresh.requests, "it has no limit, and a journal of its own"
     Path(pairs).unlink()
-    assert not new_labelled(checked, JUDGE).exact
+    assert not counted_now(checked, new_labelled, Nothing, judge=JUDGE).exact
 
 
 def test_an_estimate_names_each_asking_job_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,8 +347,10 @@ def test_an_estimate_names_each_asking_job_once(tmp_path: Path, monkeypatch: pyt
     config["run"]["judges"] = [*config["run"]["judges"], "idle"]
     plan = plan_of(config)
     stand_in(tmp_path, monkeypatch)
-    told = list(asked_by(plan))
-    assert [part.asker for part in told if part.stage == "tutors"] == ["far", "near"] * 3
+    with Nothing(plan) as rehearsal:
+        told = new_requests(plan, rehearsal)
+    far = ["far"] * len(plan.shards_of("far"))
+    assert [part.asker for part in told if part.stage == "tutors"] == [*far, "near"] * 3 and len(far) > 1
     batches = {name: len([one for one in plan.judge_batches(name).values() if one]) for name in plan.benchmarks}
     assert set(batches) == {"mrbench", "kmpbench", "tutorbench"}
     judged = Counter(part.asker for part in told if part.stage == "judges")
@@ -304,69 +366,23 @@ def test_an_estimate_names_each_asking_job_once(tmp_path: Path, monkeypatch: pyt
     assert not any(part.exact for part in told), "nothing is there"
 
 
-def test_what_is_of_another_run_counts_for_judges_as_written_anew(
-    plan: RulePlan, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[tuple[str, Any]] = []
-    monkeypatch.setattr(estimate, "items_of_another_run", lambda plan: {"f"})
-    for name in ("new_verdicts", "new_labelled"):
-        monkeypatch.setattr(estimate, name, lambda *given, name=name: told.append((name, given[-1])))
-    monkeypatch.setattr(RulePlan, "asked_judges", ["one"])
-    monkeypatch.setattr(RulePlan, "told_releases", lambda plan, judge: ["r"])
-    list(asked_by(plan))
-    assert {name for name, _ in told} == {"new_verdicts", "new_labelled"} and all(stale == {"f"} for _, stale in told)
-
-
-def test_items_that_are_this_runs_are_counted(plan: RulePlan) -> None:
-    """Of a task whose number in the demo nobody knows, whatever there is; no more than the limit."""
+def test_items_of_another_edition_or_limit_are_not_counted(plan: RulePlan) -> None:
+    """The published file that lies under a dataset's name in the results is no demo's; a wrong one is none at all."""
     [items] = inputs.generate_replies(plan, **NAMES)["cases"]
     count = len(lines_of(Path(items)))
-    assert plan.run.limit is not None and count <= plan.run.limit
-    assert items_of_another_run(plan) == set() and all(part.exact for part in asked_by(plan) if part.stage == "tutors")
+    source = Path(paths.SOURCE.of(dataset=plan.card(BENCHMARK, TASK).dataset))
+    source.parent.mkdir(parents=True, exist_ok=True)
+    source.write_text("[]", encoding="utf-8")
     Path(items).write_text("".join(lines_of(Path(items)) * 9), encoding="utf-8")
-    assert 9 * count > plan.run.limit and items_of_another_run(plan) == {items}
-    assert not any(part.exact for part in asked_by(plan)), "they will be written anew"
-    Path(items).unlink()
-    assert items_of_another_run(plan) == set()
-
-
-# Edition, limit, task, and the numbers of items that can be its own and that cannot.
-NUMBERS = {
-    "all of the published": ("published", None, "mathtutorbench/problem_solving", {1319}, {0, 8, 1318, 1320}),
-    "a few of the published": ("published", 8, "mathtutorbench/problem_solving", {8}, {0, 7, 9, 1319}),
-    "the demo's": ("demo", None, "mathtutorbench/problem_solving", {12}, {0, 11, 13, 1319}),
-    "of the demo's records some": ("demo", 8, "kmpbench/ec", {1, 4, 8}, {0, 9, 12000}),
-    "of the demo's records some, without a limit": ("demo", None, "kmpbench/ec", {1, 9, 30}, {0, 31, 12000}),
-}
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-def test_how_many_items_a_task_can_have(name: str) -> None:
-    edition, limit, task, can, cannot = NUMBERS[name]
-    config = shipped()
-    config["edition"] = edition
-    config["run"] |= {**NOBODY, "tutors": ["echo"], "tasks": [task], "limit": limit, "labels": []}
-    plan, _ = plan_before_pins(config)
-    [card] = [loaded.card for loaded in plan.cards.values()]
-    assert all(can_be_number_of_items(plan, card, number) for number in can)
-    assert not any(can_be_number_of_items(plan, card, number) for number in cannot)
-
-
-def test_a_demo_that_takes_some_of_its_records_has_items_of_that_order() -> None:
-    """Of 20 records of the demo, a tenth: two are supposed. Another edition, or a file without a demo, has its number."""
-    records = SimpleNamespace(records=20)
-    dataset = SimpleNamespace(demo=records, published=SimpleNamespace(records=100))
-    card: Any = SimpleNamespace(dataset="d", items=10)
-    plan: Any = SimpleNamespace(datasets={"d": dataset}, edition="demo", run=SimpleNamespace(limit=None))
-
-    def can(*numbers: int) -> list[bool]:
-        return [can_be_number_of_items(plan, card, number) for number in numbers]
-
-    assert can(0, 1, 2, 200, 201) == [False, True, True, True, False]
-    plan.edition = "published"
-    assert can(1, 2, 9, 10, 11) == [False, False, False, True, False]
-    plan.edition, dataset.demo = "demo", None
-    assert can(1, 2, 9, 10, 11) == [False, False, False, True, False]
+    with Rehearsal(plan) as rehearsal:
+        tutor, *_ = new_requests(plan, rehearsal)
+    assert (tutor.requests, tutor.exact) == (2 * count, True)
+    config = shipped() | {"edition": "published"}
+    config["run"] |= {**NOBODY, "tutors": ["gpt-4o"], "tasks": [f"{BENCHMARK}/{TASK}"], "labels": []}
+    published, _ = plan_before_pins(config)
+    with Rehearsal(published) as rehearsal:
+        [tutor] = new_requests(published, rehearsal)
+    assert not tutor.exact, "the file in the results has another checksum"
 
 
 def test_what_follows_from_the_verdicts_on_file_is_asked_of_the_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,13 +411,12 @@ def test_what_follows_from_the_verdicts_on_file_is_asked_of_the_file_too(monkeyp
 
 def test_one_job_for_all_benchmarks_asks_a_tutor_what_each_of_them_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(
-        requests, "new_replies", lambda *given: told.append(given) or (given[1] if given[1] != "b" else None)
-    )
+    monkeypatch.setattr(requests, "new_replies", lambda *given: told.append(given) or given[1])
     monkeypatch.setattr(requests, "summed", lambda *given: given)
-    plan: Any = SimpleNamespace(benchmarks=["a", "b", "c"])
-    assert requests.all_new_replies(plan, "t", {"f"}) == ("tutors", "t", "t", ["a", "c"])
-    assert told == [(plan, name, "t", {"f"}) for name in "abc"]
+    plan, rehearsal = SimpleNamespace(benchmarks=["a", "b"]), object()
+    given: Any = (plan, "t", rehearsal)
+    assert requests.all_new_replies(*given) == ("tutors", "t", "t", ["a", "b"])
+    assert told == [(plan, name, "t", rehearsal) for name in "ab"]
 
 
 def test_what_is_not_on_file_is_as_long_as_the_mean_of_it() -> None:
@@ -415,13 +430,13 @@ def test_what_is_not_on_file_is_as_long_as_the_mean_of_it() -> None:
 
 def test_weights_that_are_there_are_part_of_what_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(requests, "served_identity", lambda *given: told.append(given) or {"commit": "x"})
+    monkeypatch.setattr(rehearsal, "served_identity", lambda *given: told.append(given) or {"commit": "x"})
     model = VllmModel.model_validate({"engine": "vllm", "weights": {"path": "x"}})
     manifest = tmp_path / "m/manifest.json"
-    assert requests.identity_of(model, []) is None and requests.identity_of(model, [str(manifest)]) is None and not told
+    assert identity_of(model, []) is None and identity_of(model, [str(manifest)]) is None and not told
     manifest.parent.mkdir()
     manifest.write_text("{}", encoding="utf-8")
-    assert requests.identity_of(model, [str(manifest), "other"]) == {"commit": "x"}
+    assert identity_of(model, [str(manifest), "other"]) == {"commit": "x"}
     assert told == [(model, manifest.parent)]
 
 
@@ -448,29 +463,31 @@ def test_a_shard_is_asked_what_its_own_journal_and_the_others_lack(
 ) -> None:
     """By the settings of its job."""
     told: dict[str, Any] = {}
-    job = SimpleNamespace(journals=lambda own: ["others of", own], work=lambda folder: [folder], max_tokens=5, seed=6)
+    job = SimpleNamespace(
+        journals=lambda own: ["others of", own], work=lambda folder: [folder], max_tokens=5, seed=6, tasks=["x"]
+    )
 
-    async def behind(work: Any, on_file: Any, limits: Any) -> int:
+    async def behind(work: Any, on_file: Any, limits: Any) -> tuple[list[Any], int]:
         told.update(work=work, limits=(limits.max_tokens, limits.seed))
-        return 3
+        return [], 3
 
     monkeypatch.setattr(jobs, "generate_shard", lambda plan, *names: told.update(names=names) or job)
-    monkeypatch.setattr(requests, "there", lambda files, remade: True)
     monkeypatch.setattr(requests, "mean_answer", lambda on_file, loadeds: 7.0)
-    monkeypatch.setattr(requests, "turns_behind", behind)
-    own, kept = requests.OnFile, []
+    monkeypatch.setattr(requests, "held", behind)
+    own, kept = OnFile, []
 
     def noted(*given: Any) -> Any:
         kept.append(given)
         return own(*given[:4])
 
     monkeypatch.setattr(requests, "OnFile", noted)
-    found = new_replies(plan, **NAMES, shard="2-of-3")
+    folder: Any = SimpleNamespace(items=lambda benchmark, tasks: (benchmark, tasks))
+    found = new_replies(plan, **NAMES, shard="2-of-3", rehearsal=folder)
     journal = Path(paths.SHARD_JOURNAL.of(**NAMES, shard="2-of-3"))
     [(asker, model, identity, at, others)] = kept
     assert (asker, model, at, others) == (TUTOR, plan.models[TUTOR], journal, ["others of", journal]) and identity
     assert told["names"] == (BENCHMARK, TUTOR, "2-of-3") and told["limits"] == (5, 6)
-    assert told["work"] == [Path(paths.ITEM_FOLDER.of(benchmark=BENCHMARK))]
+    assert told["work"] == [(BENCHMARK, ["x"])]
     assert found == ("tutors", TUTOR, TUTOR, 3, 0.0, 21.0, True)
 
 
@@ -490,9 +507,9 @@ def test_a_judge_draws_by_the_seed_of_the_run(plan: RulePlan) -> None:
 
 def test_answers_in_other_journals_are_on_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[Any] = []
-    monkeypatch.setattr(requests, "answers_on_file", lambda *given: told.append(given) or Answers({}))
+    monkeypatch.setattr(rehearsal, "answers_on_file", lambda *given: told.append(given) or Answers({}))
     model: Any = None
-    requests.OnFile("t", model, {}, tmp_path / "one", [tmp_path / "two"])
+    OnFile("t", model, {}, tmp_path / "one", [tmp_path / "two"])
     assert told == [(tmp_path / "one", Entry, [tmp_path / "two"])]
 
 
@@ -504,8 +521,9 @@ def test_one_job_for_all_benchmarks_is_asked_what_each_of_them_asks(monkeypatch:
         benchmarks_of_batch=lambda judge, batch: ["a", "b"] if (judge, batch) == ("j", "x") else [],
         answering={"j": "m"}.get,
     )
-    assert requests.all_new_verdicts(plan, "j", "x", {"f"}) == ("judges", "j", "m", ["of a", "of b"])
-    assert told == [(plan, "j", "a", "x", {"f"}), (plan, "j", "b", "x", {"f"})]
+    folder: Any = object()
+    assert requests.all_new_verdicts(plan, "j", "x", folder) == ("judges", "j", "m", ["of a", "of b"])
+    assert told == [(plan, "j", "a", "x", folder), (plan, "j", "b", "x", folder)]
 
 
 class Answers(dict[str, SimpleNamespace]):

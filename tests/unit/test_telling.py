@@ -170,37 +170,26 @@ def test_each_failed_job_is_a_line_and_those_out_of_money_are_one(plan: Plan, tm
     assert last_lines(plan, [], "2026-06-01", 0.0, None) == ["asked: far 5 (1,000 + 10 tokens); under 0.01 USD"]
 
 
-def test_what_jobs_write_anew_is_not_known_to_those_behind_them(plan: Plan, monkeypatch: Any) -> None:
-    """Shards that ask nothing leave the gathered replies as they are, and so what a judge is asked is counted."""
-    told: list[tuple[str, set[str]]] = []
-    answers: dict[str, NewRequests | None] = {}
+def test_what_planned_jobs_ask_is_counted_by_rule_and_names(plan: Plan, monkeypatch: Any) -> None:
+    """Of a job that cannot be counted the models are named; a job without a model asks nothing."""
+    told: list[Any] = []
 
-    def counted(plan: Plan, rule: str, names: Any, remade: set[str]) -> NewRequests | None:
-        told.append((rule, set(remade)))
-        return answers.get(rule)
+    def counted(plan: Plan, rehearsal: Any, planned: Any) -> list[NewRequests]:
+        told.append((rehearsal.remade, planned))
+        return [asked("far", 3)]
 
     monkeypatch.setattr(telling, "new_requests", counted)
-    shard = job("generate_shard", output=("s1",), tutor="far")
-    gather = job("gather_shards", output=("replies",), files=("s1",))
-    judge = job("judge_replies", output=("verdicts",), judge="one")
-    other = job("a_rule", output=("x",), files=())
-    jobs = [judge, other, gather, shard]
-    answers["generate_shard"], answers["judge_replies"] = asked("far", 0), asked("one", 3)
-    assert [part.asker for part in planned_requests(plan, jobs)] == ["far", "one"]
-    assert told == [("generate_shard", {"s1", "replies", "verdicts", "x"}), ("judge_replies", {"verdicts", "x"})]
-    for part in (asked("far", 2), asked("far", 0, exact=False), asked("far", None, exact=False)):
-        told.clear()
-        answers["generate_shard"] = part
-        planned_requests(plan, jobs)
-        assert told[1] == ("judge_replies", {"s1", "replies", "verdicts", "x"})
-    answers.clear()
-    assert planned_requests(plan, jobs) == []
-    curating = job("write_dialogues", output=("d",), judge="one")
-    [part] = planned_requests(plan, [curating])
-    assert part[:4] == ("others", "near", "near", None)
+    jobs = [
+        job("judge_replies_locally", output=("verdicts",), judge="one"), job("a_rule", output=("x",), files=()),
+        job("write_dialogues", output=("d",), judge="one"),
+    ]  # fmt: skip
+    parts = planned_requests(plan, jobs)
+    assert [part[:4] for part in parts] == [("tutors", "far", "far", 3), ("others", "near", "near", None)]
+    assert told == [
+        ({"verdicts", "x", "d"}, [("judge_replies", {"judge": "one"}), ("write_dialogues", {"judge": "one"})])
+    ]
     monkeypatch.setattr(telling, "uncounted", lambda plan, job: ["near", "far"])
-    [part] = planned_requests(plan, [curating])
-    assert part[:4] == ("others", "near + far", "near", None)
+    assert planned_requests(plan, jobs[2:])[1][:4] == ("others", "near + far", "near", None)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +235,7 @@ def test_the_last_fault_of_the_budget_is_told(tmp_path: Path) -> None:
 
 
 def test_jobs_that_ask_are_counted_in_their_order_and_others_are_not(plan: Plan) -> None:
-    """What is asked about items that are to be made anew is supposed; what another kind of job asks is not known."""
+    """The demo's items are known before they are made; what another kind of job asks is not known."""
     items = job("make_items", output=(paths.ITEMS.of(benchmark="mrbench", task="mistake_remediation"),))
     judging = job("judge_replies_locally", judge="two", benchmark="mrbench", batch="far")
     tagging = job("tag_items", judge="two")
@@ -254,7 +243,7 @@ def test_jobs_that_ask_are_counted_in_their_order_and_others_are_not(plan: Plan)
     still = job("parse_replies", benchmark="mrbench")
     parts = planned_requests(plan, [tagging, judging, still, items, asking])
     assert [(part.stage, part.asker, part.exact) for part in parts] == [
-        ("tutors", "near", False), ("judges", "two", False), ("others", "far", False),
+        ("tutors", "near", True), ("judges", "two", False), ("others", "far", False),
     ]  # fmt: skip
     assert parts[0].requests == parts[1].requests == 8 and parts[2].requests is None
     assert to_be_asked(plan, [tagging, asking, still, items]) == {"near", "far"} and to_be_asked(plan, [still]) == set()

@@ -19,7 +19,7 @@ from maieutic.judges.answers import read_answer
 from maieutic.judges.labels import Labels, fits
 from maieutic.judges.questions import Case
 from maieutic.judges.rubrics import read_rubric
-from maieutic.plan.estimate import asked_by
+from maieutic.plan.requests import asking_jobs
 from maieutic.plan.rules import plan_of
 from maieutic.report.figures import radar_chart, share_chart, side_of
 from maieutic.rewards.embeddings import closeness
@@ -294,7 +294,7 @@ def test_lists_of_words_ask_nobody_in_a_plan() -> None:
     run = {"tutors": ["echo"], "tasks": ["mrbench"], "judges": ["mrbench-word-lists"]}
     plan = plan_of({**registries(), "edition": "demo", "run": run})
     assert plan.judges_by_words == ["mrbench-word-lists"] and plan.asked_judges == [] and plan.probed_judges == []
-    assert list(asked_by(plan)) == []
+    assert list(asking_jobs(plan)) == []
     place = {"judge": "mrbench-word-lists", "benchmark": "mrbench", "batch": "_baselines"}
     assert plan.inputs_of("judge_by_words")(place)["replies"]
     assert JudgeByWords.model_validate_json(plan.job_of("judge_by_words")(place)).tasks == ["mistake_remediation"]

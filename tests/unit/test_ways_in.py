@@ -471,11 +471,6 @@ def test_a_total_is_of_what_is_known() -> None:
     assert estimate.cells_of(row._replace(exact=False))[0] == "about 2"
 
 
-def test_lines_of_a_file_are_counted(tmp_path: Path) -> None:
-    (tmp_path / "x").write_bytes(b"\xff\n\n{}")
-    assert estimate.lines_in(str(tmp_path / "x")) == 3
-
-
 # doctor ---------------------------------------------------------------------------------------------------------------
 
 

@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from maieutic.config.cards import Card
 from maieutic.config.models import VllmModel
-from maieutic.core import paths
 from maieutic.core.errors import UserError
 from maieutic.plan.pinning import configuration
 from maieutic.plan.plan import Plan
-from maieutic.plan.requests import (
-    CHARS_A_TOKEN,
-    VERDICT_TOKENS,
-    NewRequests,
-    items_of,
-    new_labelled,
-    new_replies,
-    new_verdicts,
-)
+from maieutic.plan.rehearsal import Rehearsal
+from maieutic.plan.requests import CHARS_A_TOKEN, VERDICT_TOKENS, NewRequests, new_requests
 from maieutic.plan.rules import plan_before_pins
 from maieutic.plan.scale import BUSY, GPUS, STREAMING, seconds_of, weights_of
 from maieutic.plan.telling import usd
@@ -34,9 +24,6 @@ ASSUMPTIONS = (
     f"a GPU reads prompts at {BUSY:.0%} of its peak and writes at {STREAMING:.0%} of its bandwidth (docs/scale.md)",
     "not in it: pictures' tokens, training, reward models, what extensions ask, the thinking of models that think",
 )
-
-
-ORDER = 10  # times as many items as supposed are those of another edition
 
 
 class Row(NamedTuple):
@@ -52,62 +39,14 @@ class Row(NamedTuple):
     exact: bool
 
 
-def asked_by(plan: Plan) -> Iterable[NewRequests]:
-    """What every asking job of a run will ask, in the order of the stages."""
-    stale = items_of_another_run(plan)
-    for benchmark in plan.benchmarks:
-        for tutor in plan.tutors_on(benchmark):
-            if tutor in plan.with_engine("vllm", "hosted") and (part := new_replies(plan, benchmark, tutor, stale)):
-                yield part
-    for judge in (name for name in plan.judges_of_replies if name in plan.asked_judges):
-        for benchmark in plan.judged_benchmarks(judge):
-            for batch, tutors in plan.judge_batches(benchmark).items():
-                if tutors:
-                    yield new_verdicts(plan, judge, benchmark, batch, stale)
-    for judge in plan.asked_judges:
-        if plan.told_releases(judge) or plan.judge_entry(judge).pairs:
-            yield new_labelled(plan, judge, stale)
-
-
-def items_of_another_run(plan: Plan) -> set[str]:
-    """Files of items whose number cannot be this run's: of another limit or edition."""
-    cards = [loaded.card for loaded in plan.cards.values()]
-    files = {paths.ITEMS.of(benchmark=card.benchmark, task=card.task): card for card in cards}
-    return {
-        file
-        for file, card in files.items()
-        if Path(file).is_file() and not can_be_number_of_items(plan, card, lines_in(file))
-    }
-
-
-def can_be_number_of_items(plan: Plan, card: Card, number: int) -> bool:
-    """Whether a task can have so many items in this run, as far as cards and registry know.
-
-    Of a task that takes some of its file's records the demo's number is supposed, in proportion to the published one:
-    it can be another one of that order.
-    """
-    known = items_of(plan, card)
-    if known is None or number == known:
-        return True
-    dataset = plan.datasets[card.dataset]
-    if plan.edition != "demo" or dataset.demo is None or card.items in {None, dataset.published.records}:
-        return False
-    records = dataset.demo.records or known
-    return 1 <= number <= min(plan.run.limit or number, ORDER * max(known, records))
-
-
-def lines_in(file: str) -> int:
-    """Lines of a file."""
-    with open(file, "rb") as handle:
-        return sum(1 for _ in handle)
-
-
 def rows_of(plan: Plan, gpu: str) -> list[Row]:
     """One row a stage and model that answers. gpu: the kind that serves."""
     parts: dict[tuple[str, str], list[NewRequests]] = defaultdict(list)
-    for part in asked_by(plan):
+    with Rehearsal(plan) as rehearsal:
+        asked = new_requests(plan, rehearsal)
+    for part in asked:
         parts[part.stage, part.model].append(part)
-    return [row_of(plan, stage, model, asked, gpu) for (stage, model), asked in parts.items()]
+    return [row_of(plan, stage, model, of_model, gpu) for (stage, model), of_model in parts.items()]
 
 
 def row_of(plan: Plan, stage: str, model: str, asked: list[NewRequests], gpu: str) -> Row:

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import json
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from maieutic.config.cards import Card, LoadedCard
-from maieutic.config.models import BaselineModel, HostedModel, VllmModel
+from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core import paths
-from maieutic.core.journal import Entry, answers_on_file, request_key
-from maieutic.core.records import Item, Prompt
 from maieutic.judges.assignments import work_on_labels, work_on_pairs, work_on_replies
 from maieutic.judges.judging import Panel, Work, follow_ups, judge_case
 from maieutic.judges.probes import PROBES, work_on_probes
@@ -27,9 +23,8 @@ from maieutic.judges.questions import questions_of
 from maieutic.judges.rubrics import chosen_rubrics
 from maieutic.plan import inputs, jobs
 from maieutic.plan.plan import Plan
-from maieutic.replies.generate import Asking, Limits, Shard, converse
-from maieutic.serving.backends import Backend, hosted_identity
-from maieutic.serving.server import identity as served_identity
+from maieutic.plan.rehearsal import NotOnFile, OnFile, Rehearsal, held, identity_of
+from maieutic.replies.generate import Limits, Shard
 
 CHARS_A_TOKEN = 4.0
 VERDICT_TOKENS = 120  # of a question to a judge that gives its reasons
@@ -59,44 +54,6 @@ class Supposed(NamedTuple):
     answer_tokens: float = 0.0
 
 
-class NotOnFile(Exception):
-    """A journal has no answer to a request."""
-
-
-class OnFile(Asking):
-    """Answers of a journal alone; keeps the lengths of the requests that it lacks."""
-
-    def __init__(
-        self,
-        name: str,
-        model: VllmModel | HostedModel,
-        identity: Mapping[str, Any],
-        journal: Path,
-        others: Iterable[Path] = (),
-    ) -> None:
-        """others: further journals whose answers count."""
-        kept: Any = SimpleNamespace(answers=answers_on_file(journal, Entry, others), path=journal)
-        super().__init__(name, model, dict(identity), kept, Backend(never))
-        self.lacking: dict[str, int] = {}
-
-    async def ask(self, request: dict[str, Any]) -> Entry:
-        """The answer on file. Raises NotOnFile, and remembers the request, where there is none."""
-        key = request_key(request, self.identity)
-        if (known := self.journal.answers.get(key)) is not None:
-            return known
-        self.lacking[key] = len(json.dumps(request["messages"], ensure_ascii=False))
-        raise NotOnFile
-
-
-def forget(prompt: Prompt) -> None:
-    """What would be sent is not kept."""
-
-
-async def never() -> Any:
-    """No client: nobody is asked."""
-    raise NotOnFile
-
-
 class Size(NamedTuple):
     """What requests of a task hold, measured on the published data: characters, each request's mean.
 
@@ -121,19 +78,6 @@ def sizes(path: Path = SIZES) -> dict[tuple[str, str, str], Size]:
         }
 
 
-def identity_of(model: VllmModel | HostedModel, weights: Iterable[str]) -> dict[str, Any] | None:
-    """A model's part of request keys; None for one whose weights are not there yet."""
-    if isinstance(model, HostedModel):
-        return hosted_identity(model)
-    manifest = next((Path(path) for path in weights), None)
-    return served_identity(model, manifest.parent) if manifest and manifest.is_file() else None
-
-
-def there(files: Iterable[str], remade: Container[str]) -> bool:
-    """Whether some files are all there, and none of those that will be written anew: what they hold is of before."""
-    return all(Path(file).is_file() and file not in remade for file in files)
-
-
 def listed(files: Any) -> list[str]:
     """An input of a rule as a list."""
     return [files] if isinstance(files, str) else list(files)
@@ -142,29 +86,21 @@ def listed(files: Any) -> list[str]:
 # tutors ---------------------------------------------------------------------------------------------------------------
 
 
-def new_replies(
-    plan: Plan, benchmark: str, tutor: str, remade: Container[str] = (), shard: str | None = None
-) -> NewRequests | None:
-    """What one tutor will be asked of one benchmark, or of a shard of it; None for a baseline.
-
-    remade: files that will be written anew.
-    """
+def new_replies(plan: Plan, benchmark: str, tutor: str, rehearsal: Rehearsal, shard: str | None = None) -> NewRequests:
+    """Count what one hosted or served tutor will be asked of one benchmark, or of a shard of it."""
     model = plan.models[tutor]
-    if isinstance(model, BaselineModel):
-        return None
     assert isinstance(model, VllmModel | HostedModel)
-    files = inputs.generate_replies(plan, benchmark, tutor)
-    identity = identity_of(model, listed(files["weights"]))
+    identity = identity_of(model, listed(inputs.generate_replies(plan, benchmark, tutor)["weights"]))
     loadeds = plan.cards_for(benchmark, tutor)
     job = jobs.generate_shard(plan, benchmark, tutor, shard) if shard else jobs.generate_replies(plan, benchmark, tutor)
-    if identity is None or not there(listed(files["cases"]), remade):
+    items = rehearsal.items(benchmark, job.tasks)
+    if identity is None or items is None:
         whole = supposed("tutors", tutor, tutor, [supposed_replies(plan, loaded) for loaded in loadeds])
         return share_of(whole, job.shard)
     names = {"benchmark": benchmark, "tutor": tutor}
     journal = Path(paths.SHARD_JOURNAL.of(**names, shard=shard) if shard else paths.REPLY_JOURNAL.of(**names))
     on_file = OnFile(tutor, model, identity, journal, job.journals(journal))
-    work = job.work(Path(paths.ITEM_FOLDER.of(benchmark=benchmark)))
-    later = asyncio.run(turns_behind(work, on_file, Limits(job.max_tokens, job.seed)))
+    _, later = asyncio.run(held(job.work(items), on_file, Limits(job.max_tokens, job.seed)))
     return counted("tutors", tutor, tutor, on_file, later, mean_answer(on_file, loadeds))
 
 
@@ -177,21 +113,9 @@ def share_of(whole: NewRequests, shard: Shard) -> NewRequests:
     )
 
 
-def all_new_replies(plan: Plan, tutor: str, remade: Container[str] = ()) -> NewRequests:
-    """What one tutor will be asked of all benchmarks in one job. remade: files that will be written anew."""
-    parts = [part for name in plan.benchmarks if (part := new_replies(plan, name, tutor, remade)) is not None]
-    return summed("tutors", tutor, tutor, parts)
-
-
-async def turns_behind(work: Iterable[tuple[LoadedCard, Item]], on_file: OnFile, limits: Limits) -> int:
-    """Hold every conversation as far as it is on file; how many turns stand behind the first that is not."""
-    later = 0
-    for loaded, item in work:
-        try:
-            await converse(loaded, item, on_file, limits, forget)
-        except NotOnFile:
-            later += len(loaded.templates) - on_file.rounds.at[item.task, item.id]
-    return later
+def all_new_replies(plan: Plan, tutor: str, rehearsal: Rehearsal) -> NewRequests:
+    """Count what one tutor will be asked of all benchmarks in one job."""
+    return summed("tutors", tutor, tutor, [new_replies(plan, name, tutor, rehearsal) for name in plan.benchmarks])
 
 
 def supposed_replies(plan: Plan, loaded: LoadedCard) -> Supposed:
@@ -228,24 +152,31 @@ def panel_of(plan: Plan, judge: str) -> Panel:
     return Panel(judge, entry, model, plan.run.seed)
 
 
-def new_verdicts(plan: Plan, judge: str, benchmark: str, batch: str, remade: Container[str] = ()) -> NewRequests:
-    """What one judge will be asked of a batch of tutors. remade: files that will be written anew."""
-    files, panel = inputs.judge_replies(plan, judge, benchmark, batch), panel_of(plan, judge)
-    identity = identity_of(panel.model, listed(files["weights"]))
-    cards = plan.judge_cards(benchmark, judge)
-    if identity is None or not there([*listed(files["cases"]), *listed(files["replies"])], remade):
-        tutors = plan.judge_batches(benchmark)[batch]
-        parts = [supposed_verdicts(plan, judge, card, tutor) for card in cards for tutor in tutors]
-        return supposed("judges", judge, plan.answering(judge), [part for part in parts if part])
-    folder = Path(paths.ITEM_FOLDER.of(benchmark=benchmark))
-    work = work_on_replies(panel.judge, cards, folder, [Path(path) for path in listed(files["replies"])])
+def new_verdicts(plan: Plan, judge: str, benchmark: str, batch: str, rehearsal: Rehearsal) -> NewRequests:
+    """Count what one judge will be asked of a batch of tutors; suppose it of those whose replies are not on file."""
+    panel, cards = panel_of(plan, judge), plan.judge_cards(benchmark, judge)
+    identity = identity_of(panel.model, inputs.answering_weights(plan, judge))
+    items = rehearsal.items(benchmark, [card.task for card in cards])
+    there: list[Path] = []
+    unknown = []
+    for tutor in plan.judge_batches(benchmark)[batch]:
+        replies = rehearsal.replies(benchmark, tutor) if identity is not None and items is not None else None
+        if replies is None:
+            unknown += [supposed_verdicts(plan, judge, card, tutor) for card in cards]
+        else:
+            there.append(replies)
+    guessed = supposed("judges", judge, plan.answering(judge), [part for part in unknown if part])
+    if not there or identity is None or items is None:
+        return guessed
+    work = work_on_replies(panel.judge, cards, items, there)
     journal = paths.VERDICT_JOURNAL.of(judge=judge, benchmark=benchmark, batch=batch)
-    return asked_of(plan, panel, identity, work, Path(journal))
+    known = asked_of(plan, panel, identity, work, Path(journal))
+    return summed("judges", judge, plan.answering(judge), [known, guessed]) if unknown else known
 
 
-def all_new_verdicts(plan: Plan, judge: str, batch: str, remade: Container[str] = ()) -> NewRequests:
-    """What one judge will be asked of a batch of tutors in one job for all benchmarks."""
-    parts = [new_verdicts(plan, judge, name, batch, remade) for name in plan.benchmarks_of_batch(judge, batch)]
+def all_new_verdicts(plan: Plan, judge: str, batch: str, rehearsal: Rehearsal) -> NewRequests:
+    """Count what one judge will be asked of a batch of tutors in one job for all benchmarks."""
+    parts = [new_verdicts(plan, judge, name, batch, rehearsal) for name in plan.benchmarks_of_batch(judge, batch)]
     return summed("judges", judge, plan.answering(judge), parts)
 
 
@@ -262,17 +193,20 @@ def supposed_verdicts(plan: Plan, judge: str, card: Card, tutor: str) -> Suppose
     return Supposed(round(requests), requests * prompt, requests * VERDICT_TOKENS)
 
 
-def new_labelled(plan: Plan, judge: str, remade: Container[str] = ()) -> NewRequests:
-    """What one judge will be asked about what people have labelled. remade: files that will be written anew."""
-    files, panel = inputs.judge_labelled(plan, judge), panel_of(plan, judge)
-    identity = identity_of(panel.model, listed(files["weights"]))
-    if identity is None or not there([*listed(files["labels"]), *listed(files["pairs"])], remade):
+def new_labelled(plan: Plan, judge: str, rehearsal: Rehearsal) -> NewRequests:
+    """Count what one judge will be asked about what people have labelled."""
+    panel = panel_of(plan, judge)
+    identity = identity_of(panel.model, inputs.answering_weights(plan, judge))
+    releases = plan.told_releases(judge)
+    folders = rehearsal.all_of(rehearsal.labels(release) for release in releases)
+    sources = plan.preferences if panel.judge.pairs else []
+    pairs = rehearsal.all_of(rehearsal.pairs(source) for source in sources)
+    if identity is None or folders is None or pairs is None:
         return supposed("judges", judge, plan.answering(judge), supposed_labelled(plan, judge))
     limit = plan.label_limit(judge)
-    folders = list(dict.fromkeys(Path(path).parent for path in listed(files["labels"])))
     work = work_on_labels(panel.judge, folders, limit, plan.run.seed)
-    for path in listed(files["pairs"]):
-        work += work_on_pairs(panel.judge, Path(path), limit, plan.run.seed)
+    for path in pairs:
+        work += work_on_pairs(panel.judge, path, limit, plan.run.seed)
     probed = [folder for folder in folders if folder.name in plan.releases_for(judge)]
     work += work_on_probes(panel.judge, probed, plan.run.probes, limit, plan.run.seed)
     return asked_of(plan, panel, identity, work, Path(paths.LABELLED_JOURNAL.of(judge=judge)))
@@ -367,7 +301,8 @@ def summed(stage: str, asker: str, model: str, parts: Sequence[NewRequests]) -> 
     return supposed(stage, asker, model, parts)._replace(exact=all(part.exact for part in parts))
 
 
-COUNTS: dict[str, Callable[..., NewRequests | None]] = {
+Names = Mapping[str, str]  # wildcards of a job
+COUNTS: dict[str, Callable[..., NewRequests]] = {
     "generate_replies": new_replies,
     "generate_shard": new_replies,
     "generate_all_replies": all_new_replies,
@@ -377,10 +312,41 @@ COUNTS: dict[str, Callable[..., NewRequests | None]] = {
 }
 
 
-def new_requests(plan: Plan, rule: str, names: Mapping[str, str], remade: Container[str]) -> NewRequests | None:
-    """What a planned job will ask, by its rule and wildcards; None for one that asks nobody, or cannot be counted.
+def asking_jobs(plan: Plan) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield rule and wildcards of every job that asks a model, and whose requests can be counted, in their order."""
+    for benchmark in plan.benchmarks:
+        for tutor in (name for name in plan.tutors_on(benchmark) if name in plan.with_engine("vllm", "hosted")):
+            names = {"benchmark": benchmark, "tutor": tutor}
+            if shards := plan.shards_of(tutor):
+                yield from (("generate_shard", {**names, "shard": shard}) for shard in shards)
+            elif tutor not in plan.packed:
+                yield "generate_replies", names
+    yield from (("generate_all_replies", {"tutor": tutor}) for tutor in plan.packed)
+    for judge in (name for name in plan.judges_of_replies if name in plan.asked_judges):
+        batches = [
+            (benchmark, batch)
+            for benchmark in plan.judged_benchmarks(judge)
+            for batch, tutors in plan.judge_batches(benchmark).items()
+            if tutors
+        ]
+        if judge in plan.packed_judges:
+            several = dict.fromkeys(batch for _, batch in batches)
+            yield from (("judge_all_replies", {"judge": judge, "batch": batch}) for batch in several)
+        else:
+            for benchmark, batch in batches:
+                yield "judge_replies", {"judge": judge, "benchmark": benchmark, "batch": batch}
+    for judge in plan.asked_judges:
+        if plan.told_releases(judge) or plan.judge_entry(judge).pairs:
+            yield "judge_labelled", {"judge": judge}
 
-    remade: files that jobs before it will write anew.
-    """
-    count = COUNTS.get(rule.removesuffix("_locally"))
-    return count(plan, **names, remade=remade) if count is not None else None
+
+def new_requests(
+    plan: Plan, rehearsal: Rehearsal, planned: Collection[tuple[str, Names]] | None = None
+) -> list[NewRequests]:
+    """Count what a run will ask, a job at a time. planned: rule and wildcards of the jobs that count; None: all."""
+    chosen = None if planned is None else {(rule, frozenset(names.items())) for rule, names in planned}
+    return [
+        COUNTS[rule](plan, **names, rehearsal=rehearsal)
+        for rule, names in asking_jobs(plan)
+        if chosen is None or (rule, frozenset(names.items())) in chosen
+    ]

@@ -13,6 +13,7 @@ from maieutic.config.models import BaselineModel, HostedModel
 from maieutic.core import paths
 from maieutic.core.ledger import Spent, spent_since
 from maieutic.plan.plan import Plan
+from maieutic.plan.rehearsal import Rehearsal
 from maieutic.plan.requests import NewRequests, new_requests
 from maieutic.plan.runs import shortened
 from maieutic.replies.answered import Answered, answered
@@ -49,24 +50,13 @@ def money(plan: Plan, amounts: Iterable[tuple[str, float, float]]) -> str:
 
 
 def planned_requests(plan: Plan, jobs: Sequence[Job]) -> list[NewRequests]:
-    """What planned jobs will ask. What jobs before them write anew is not known yet."""
-    asked = []
-    remade = {str(file) for job in jobs for file in job.output}
-    # Tutors (generate_replies, generate_shard), what gathers their shards, then judges.
-    for job in sorted(jobs, key=lambda job: (not str(job.rule.name).startswith("generate"), str(job.rule.name))):
-        if job.rule.name == "gather_shards" and remade.isdisjoint(map(str, job.input)):
-            remade -= {str(file) for file in job.output}
-        if job.resources.get("server_gpus") is None:
-            continue
-        names = dict(job.wildcards.items())
-        counted = new_requests(plan, job.rule.name, names, remade)
-        if counted is not None and counted.exact and not counted.requests:
-            remade -= {str(file) for file in job.output}  # the same answers, so the same file
-        if counted is None and (models := uncounted(plan, job)):
-            counted = NewRequests("others", " + ".join(models), models[0], None)
-        if counted is not None:
-            asked.append(counted)
-    return asked
+    """Count what planned jobs will ask; of jobs that cannot be counted, name the models."""
+    asking = [job for job in jobs if job.resources.get("server_gpus") is not None]
+    planned = [(str(job.rule.name).removesuffix("_locally"), dict(job.wildcards.items())) for job in asking]
+    with Rehearsal(plan, {str(file) for job in jobs for file in job.output}) as rehearsal:
+        asked = new_requests(plan, rehearsal, planned)
+    others = [models for job in asking if (models := uncounted(plan, job))]
+    return [*asked, *(NewRequests("others", " + ".join(models), models[0], None) for models in others)]
 
 
 def to_be_asked(plan: Plan, jobs: Sequence[Job]) -> set[str]:
