@@ -43,6 +43,7 @@ def plan() -> RulePlan:
     entry = {"engine": "vllm", "weights": {"repo": "org/model", "revision": "0" * 40}}
     names = [f"model-{n}" for n in range(12)]
     config["models"]["nigh"] = HOSTED
+    config["models"]["cached"] = {**HOSTED, "price": {"input": 1, "output": 2, "cached": 0.5}}
     config["models"] |= dict.fromkeys(names, entry) | {"third": {**HOSTED, "price": {"input": 0.001, "output": 0.001}}}
     config["run"]["tutors"] = [*names, *config["run"]["tutors"]]
     return plan_of(config)
@@ -79,16 +80,17 @@ def test_what_will_be_asked_is_one_line(parts: list[NewRequests], line: str, pla
     assert requests_line(plan, parts) == f"new requests: {line}"
 
 
-MONEY: dict[str, tuple[list[tuple[str, float, float]], str]] = {
+MONEY: dict[str, tuple[list[tuple[str, float, float, float]], str]] = {
     "nobody": ([], ""),
-    "served by the run": ([("model-0", 1e6, 1e6)], ""),
-    "each kind of token has its price": ([("far", 1e6, 2e6)], "about 5.00 USD"),
-    "together": ([("far", 1e6, 0), ("far", 0, 1e6)], "about 3.00 USD"),
-    "half a cent": ([("far", 5000, 0)], "about 0.01 USD"),
-    "less than half a cent": ([("far", 4999, 0)], "under 0.01 USD"),
-    "no price, said once": ([("near", 1, 1), ("near", 1, 1)], "no price of near"),
-    "two without": ([("near", 1, 1), ("nigh", 1, 1)], "no price of near, nigh"),
-    "some with, some without": ([("near", 1, 1), ("far", 1e6, 0)], "about 1.00 USD; no price of near"),
+    "served by the run": ([("model-0", 1e6, 1e6, 0)], ""),
+    "each kind of token has its price": ([("far", 1e6, 2e6, 0)], "about 5.00 USD"),
+    "what was cached": ([("cached", 1e6, 0, 4e5)], "about 0.80 USD"),
+    "together": ([("far", 1e6, 0, 0), ("far", 0, 1e6, 0)], "about 3.00 USD"),
+    "half a cent": ([("far", 5000, 0, 0)], "about 0.01 USD"),
+    "less than half a cent": ([("far", 4999, 0, 0)], "under 0.01 USD"),
+    "no price, said once": ([("near", 1, 1, 0), ("near", 1, 1, 0)], "no price of near"),
+    "two without": ([("near", 1, 1, 0), ("nigh", 1, 1, 0)], "no price of near, nigh"),
+    "some with, some without": ([("near", 1, 1, 0), ("far", 1e6, 0, 0)], "about 1.00 USD; no price of near"),
 }
 
 

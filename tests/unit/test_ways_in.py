@@ -21,7 +21,8 @@ import yaml
 from conftest import ROOT
 from httpserver import scripted, serving
 from maieutic.benchmarks import BENCHMARKS
-from maieutic.config.models import VllmModel
+from maieutic.config.models import HostedModel, VllmModel
+from maieutic.config.providers import providers
 from maieutic.core.errors import UserError
 from maieutic.plan import doctor, estimate, new_run, runs
 from maieutic.plan.new_run import Wanted, ask_for_several, asked
@@ -35,7 +36,7 @@ from rich.text import Text
 
 def init(out: Path, **flags: Any) -> None:
     """The command by its flags."""
-    hosted = {name: flags.pop(name) for name in ("address", "model", "key_env") if name in flags}
+    hosted = {name: flags.pop(name) for name in ("address", "model", "key_env", "provider") if name in flags}
     new_run.init(out, hosted=new_run.Hosted(**hosted), **flags)
 
 
@@ -56,7 +57,7 @@ def test_init_writes_a_file_that_a_run_takes(tmp_path: Path) -> None:
         "limit": 5,
         "judges": ["gpt-4o-judge"],
     }
-    assert found["models"]["gpt-4o-judge"] == {"engine": "judge", "model": "gpt-4o", "rubrics": ["mrbench_critic"]}
+    assert found["models"]["gpt-4o-judge"] == {"engine": "judge", "model": "gpt-4o", "rubrics": ["mrbench_taxonomy"]}
     plan = plan_of(configuration([out]))
     assert plan.judged_benchmarks("gpt-4o-judge") == ["mrbench"] and plan.run.name == "a"
 
@@ -128,7 +129,8 @@ run:
     told = capsys.readouterr().out.splitlines()
     assert told[-1] == f"{out} is written; next: snakemake --cores all --configfile {out} -n"
     _, unpinned = plan_before_pins(configuration([out]))
-    assert told[:-1] == [f"before it runs: {fault.line}" for fault in unpinned]
+    assert told[-2].startswith("new requests: ")
+    assert told[:-2] == [f"before it runs: {fault.line}" for fault in unpinned]
     assert "models.qwen2.5-7b.weights.revision" in {fault.place for fault in unpinned}
 
 
@@ -185,17 +187,53 @@ def test_init_asks_on_a_terminal(tmp_path: Path) -> None:
     assert (run["tutors"], run["tasks"], run["limit"], run["name"]) == (["gpt-4o"], ["mrbench"], 7, "trial")
 
 
+@pytest.mark.parametrize("provider", sorted(providers()))
+def test_init_writes_an_entry_of_a_known_provider_with_its_sources(
+    provider: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For each family of models and each price: an entry that a run takes, and the pages where that was read."""
+    known = providers()[provider]
+    for number, pattern in enumerate([*known.prices, *(name for family in known.models for name in family.names)]):
+        model = pattern.replace("*", "-x") if pattern != "*" else "another"
+        out = tmp_path / f"{number}.yaml"
+        found = written(out, provider=provider, model=model, benchmarks=["mrbench"], judge=model, limit=3)
+        [name] = found["run"]["tutors"]
+        entry = HostedModel.model_validate(found["models"][name])
+        assert entry.base_url == known.base_url and entry.key_env == known.key_env
+        assert found["run"]["judges"] == [f"{name}-judge"] and found["models"][f"{name}-judge"]["model"] == name
+        text = out.read_text(encoding="utf-8")
+        assert f"read {known.read}, not run here" in text and "https://" in text
+        assert (known.priced_at in text) == (entry.price is not None)
+        told = capsys.readouterr().out
+        assert f"new requests: {name} " in told and ("USD" in told if entry.price else f"no price of {name}" in told)
+        assert plan_of(configuration([out])).run.judges == [f"{name}-judge"]
+
+
+def test_models_that_think_have_room_for_it_and_are_not_drawn_at_a_temperature() -> None:
+    for provider, model in (("openai", "gpt-5.5"), ("openai", "o3"), ("anthropic", "claude-opus-5-5")):
+        entry = HostedModel.model_validate(new_run.Hosted(provider=provider, model=model).entry)  # type: ignore[arg-type]
+        assert "temperature" in entry.omit and entry.bound(512) > 4096
+    assert HostedModel.model_validate(new_run.Hosted(provider="openai", model="gpt-4o").entry).bound(512) == 512
+
+
+def test_a_judge_takes_the_cheapest_rubric_of_a_task() -> None:
+    [card] = new_run.judged_cards(["mrbench"])
+    assert new_run.cheapest_rubric(card) == "mrbench_taxonomy" and card.rubrics[0] != "mrbench_taxonomy"
+    assert new_run.cheapest_rubric(card.model_copy(update={"task": "unmeasured"})) == card.rubrics[0]
+
+
 # estimate -------------------------------------------------------------------------------------------------------------
 
 
 NOTHING = Wanted([], [], None, None, None, None)
-OPENAI = {"engine": "hosted", "base_url": "https://api.openai.com/v1", "model": "m-1", "endpoint": "chat"}
+LOCAL = {"engine": "hosted", "base_url": "https://api.openai.com/v1", "model": "m-1", "endpoint": "chat"}
+OPENAI = {**LOCAL, "key_env": "OPENAI_API_KEY", "structured": True}
 IS_HOSTED = "Is the model at an OpenAI-compatible address, and not in config/models.yaml? [y/n] (y): "
 ADDRESS, ITS_NAME = "Address (https://api.openai.com/v1): ", "Its name there: "
 ITS_KEY = "Environment variable of its key (empty: none): "
 MODELS, WHICH = "Models (a, b): ", f"Benchmarks ({', '.join(BENCHMARKS)}) ({BENCHMARKS[0]}): "
 ITEMS, NAME = "Items a task (0: all) (50): ", "Name of the run (empty: none): "
-JUDGE = "Judge, of config/models.yaml (empty: none): "
+JUDGE = "Judge: of config/models.yaml, or the model above (empty: none): "
 ASKED: dict[str, tuple[Wanted, dict[str, list[str]], Wanted]] = {
     "all defaults": (
         NOTHING,
@@ -206,7 +244,7 @@ ASKED: dict[str, tuple[Wanted, dict[str, list[str]], Wanted]] = {
         NOTHING,
         {IS_HOSTED: ["y"], ADDRESS: ["http://x/v1"], ITS_NAME: ["m-1"], ITS_KEY: ["X_KEY"], WHICH: ["mrbench,tutorbench"],
          ITEMS: ["7"], NAME: ["trial"], JUDGE: ["j"]},
-        Wanted([], ["mrbench", "tutorbench"], "j", 7, "trial", {**OPENAI, "base_url": "http://x/v1", "key_env": "X_KEY"}),
+        Wanted([], ["mrbench", "tutorbench"], "j", 7, "trial", {**LOCAL, "base_url": "http://x/v1", "key_env": "X_KEY"}),
     ),
     "of the registry": (
         NOTHING,
@@ -323,11 +361,12 @@ def test_an_estimate_is_a_table_with_what_it_rests_on(
     Path("my.yaml").write_text(yaml.safe_dump({"models": models, "run": run}), encoding="utf-8")
     estimate.estimate(configfile=[Path("my.yaml")])
     lines = capsys.readouterr().out.splitlines()
-    head, *rows = (
+    upper, lower, *rows = (
         [cell.strip() for cell in re.split("[\u2503\u2502]", line)[1:-1]]
         for line in lines
         if "\u2503" in line or "\u2502" in line
     )
+    head = [f"{above} {below}".strip() for above, below in zip(upper, lower, strict=True)]
     assert head == ["stage", "model", "requests", "prompt tokens", "answer tokens", "USD", "GPU hours (h100)"]
     assert [row[:2] for row in rows] == [["tutors", "far"], ["tutors", "seven-7b"], ["judges", "far"], ["all", ""]]
     number = [[float(re.sub(r"[^\d.]", "", cell) or 0) for cell in row[2:]] for row in rows]
@@ -345,7 +384,7 @@ def test_an_estimate_is_a_table_with_what_it_rests_on(
     Path("my.yaml").write_text(yaml.safe_dump({"models": models, "run": run}), encoding="utf-8")
     estimate.estimate(configfile=[Path("my.yaml")], gpu="a10")
     lines = capsys.readouterr().out.splitlines()
-    assert "GPU hours (a10)" in lines[2] and "all" not in "".join(lines[4:6]) and lines[5].startswith("\u2514")
+    assert "(a10)" in lines[3] and "all" not in "".join(lines[5:7]) and lines[6].startswith("\u2514")
 
 
 def test_the_hours_of_a_model_are_of_all_its_gpus(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from maieutic.config.served import faults_of_arguments, faults_of_variables
+from maieutic.config.thinking import Dialect, Effort, dialect_of, thinking_fields
 from maieutic.core.errors import Unpinned
 from maieutic.core.secrets import FIELD, is_named_as_secret
 
@@ -124,11 +125,18 @@ class Price(Entry):
     """Price of a hosted model in US dollars per million tokens."""
 
     input: float = Field(ge=0, description="US dollars per million tokens of prompts")
-    output: float = Field(ge=0, description="US dollars per million tokens of answers")
+    output: float = Field(ge=0, description="US dollars per million tokens of answers, thinking included")
+    cached: float | None = Field(
+        None,
+        ge=0,
+        description="US dollars per million tokens of prompts that the provider had in its cache; `null`: as `input`",
+    )
 
-    def usd(self, prompt_tokens: float, answer_tokens: float) -> float:
-        """What so many tokens cost, in US dollars."""
-        return (prompt_tokens * self.input + answer_tokens * self.output) / 1e6
+    def usd(self, prompt_tokens: float, answer_tokens: float, cached_tokens: float = 0) -> float:
+        """Return the cost in US dollars. cached_tokens: those of the prompts that the provider had in its cache."""
+        cached = self.input if self.cached is None else self.cached
+        fresh = max(prompt_tokens - cached_tokens, 0)
+        return (fresh * self.input + cached_tokens * cached + answer_tokens * self.output) / 1e6
 
 
 class Model(Entry):
@@ -203,6 +211,29 @@ class ServedModel(Model):
     max_tokens_as: Literal["max_tokens", "max_completion_tokens"] = Field(
         "max_tokens", description="the name under which the server takes the bound; models that think want the longer"
     )
+    thinking: bool | Effort | Annotated[int, Field(ge=1, le=MOST_TOKENS, strict=True)] | None = Field(
+        None,
+        description=(
+            "how much the model thinks before it answers: `false`, `true`, an effort (`low`, `medium`, `high` ...) or "
+            "a number of tokens, as far as the endpoint takes it; `null`: its default. Part of what is asked"
+        ),
+    )
+    thinking_as: Dialect | None = Field(
+        None,
+        description=(
+            "in which words `thinking` is asked for: `reasoning_effort`, `anthropic` (`thinking`, `output_config`), "
+            "`chat_template` (`enable_thinking`); `null`: as the host of `base_url` takes it, `chat_template` for vLLM"
+        ),
+    )
+    thinking_tokens: int = Field(
+        0,
+        ge=0,
+        le=MOST_TOKENS,
+        description=(
+            "tokens for thinking, added to the cards' `max_tokens`: most endpoints count thinking within that bound, "
+            "and one that is all spent on thinking leaves an empty answer"
+        ),
+    )
     extra_body: dict[str, object] = Field(
         {}, description="further fields of every request (no secrets: they are saved)"
     )
@@ -232,6 +263,21 @@ class ServedModel(Model):
             "string ends its thinking; answers are cut at the stop strings afterwards"
         ),
     )
+
+    @property
+    def extra_fields(self) -> dict[str, object]:
+        """Fields of every request that the entry adds: thinking, then `extra_body`."""
+        dialect = self.thinking_as or dialect_of(getattr(self, "base_url", None))
+        return {**thinking_fields(self.thinking, dialect, self.endpoint), **self.extra_body}
+
+    def bound(self, *limits: int | None) -> int:
+        """Return `max_tokens` of a request: the least limit, and what the model may think besides."""
+        return min(filter(None, (*limits, self.max_tokens))) + self.thinking_tokens
+
+    @model_validator(mode="after")
+    def can_ask_for_thinking(self) -> ServedModel:
+        _ = self.extra_fields
+        return self
 
     @model_validator(mode="after")
     def holds_no_secret(self) -> ServedModel:

@@ -96,6 +96,7 @@ class Turn(Record):
     finish: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    cached_tokens: int | None = None
     seconds: float | None = None
 
     @property
@@ -325,6 +326,7 @@ class Judgement(Record):
     raw: str
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    cached_tokens: int | None = None
     seconds: float | None = None
 
     @property

@@ -104,7 +104,8 @@ def request_of(loaded: LoadedRubric, case: Case, question: Question, panel: Pane
     messages = messages_of(loaded, case, question, pictures)
     apart = endpoint != "completions" and model.prompt_role != "user"  # some chat templates take no system message
     prompt = messages if apart else merged_roles(messages)
-    bound = panel.judge.max_tokens or min(filter(None, (rubric.max_tokens, model.max_tokens)))
+    own = panel.judge.max_tokens
+    bound = own + model.thinking_tokens if own else model.bound(rubric.max_tokens)
     return {
         "endpoint": endpoint,
         "messages": with_pictures(prompt, list(case.images)) if pictures else prompt,
@@ -171,6 +172,7 @@ def judgement(loaded: LoadedRubric, case: Case, question: Question, entry: Entry
         raw=cut,
         prompt_tokens=entry.prompt_tokens,
         completion_tokens=entry.completion_tokens,
+        cached_tokens=entry.cached_tokens,
         seconds=entry.seconds,
     )
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from maieutic.config.models import VllmModel
+from maieutic.config.models import HostedModel, VllmModel
 from maieutic.core.errors import UserError
 from maieutic.plan.pinning import configuration
 from maieutic.plan.plan import Plan
@@ -75,10 +75,11 @@ def estimate(*, configfile: list[Path], gpu: Literal["a10", "l40s", "a100", "h10
     rows = rows_of(plan, gpu)
     if not rows:
         raise UserError("run.tutors", "no model of this run is asked anything", "name a served or hosted tutor")
-    table = Table("stage", title="What this run will ask")
-    table.add_column("model", overflow="fold")
-    for name in ("requests", "prompt tokens", "answer tokens", "USD", f"GPU hours ({gpu})"):
-        table.add_column(name, justify="right")
+    table = Table(title="What this run will ask", padding=0)
+    table.add_column("stage", no_wrap=True)
+    table.add_column("model", overflow="fold", min_width=14)
+    for name in ("requests", "prompt\ntokens", "answer\ntokens", "USD", f"GPU hours\n({gpu})"):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(row.stage, row.model, *cells_of(row))
     if len(rows) > 1:
@@ -86,6 +87,11 @@ def estimate(*, configfile: list[Path], gpu: Literal["a10", "l40s", "a100", "h10
         table.add_row("all", "", *cells_of(total_of(rows)))
     console = Console()
     console.print(table)
+    if unpriced := [row.model for row in rows if row.usd is None and isinstance(plan.models[row.model], HostedModel)]:
+        names = list(dict.fromkeys(unpriced))
+        console.print(
+            f"{len(names)} without a price, not in USD: {', '.join(names)} (models.NAME.price)", highlight=False
+        )
     for line in ASSUMPTIONS:
         console.print(f"- {line}", highlight=False)
 

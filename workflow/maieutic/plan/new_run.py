@@ -5,19 +5,25 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from cyclopts import Parameter
 
 from maieutic.benchmarks import BENCHMARKS
 from maieutic.config.cards import CARDS, Card, read_card
+from maieutic.config.providers import known_entry, provider_of, providers
 from maieutic.config.registry import unknown
 from maieutic.core.errors import UserError
 from maieutic.core.files import whole_file
 from maieutic.core.names import SAFE_NAME
 from maieutic.plan.pinning import configuration
+from maieutic.plan.plan import Plan
+from maieutic.plan.rehearsal import Rehearsal
+from maieutic.plan.requests import VERDICT_TOKENS, new_requests, sizes, tokens
 from maieutic.plan.rules import plan_before_pins
+from maieutic.plan.telling import requests_line
 
 HEAD = """\
 # Written by `maieutic init`. Every key in one line: config/README.md.
@@ -29,23 +35,28 @@ HEAD = """\
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Hosted:
-    """A hosted model that config/models.yaml lacks: base URL, name there, environment variable of its key."""
+    """A hosted model that config/models.yaml lacks: base URL or provider, its name there, the variable of its key."""
 
     address: str | None = None
     model: str | None = None
     key_env: str | None = None
+    provider: Literal["openai", "anthropic", "google", "mistral"] | None = None
 
     @property
     def entry(self) -> dict[str, Any] | None:
         """The model as an entry of `models`; None where no flag names one.
 
-        Raises UserError where one of address and name is missing.
+        Of a known provider with the keys and the price of resources/providers.yaml. Raises UserError where address or
+        name is missing.
         """
-        if self.address is None and self.model is None:
+        address = providers()[self.provider].base_url if self.provider and not self.address else self.address
+        if address is None and self.model is None:
             return None
-        if self.address is None or self.model is None:
-            raise UserError("--address, --model", "one of the two is missing", "give both")
-        entry = {"engine": "hosted", "base_url": self.address, "model": self.model, "endpoint": "chat"}
+        if address is None or self.model is None:
+            raise UserError("--address, --model", "one of the two is missing", "give both, or --provider and --model")
+        entry: dict[str, Any] = {"engine": "hosted", "base_url": address, "model": self.model, "endpoint": "chat"}
+        if (provider := provider_of(address)) is not None:
+            entry |= known_entry(provider, self.model).entry
         return entry | ({"key_env": self.key_env} if self.key_env else {})
 
 
@@ -77,10 +88,11 @@ def init(
     """Write a run file. On a terminal, what is not said by a flag is asked.
 
     out: the file; tutors: models of config/models.yaml; benchmarks: by name; judge: a judge of config/models.yaml, or a
-    model that then judges by the rubrics of these benchmarks; limit: items a task; name: the run's name, of a folder
-    of its own; hosted: a model that config/models.yaml lacks, by its OpenAI-compatible base URL (address), its name
-    there (model) and the environment variable of its key; force: write over a file that is there. The file is
-    checked as a run would check it before it is written. Raises UserError naming what is wrong.
+    model, also the one that this file adds, which then judges by the cheapest rubric of each task; limit: items a task;
+    name: the run's name, of a folder of its own; hosted: a model that config/models.yaml lacks, by its
+    OpenAI-compatible base URL (address) or provider, its name there (model) and the environment variable of its key;
+    force: write over a file that is there. The file is checked as a run would check it before it is written. Raises
+    UserError naming what is wrong.
     """
     if out.exists() and not force:
         raise UserError(str(out), "it is there already", "give another name, or --force")
@@ -96,8 +108,10 @@ def init(
         if benchmark not in BENCHMARKS:
             raise unknown("--benchmarks", benchmark, list(BENCHMARKS), "the benchmarks")
     overlay = run_file(raw["models"], wanted)
-    check(raw, overlay)
+    plan = check(raw, overlay)
     write(out, overlay)
+    with Rehearsal(plan) as rehearsal:
+        print(requests_line(plan, new_requests(plan, rehearsal)))
     print(f"{out} is written; next: snakemake --cores all --configfile {out} -n")
 
 
@@ -112,6 +126,16 @@ def judged_cards(benchmarks: Sequence[str]) -> list[Card]:
     return [card for card in cards if card.rubrics]
 
 
+def cheapest_rubric(card: Card) -> str:
+    """Return the rubric of a task that takes the fewest tokens an item; the card's first where none was measured."""
+
+    def tokens_of(name: str) -> float:
+        size = sizes().get((card.benchmark, card.task, name))
+        return size.requests * (tokens(size.prompt_chars) + VERDICT_TOKENS) if size else inf
+
+    return min(card.rubrics, key=tokens_of)
+
+
 def run_file(registry: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
     """The run file's content. registry: the models that there are."""
     models, tutors, judge = {}, wanted.tutors, wanted.judge
@@ -121,10 +145,12 @@ def run_file(registry: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
     known = registry | models
     run: dict[str, Any] = {"name": wanted.name, "tutors": tutors, "tasks": wanted.benchmarks, "limit": wanted.limit}
     if judge is not None:
+        if wanted.hosted is not None and judge == wanted.hosted["model"]:
+            judge = safe(judge)
         if judge not in known:
             raise unknown("--judge", judge, list(known), "config/models.yaml")
         if known[judge]["engine"] != "judge":
-            rubrics = sorted({card.rubrics[0] for card in judged_cards(wanted.benchmarks)})
+            rubrics = sorted({cheapest_rubric(card) for card in judged_cards(wanted.benchmarks)})
             models[f"{judge}-judge"] = {"engine": "judge", "model": judge, "rubrics": rubrics}
             judge = f"{judge}-judge"
         run["judges"] = [judge]
@@ -138,14 +164,15 @@ def safe(words: str) -> str:
     return name if SAFE_NAME.fullmatch(name) else "my-model"
 
 
-def check(raw: dict[str, Any], overlay: dict[str, Any]) -> None:
-    """Refuse a run file that a run would refuse; what lacks a pin only is said."""
+def check(raw: dict[str, Any], overlay: dict[str, Any]) -> Plan:
+    """Return the plan of a run file. Raises UserError for one that a run would refuse; a missing pin is printed."""
     from snakemake.utils import update_config  # type: ignore[import-untyped]
 
     update_config(raw, overlay)
-    _, unpinned = plan_before_pins(raw)
+    plan, unpinned = plan_before_pins(raw)
     for fault in unpinned:
         print(f"before it runs: {fault.line}")
+    return plan
 
 
 def write(out: Path, overlay: dict[str, Any]) -> None:
@@ -154,6 +181,9 @@ def write(out: Path, overlay: dict[str, Any]) -> None:
 
     with whole_file(out) as handle:
         handle.write(HEAD.format(path=out))
+        for name, entry in overlay.get("models", {}).items():
+            if (provider := provider_of(str(entry.get("base_url", "")))) is not None:
+                handle.writelines(f"# {name}: {line}\n" for line in known_entry(provider, entry["model"]).sources)
         yaml.safe_dump(overlay, handle, sort_keys=False, allow_unicode=True, default_flow_style=None)
 
 
@@ -177,7 +207,7 @@ def asked(wanted: Wanted, known: Sequence[str]) -> Wanted:
         limit = IntPrompt.ask("Items a task (0: all)", default=50) or None if limit is None else limit
         name = name or ask("Name of the run (empty: none)") or None
         if judge is None and judged_cards(benchmarks):
-            judge = ask("Judge, of config/models.yaml (empty: none)") or None
+            judge = ask("Judge: of config/models.yaml, or the model above (empty: none)") or None
     return Wanted(tutors, benchmarks, judge, limit, name, entry)
 
 

@@ -26,20 +26,20 @@ BUDGET = "run.budget"
 MANY = 8  # tutors that are asked equally often; more of them are not all named
 
 
-def usd(plan: Plan, model: str, prompt_tokens: float, answer_tokens: float) -> float | None:
+def usd(plan: Plan, model: str, prompt_tokens: float, answer_tokens: float, cached_tokens: float = 0) -> float | None:
     """US dollars by the registry's price of a model, None where it has none."""
     price = getattr(plan.models[model], "price", None)
-    return None if price is None else price.usd(prompt_tokens, answer_tokens)
+    return None if price is None else price.usd(prompt_tokens, answer_tokens, cached_tokens)
 
 
-def money(plan: Plan, amounts: Iterable[tuple[str, float, float]]) -> str:
+def money(plan: Plan, amounts: Iterable[tuple[str, float, float, float]]) -> str:
     """What requests cost, as words: of those models that have a price, and which have none.
 
-    amounts: model, tokens of prompts, tokens of answers.
+    amounts: model, tokens of prompts, of answers, and of prompts from a cache.
     """
     total, priced, unpriced = 0.0, False, []
-    for model, prompt, answer in amounts:
-        cost = usd(plan, model, prompt, answer)
+    for model, prompt, answer, cached in amounts:
+        cost = usd(plan, model, prompt, answer, cached)
         if cost is not None:
             total, priced = total + cost, True
         elif isinstance(plan.models[model], HostedModel) and model not in unpriced:
@@ -106,7 +106,7 @@ def requests_line(plan: Plan, asked: Sequence[NewRequests]) -> str:
         if number or name in unknown
     }
     parts = parts_of(numbers, set(plan.run.tutors))
-    cost = money(plan, [(part.model, part.prompt_tokens, part.answer_tokens) for part in asked if part.requests])
+    cost = money(plan, [(part.model, part.prompt_tokens, part.answer_tokens, 0.0) for part in asked if part.requests])
     return "; ".join(filter(None, [f"new requests: {', '.join(parts) or 'none, all answers are on file'}", cost]))
 
 
@@ -118,15 +118,16 @@ def spent_line(plan: Plan, spent: Sequence[Spent]) -> str:
     parts = []
     for name, lines in by_asker.items():
         requests, retries = sum(line.requests for line in lines), sum(sum(line.retries.values()) for line in lines)
-        prompt, answer = tokens_of(lines)
+        prompt, answer, _ = tokens_of(lines)
         parts.append(f"{name} {requests} ({prompt:,} + {answer:,} tokens{f', {retries} retries' if retries else ''})")
     amounts = [(plan.answering(name), *tokens_of(lines)) for name, lines in by_asker.items() if name in plan.models]
     return "; ".join(filter(None, [f"asked: {', '.join(parts) or 'nobody'}", money(plan, amounts)]))
 
 
-def tokens_of(lines: Sequence[Spent]) -> tuple[int, int]:
-    """Tokens of prompts and of answers."""
-    return sum(line.prompt_tokens for line in lines), sum(line.completion_tokens for line in lines)
+def tokens_of(lines: Sequence[Spent]) -> tuple[int, int, int]:
+    """Tokens of prompts, of answers, and of prompts from a cache."""
+    prompt, answer = sum(line.prompt_tokens for line in lines), sum(line.completion_tokens for line in lines)
+    return prompt, answer, sum(line.cached_tokens for line in lines)
 
 
 def cause_of(log: Path, since: float) -> str | None:

@@ -203,7 +203,9 @@ class Asking:
             entry = Entry(key=key, **vars(answer))
             self.journal.append(entry)
             if self.backend.purse is not None:  # after it: what is paid is on file, whatever becomes of the purse
-                self.backend.purse.settle(entry.prompt_tokens or 0, entry.completion_tokens or 0)
+                self.backend.purse.settle(
+                    entry.prompt_tokens or 0, entry.completion_tokens or 0, entry.cached_tokens or 0
+                )
             self.count(entry)
             future.set_result(entry)
             return entry
@@ -229,7 +231,9 @@ class Asking:
             if self.backend.purse is not None:
                 with suppress(UserError):  # a spent budget ends the job at the next request
                     self.backend.purse.reserve()
-                    self.backend.purse.settle(answer.prompt_tokens or 0, answer.completion_tokens or 0)
+                    self.backend.purse.settle(
+                        answer.prompt_tokens or 0, answer.completion_tokens or 0, answer.cached_tokens or 0
+                    )
 
 
 class Rounds:
@@ -270,7 +274,7 @@ def request_of(loaded: LoadedCard, messages: Messages, model: ServedModel, limit
         "endpoint": model.endpoint or card.endpoint,
         "messages": messages,
         "temperature": card.temperature,
-        "max_tokens": min(filter(None, (card.max_tokens, limits.max_tokens, model.max_tokens))),
+        "max_tokens": model.bound(card.max_tokens, limits.max_tokens),
         "stop": card.stop,
         **({"seed": limits.seed} if card.temperature else {}),  # greedy answers do not depend on it
     }

@@ -302,6 +302,7 @@ def spent_on(replies: Path, model: Model) -> dict[str, Any]:
             counts["requests"] += 1
             counts["prompt_tokens"] += turn.prompt_tokens or 0
             counts["completion_tokens"] += turn.completion_tokens or 0
+            counts["cached_tokens"] += turn.cached_tokens or 0
             seconds += turn.seconds or 0.0
             counts["cut"] += turn.finish == "length"
     prompt, completion = counts["prompt_tokens"], counts["completion_tokens"]
@@ -310,13 +311,13 @@ def spent_on(replies: Path, model: Model) -> dict[str, Any]:
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "request_seconds": round(seconds, 1),
-        "usd": cost(model, prompt, completion),
+        "usd": cost(model, prompt, completion, counts["cached_tokens"]),
         "cut_by_max_tokens": counts["cut"],
     }
 
 
-def cost(model: Model, prompt_tokens: int, completion_tokens: int) -> float | None:
+def cost(model: Model, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float | None:
     """US dollars by the registry's price, None where it has none."""
     if not isinstance(model, HostedModel) or model.price is None:
         return None
-    return round(model.price.usd(prompt_tokens, completion_tokens), 4)
+    return round(model.price.usd(prompt_tokens, completion_tokens, cached_tokens), 4)

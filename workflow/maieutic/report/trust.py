@@ -42,7 +42,7 @@ from maieutic.validation.trust import ALL, BINARY, LENIENCY, PANEL_GAIN, PANEL_G
 
 CALLED = {"humanlikeness": "Human-likeness", "Revealing_of_the_Answer": "Revealing of the answer"}
 EXCERPT, MOST_REASONS = 300, 4
-TOKENS = ("prompt_tokens", "completion_tokens")
+TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens")
 PAIR_MEASURES = (
     "pair_accuracy", "consistent_accuracy", "flip_rate", "first_place", "unreadable", "length_correlation",
 )  # fmt: skip
@@ -423,7 +423,7 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
                     "questions": len(judgements),
                     "verdicts": sum(len(judgement.verdicts) for judgement in judgements),
                     "recovered": sum(judgement.recovered for judgement in judgements),
-                    "tokens": tokens,
+                    "tokens": tokens[:2],
                     "usd": panel_usd(plan, results, name, what, judgements)
                     if name in plan.panels
                     else usd(plan, name, *tokens),
@@ -436,9 +436,9 @@ def cost_rows(plan: Plan, results: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def usd(plan: Plan, name: str, prompt_tokens: int, completion_tokens: int) -> float | None:
+def usd(plan: Plan, name: str, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float | None:
     """US dollars by the registry's price of the model that answers, None where it has none."""
-    return cost(plan.models[plan.answering(name)], prompt_tokens, completion_tokens)
+    return cost(plan.models[plan.answering(name)], prompt_tokens, completion_tokens, cached_tokens)
 
 
 def panel_usd(plan: Plan, results: Path, panel: str, what: str, judgements: Sequence[Judgement]) -> float | None:

@@ -105,7 +105,7 @@ def client_of(entry: str, model: ServedModel, base_url: str, name: str, **where:
         attempts=model.attempts,
         concurrency=model.concurrency,
         omit=tuple(model.omit),
-        extra_body=model.extra_body,
+        extra_body=model.extra_fields,
         patience=model.patience,
         longest=int(model.answer_mb * MB),
         name=entry,
@@ -131,7 +131,7 @@ def hosted_identity(model: HostedModel) -> dict[str, Any]:
         "engine": "hosted",
         "base_url": model.base_url,
         "model": model.model,
-        "extra_body": model.extra_body,
+        "extra_body": model.extra_fields,
         "omit": sorted(model.omit),
     }
 

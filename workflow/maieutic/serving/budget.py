@@ -112,9 +112,9 @@ class Purse:
                     raise UserError(key, f"{limit} is spent ({told}); {KEPT}", "raise it, or run again with a new one")
             self.add(handle, Amount(requests=1))
 
-    def settle(self, prompt_tokens: int, answer_tokens: int) -> None:
+    def settle(self, prompt_tokens: int, answer_tokens: int, cached_tokens: int = 0) -> None:
         """After an answer."""
-        usd = self.price.usd(prompt_tokens, answer_tokens) if self.price else 0.0
+        usd = self.price.usd(prompt_tokens, answer_tokens, cached_tokens) if self.price else 0.0
         with self.opened() as handle:
             self.add(handle, Amount(0, prompt_tokens + answer_tokens, usd))
 

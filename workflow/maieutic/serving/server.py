@@ -45,7 +45,7 @@ def identity(model: VllmModel, weights: Path) -> dict[str, Any]:
         "max_model_len": model.max_model_len,
         "engine_args": model.engine_args,
         "generation_config": GENERATION_CONFIG,
-        "extra_body": model.extra_body,
+        "extra_body": model.extra_fields,
         "omit": sorted(model.omit),
         **({"reviewed_args": model.reviewed_args} if model.reviewed_args else {}),
     }

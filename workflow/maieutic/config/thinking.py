@@ -1,0 +1,58 @@
+"""How much a model thinks before it answers: one key of an entry, in the words of each kind of endpoint."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
+Dialect = Literal["reasoning_effort", "anthropic", "chat_template"]
+
+# By host; the pages were read on 2026-11-27, nothing of it was run here.
+# https://developers.openai.com/api/docs/guides/reasoning
+# https://ai.google.dev/gemini-api/docs/openai
+# https://docs.mistral.ai/capabilities/reasoning/adjustable
+# https://platform.claude.com/docs/en/api/openai-sdk, .../about-claude/models/migration-guide
+DIALECTS: dict[str, Dialect] = {
+    "api.openai.com": "reasoning_effort",
+    "generativelanguage.googleapis.com": "reasoning_effort",
+    "api.mistral.ai": "reasoning_effort",
+    "api.anthropic.com": "anthropic",
+}
+
+
+def dialect_of(base_url: str | None) -> Dialect | None:
+    """Return the words of an endpoint by its host; None where they are not known. base_url: None for a vLLM server."""
+    return "chat_template" if base_url is None else DIALECTS.get(urlsplit(base_url).hostname or "")
+
+
+def thinking_fields(
+    thinking: bool | Effort | int | None, dialect: Dialect | None, endpoint: str | None
+) -> dict[str, Any]:
+    """Return the fields of a request that ask for thinking.
+
+    thinking: off, on, an effort, or a number of tokens. Raises ValueError where the endpoint has no word for it.
+    """
+    if thinking is None:
+        return {}
+    if dialect is None:
+        raise ValueError("thinking: no word of this endpoint is known: set thinking_as, or use extra_body")
+    if dialect == "anthropic":
+        return anthropic_fields(thinking)
+    if isinstance(thinking, int) and not isinstance(thinking, bool):
+        raise ValueError("thinking: this endpoint takes an effort (low, medium, high), found a number of tokens")
+    if dialect == "chat_template" and isinstance(thinking, bool):
+        return {"chat_template_kwargs": {"enable_thinking": thinking}}
+    if thinking is True:
+        raise ValueError("thinking: this endpoint takes an effort: write low, medium or high instead of true")
+    effort = thinking or "none"
+    return {"reasoning": {"effort": effort}} if endpoint == "responses" else {"reasoning_effort": effort}
+
+
+def anthropic_fields(thinking: bool | Effort | int) -> dict[str, Any]:
+    """Return the fields of a request to a model of Anthropic: off, adaptive, an effort, or a budget of tokens."""
+    if isinstance(thinking, bool):
+        return {"thinking": {"type": "adaptive" if thinking else "disabled"}}
+    if isinstance(thinking, int):
+        return {"thinking": {"type": "enabled", "budget_tokens": thinking}}
+    return {"thinking": {"type": "adaptive"}, "output_config": {"effort": thinking}}
