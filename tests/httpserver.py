@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -121,8 +121,11 @@ class Files(Quiet):
 Script = Callable[[int, dict[str, Any]], tuple[int, Any, dict[str, str]]]
 
 
-def scripted(script: Script) -> type[Quiet]:
-    """A handler that answers the n-th POST by `script(n, request)`: status, body, headers. Keeps all requests."""
+def scripted(script: Script, models: Sequence[str] = ()) -> type[Quiet]:
+    """A handler that answers the n-th POST by `script(n, request)`: status, body, headers. Keeps all requests.
+
+    models: the names that it lists.
+    """
 
     class Handler(Quiet):
         requests: list[tuple[float, str, dict[str, Any]]] = []
@@ -130,7 +133,8 @@ def scripted(script: Script) -> type[Quiet]:
         authorization: list[str | None] = []
 
         def do_GET(self) -> None:
-            self.send(200, b'{"data": []}', Content_Type="application/json")
+            listed = {"data": [{"id": name} for name in models]}
+            self.send(200, json.dumps(listed).encode(), Content_Type="application/json")
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from maieutic.core.errors import UserError
 from maieutic.core.names import check_names
+from maieutic.core.secrets import headers_of
 from maieutic.plan.checks import check_config
 from maieutic.plan.entries import for_asking
 from maieutic.plan.plan import Plan
-from maieutic.plan.preflight import headers_of
 from maieutic.plan.rules import plan_of
 from shipped import shipped
 

@@ -20,7 +20,8 @@ class Spent(Record):
     """The requests of one job that were sent and answered, tokens as the server counts them; time: UTC, of its end.
 
     asker: a tutor or judge; model: the entry that answered it, None in lines of an earlier version;
-    cached_tokens: of the prompts', those that the server had in its cache, as far as it says so.
+    cached_tokens: of the prompts', those that the server had in its cache, as far as it says so; unheeded: by kind, a
+    line of what the endpoint changed in silence.
     """
 
     time: str
@@ -32,6 +33,7 @@ class Spent(Record):
     cached_tokens: int = 0
     seconds: float
     retries: dict[str, int]
+    unheeded: dict[str, str] = {}
 
 
 def now() -> str:

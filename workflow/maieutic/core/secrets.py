@@ -7,7 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, urlsplit
 
 SHORTEST = 8  # characters: a shorter value is a word, and would be found everywhere
 INSTEAD = "[key]"
@@ -32,6 +32,14 @@ FIELD = re.compile(
 def is_named_as_secret(variable: str) -> bool:
     """Whether the name of an environment variable says that it holds a secret."""
     return bool(NAMED.search(variable)) and not NOT_NAMED.search(variable)
+
+
+def headers_of(base_url: str, key: str | None) -> dict[str, str]:
+    """Return the headers that carry a key to an endpoint's list of models; Anthropic's takes others than its chat."""
+    if not key:
+        return {}
+    own = {"x-api-key": key, "anthropic-version": "2023-06-01"}
+    return own if urlsplit(base_url).hostname == "api.anthropic.com" else {"Authorization": f"Bearer {key}"}
 
 
 def forms_of(secret: str) -> set[str]:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from maieutic.config.models import BaselineModel, HostedModel
 from maieutic.config.settings import Config
 from maieutic.core.errors import UserError
+from maieutic.core.secrets import headers_of
 from maieutic.serving.backends import hosted_key
 
 log = logging.getLogger(__name__)
@@ -36,15 +37,6 @@ def check_serve(serve: str, name: str) -> None:
     """The serving environment is there, since something needs it."""
     if "/" in serve and not Path(serve).exists():
         raise UserError("interpreters.serve", f"{serve} is not there, and {name} needs it", "make env")
-
-
-def headers_of(base_url: str, key: str | None) -> dict[str, str]:
-    """How a key is shown. Anthropic's list of models wants headers of its own, unlike its chat endpoint."""
-    if not key:
-        return {}
-    bearer = {"Authorization": f"Bearer {key}"}
-    own = {"x-api-key": key, "anthropic-version": "2023-06-01"}
-    return own if urlsplit(base_url).hostname == "api.anthropic.com" else bearer
 
 
 def past_proxy(base_url: str) -> str:

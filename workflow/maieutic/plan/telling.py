@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from maieutic.config.models import BaselineModel, HostedModel
+from maieutic.config.models import BaselineModel, HostedModel, Model
 from maieutic.core import paths
 from maieutic.core.ledger import Spent, spent_since
 from maieutic.plan.plan import Plan
@@ -183,6 +183,26 @@ def unanswered_lines(plan: Plan) -> list[str]:
     ]
 
 
+def is_mended(entry: Model, kind: str, line: str) -> bool:
+    """Return whether an entry has the setting that a line about a silent change names by now."""
+    if kind == "stop":
+        return "stop" in getattr(entry, "omit", [])
+    if kind == "model":
+        return line.startswith(f"{getattr(entry, 'model', None)} answers")
+    return kind == "max_tokens" and line.endswith(f"max_tokens_as: {getattr(entry, 'max_tokens_as', None)}")
+
+
+def unheeded(plan: Plan, spent: Iterable[Spent]) -> list[tuple[str, str]]:
+    """Return asker and line of each silent change of an endpoint that the registry's entry does not mend yet."""
+    askers = {*plan.run.tutors, *plan.run.judges}
+    found = {(one.asker, kind): line for one in spent if one.asker in askers for kind, line in one.unheeded.items()}
+    return [
+        (asker, line)
+        for (asker, kind), line in found.items()
+        if not is_mended(plan.models[plan.answering(asker)], kind, line)
+    ]
+
+
 def last_lines(plan: Plan, failed: Sequence[Job], since: str, since_seconds: float, page: str | None) -> list[str]:
     """What a run says last: what failed and why, what was asked and paid, where the page is."""
     lines = failures(failed[:MOST_FAILURES], since_seconds)
@@ -190,4 +210,5 @@ def last_lines(plan: Plan, failed: Sequence[Job], since: str, since_seconds: flo
         lines.append(f"failed: {len(failed) - MOST_FAILURES} further jobs")
     lines += unanswered_lines(plan)
     spent = spent_since(since, Path(paths.JOURNALS.of()))
+    lines += [f"{asker}: {line}" for asker, line in unheeded(plan, spent)]
     return [*lines, spent_line(plan, spent), *([f"report: {page}"] if page else [])]

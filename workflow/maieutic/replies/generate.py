@@ -139,6 +139,7 @@ class Asking:
                 **counts,
                 "seconds": round(seconds, 1),
                 "retries": self.backend.new_retries(),
+                "unheeded": self.backend.unheeded(),
             }
             put_down(self.journal.path, Spent(time=now(), asker=self.name, model=self.answering, **spent))
 

@@ -233,10 +233,12 @@ def overview_section(
     pooled: Mapping[str, Sequence[ReportedScore]],
     claim: Claim | None,
     unasked: Sequence[tuple[str, str, Answered]] = (),
+    unheeded: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
     """What the first screen shows.
 
-    names: of benchmarks; pooled: scores by tag; claim: on two tutors; unasked: tutors that did not answer a benchmark.
+    names: of benchmarks; pooled: scores by tag; claim: on two tutors; unasked: tutors that did not answer a benchmark;
+    unheeded: who was answered by an endpoint that changed what was asked, and how.
     """
     from maieutic.report.figures import overview_chart
 
@@ -279,6 +281,7 @@ def overview_section(
         "several": len(plan.run.tutors) > 1,
         "lacking": lacking(plan, selected, scores),
         "unanswered": unasked,
+        "unheeded": unheeded,
         "equivalence": plan.config.report.equivalence,
         "cards": [card for cards in selected.values() for card in cards],
     }

@@ -14,14 +14,16 @@ from markupsafe import Markup
 
 from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import BaselineModel
+from maieutic.core import paths
 from maieutic.core.files import whole_file
+from maieutic.core.ledger import spent_since
 from maieutic.core.plugins import parts as plugged_in
 from maieutic.core.plugins import places
 from maieutic.core.records import SCORINGS, ReportedScore
 from maieutic.core.visible import embedded, policy_source, visible
 from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import card_paths, differences, told
-from maieutic.plan.telling import unanswered
+from maieutic.plan.telling import unanswered, unheeded
 from maieutic.report.browser import NO_ITEMS, GradePass, Readings, browse, pass_grades, write_items
 from maieutic.report.comparison import against_paper
 from maieutic.report.contrasts import Contrast, Ranks, by_task, for_page, ranks
@@ -477,6 +479,7 @@ def pages_of(
             by_tag,
             claim,
             run.unanswered,
+            run.unheeded,
         ),
     )
     boards = [board_of(run, parts, benchmark, cards, found) for benchmark, cards in selected.items()]
@@ -580,7 +583,12 @@ def render_page(run: Run, runtime: pd.DataFrame, found: list[Contrast], by_tag: 
         NO_ITEMS,
     )
     run = run._replace(
-        unanswered=parts.data("the tutors that did not answer", lambda: list(unanswered(plan, run.results)), [])
+        unanswered=parts.data("the tutors that did not answer", lambda: list(unanswered(plan, run.results)), []),
+        unheeded=parts.data(
+            "what endpoints changed in silence",
+            lambda: unheeded(plan, spent_since("", paths.JOURNALS.within(run.results))),
+            [],
+        ),
     )
     claim = parts.data(
         "what may be said of two tutors", lambda: claim_of(plan, found, silent_tutors(plan, run.unanswered)), None

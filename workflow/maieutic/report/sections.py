@@ -24,7 +24,8 @@ LONGEST = 300  # characters of an error on the page
 class Run(NamedTuple):
     """What every part of the page is made of.
 
-    unanswered: benchmark, tutor and counts, where most items have no answer.
+    unanswered: benchmark, tutor and counts, where most items have no answer; unheeded: tutor or judge, and a line of
+    what its endpoint changed in silence.
     """
 
     plan: Plan
@@ -32,6 +33,7 @@ class Run(NamedTuple):
     scores: dict[str, list[ReportedScore]]
     provenance: Provenance | None
     unanswered: Sequence[tuple[str, str, Answered]] = ()
+    unheeded: Sequence[tuple[str, str]] = ()
 
 
 class Section(NamedTuple):

@@ -74,6 +74,10 @@ class Backend:
         new, self._told = met - self._told, met
         return dict(new)
 
+    def unheeded(self) -> dict[str, str]:
+        """Return a line for each kind of silent change that the endpoint was found to make."""
+        return dict(self._client.watcher.lines) if self._client is not None else {}
+
     async def close(self) -> None:
         """Close the connections and end the server."""
         if self._client is not None:
@@ -110,6 +114,7 @@ def client_of(entry: str, model: ServedModel, base_url: str, name: str, **where:
         longest=int(model.answer_mb * MB),
         name=entry,
         max_tokens_as=model.max_tokens_as,
+        thinking_tokens=model.thinking_tokens,
         **where,
     )
     return Client(server)

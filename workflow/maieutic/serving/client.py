@@ -6,6 +6,7 @@ import asyncio
 import email.utils
 import logging
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,13 +17,16 @@ import aiohttp
 from maieutic.core.ending import ENDING
 from maieutic.core.errors import UserError
 from maieutic.core.journal import REPEAT, digest
-from maieutic.core.secrets import redacted, use_key
+from maieutic.core.secrets import headers_of, redacted, use_key
 from maieutic.serving.answers import Answer, MalformedAnswer, json_of, read_answer
 from maieutic.serving.connections import TooLong, get, post, session_of
 from maieutic.serving.refusals import (
+    KEY,
     KEY_REFUSED,
     MONEY,
     NO_MONEY,
+    THINKING,
+    WRONG_MODEL,
     Refusal,
     Remedy,
     as_fix,
@@ -32,6 +36,7 @@ from maieutic.serving.refusals import (
     scope_of,
 )
 from maieutic.serving.responses import as_chat_answer, as_response_request
+from maieutic.serving.unheeded import Watcher
 
 log = logging.getLogger(__name__)
 FIRST_WAIT = 0.5
@@ -39,6 +44,7 @@ LONGEST_WAIT = 60.0
 LONGEST_LAST = 120  # characters of a server's words that stand in for why a request stayed unanswered
 FIRST = 8  # requests in flight at somebody else's endpoint until it has answered one
 ENOUGH = 3  # refusals in a row after which a probe is sent although others were answered; doubled each time
+AFFORDABLE = re.compile(r"can only afford (\d+)")  # OpenRouter counts the longest possible answer
 MOST_REMEDIES = 5  # changes of an entry that are tried one after the other
 MODELS_SHOWN = 8
 LONGEST_DATE = 64  # characters
@@ -66,6 +72,7 @@ class Server:
     longest: int = 32 << 20  # bytes of an answer's body
     name: str = ""  # of the entry
     max_tokens_as: str = "max_tokens"
+    thinking_tokens: int = 0  # in every request's bound, beside the entry's max_tokens
 
 
 class Unanswered(Exception):
@@ -140,6 +147,7 @@ class Client:
         self.in_a_row, self.enough = 0, ENOUGH  # refusals since the last answer, and how many call for a probe
         self.probes: dict[str, asyncio.Task[Refusal | None]] = {}
         self.asides: list[Answer] = []  # to probes, to be counted
+        self.watcher = Watcher()
         self.session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -191,7 +199,8 @@ class Client:
             self.session = session_of(server.concurrency, server.socket, server.timeout, server.api_key)
         began = time.monotonic()
         url = f"{server.base_url.rstrip('/')}/{ADDRESSES[endpoint]}"
-        response = await post(self.session, url, body_of(server, request), server.longest)
+        body = body_of(server, request)
+        response = await post(self.session, url, body, server.longest)
         if not 200 <= response.status < 300:
             raise Failed(read_refusal(response.status, response.body), response.headers)
         said = json_of(response.body)
@@ -199,9 +208,12 @@ class Client:
             raise Failed(failure, response.headers)
         if endpoint == "responses":
             said = as_chat_answer(said)
-        return read_answer(
-            said, endpoint != "completions", request.get("stop") or [], time.monotonic() - began, attempt
-        )
+        stops = request.get("stop") or []
+        answer = read_answer(said, endpoint != "completions", stops, time.monotonic() - began, attempt)
+        if server.socket is None:  # our own servers do as they are told
+            for line in self.watcher.see(request, body, said, answer):
+                log.warning("%s: %s", server.name or server.base_url, line)
+        return answer
 
     async def _refusal(self, error: Exception, attempt: int, request: dict[str, Any]) -> Answer | None:
         """Return the answer to record for a request that is refused alone, or None for a passing failure.
@@ -273,12 +285,16 @@ class Client:
     async def _fix_of(self, refusal: Refusal, request: dict[str, Any]) -> str:
         """Return what to do about a refusal of every request."""
         if refusal.status == NO_MONEY or MONEY.search(refusal.message):
-            return "add credit to the account behind the key, then run again: only what is missing is asked"
-        if refusal.status == KEY_REFUSED:
+            least = AFFORDABLE.search(refusal.message)
+            other = f", or set max_tokens: {least[1]}" if least else ""
+            return f"add credit to the account behind the key{other}, then run again: only what is missing is asked"
+        if refusal.status == KEY_REFUSED or KEY.search(refusal.message):
             return "put a valid key into the environment variable that key_env names"
-        if remedies := await self._remedies(refusal, request):
+        wrong_model = WRONG_MODEL.search(refusal.message) is not None
+        if not wrong_model and (remedies := await self._remedies(refusal, request)):
             return f"set {as_fix(remedies)}"
-        if refusal.status in NOT_THERE and (models := await self._models()) and self.server.model not in models:
+        missing = wrong_model or refusal.status in NOT_THERE
+        if missing and (models := await self._models()) and self.server.model not in models:
             shown = ", ".join(models[:MODELS_SHOWN]) + (", ..." if len(models) > MODELS_SHOWN else "")
             return f"set model to one that the endpoint lists: {shown}"
         fix = "check base_url, the model's name and the key variable"
@@ -291,11 +307,13 @@ class Client:
         remedies: list[Remedy] = []
         server, probe = self.server, probe_of(request)
         while len(remedies) < MOST_REMEDIES:
-            remedy = remedy_of(refusal, probe["endpoint"], body_of(server, probe))
-            if remedy is None or remedy in remedies:
+            remedy = remedy_of(refusal, probe["endpoint"], body_of(server, probe), server.extra_body)
+            if remedy is None or remedy in remedies or remedy.key in {key for key, _ in remedies} - {"omit"}:
                 break
-            remedies.append(remedy)
             server, probe = changed(server, probe, remedy)
+            if remedy.key == "max_tokens":  # the entry's own share of the bound
+                remedy = Remedy("max_tokens", max(remedy.value - server.thinking_tokens, 1))
+            remedies.append(remedy)
             try:
                 self.asides.append(await self._once(probe, 1, server))
                 break
@@ -309,7 +327,8 @@ class Client:
         """Return the models that the endpoint lists; none where it lists none."""
         assert self.session is not None
         try:
-            response = await get(self.session, f"{self.server.base_url.rstrip('/')}/models", self.server.longest)
+            base, longest = self.server.base_url.rstrip("/"), self.server.longest
+            response = await get(self.session, f"{base}/models", longest, headers_of(base, self.server.api_key))
             entries = json_of(response.body).get("data", [])
             return sorted(str(entry["id"]) for entry in entries)
         except Exception:  # a list is a help, and no part of the answer
@@ -382,6 +401,14 @@ def changed(server: Server, probe: dict[str, Any], remedy: Remedy) -> tuple[Serv
         return replace(server, omit=(*server.omit, *value)), probe
     if key == "max_tokens_as":
         return replace(server, max_tokens_as=value), probe
+    if key == "extra_body":
+        thinking = {name: value for name, value in server.extra_body.items() if name in THINKING}
+        return replace(server, extra_body={**thinking, **value}), probe
+    if key == "thinking":
+        others = {name: value for name, value in server.extra_body.items() if name not in THINKING}
+        return replace(server, extra_body=others), probe
+    if key == "thinking_tokens":
+        return server, {**probe, "max_tokens": probe["max_tokens"] + value}
     if key == "prompt_role":
         text = " ".join(message["content"] for message in probe["messages"])
         return server, {**probe, "messages": [{"role": "user", "content": text}]}

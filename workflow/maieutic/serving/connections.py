@@ -52,9 +52,11 @@ def session_of(concurrency: int, socket: str | None, timeout: float, key: str | 
     )
 
 
-async def get(session: aiohttp.ClientSession, url: str, longest: int) -> Response:
+async def get(
+    session: aiohttp.ClientSession, url: str, longest: int, headers: Mapping[str, str] | None = None
+) -> Response:
     """Fetch an address. Raises TooLong for a body of more than `longest` bytes; redirects are not followed."""
-    async with session.get(url, allow_redirects=False) as response:
+    async with session.get(url, headers=headers, allow_redirects=False) as response:
         return Response(response.status, response.headers, await read_body(response, longest))
 
 

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
+from urllib.parse import unquote
 
 import yaml
 
@@ -19,7 +20,7 @@ from maieutic.serving.answers import MalformedAnswer, json_of
 
 LONGEST_MESSAGE = 300
 PASSING_STATUS = frozenset({408, 409, 425, 429})
-KEY_REFUSED, NO_MONEY = 401, 402
+KEY_REFUSED, NO_MONEY, TOO_LARGE = 401, 402, 413
 # One request is too long, or its content is filtered.
 ONE_CODES = frozenset(
     {
@@ -43,8 +44,10 @@ ALL_CODES = frozenset(
         "billing_hard_limit_reached",
         "billing_not_active",
         "deployment_not_found",
+        "deploymentnotfound",
         "insufficient_quota",
         "invalid_api_key",
+        "model_not_available",
         "model_not_found",
         "unsupported_parameter",
     }
@@ -54,7 +57,7 @@ ONE = re.compile(
     r"|(?:prompt|inputs?|messages?|text|request)\b.{0,80}\b(?:too (?:long|large)|longer than|exceeds?)"
     r"|(?:input|prompt) token count.{0,60}exceeds|exceeds the maximum number of tokens|max_new_tokens`? must be <="
     r"|content.?(?:filter|policy|management)|inappropriate content|content exists risk|violates? our (?:usage )?polic"
-    r"|flagged|safety (?:system|check)|moderation",
+    r"|flagged|safety (?:system|check)|moderation|max_tokens must be at least 1",
     re.IGNORECASE,
 )
 # ... unless it is about a parameter or an account.
@@ -66,7 +69,19 @@ SWEEPING = re.compile(
 MONEY = re.compile(
     r"insufficient.{0,12}(?:quota|funds?|credits?|balance)|(?:exceeded|over) your (?:current|monthly) quota|billing"
     r"|payment required|credit balance|(?:out of|not enough|no) credits?|balance is (?:too low|insufficient)|hard limit"
-    r"|in arrears|arrearage|top.?up|recharge|suspended",
+    r"|in arrears|arrearage|top.?up|recharge|suspended|have any credits|all available credits|spending limit"
+    r"|purchase (?:more )?credits",
+    re.IGNORECASE,
+)
+# Several endpoints refuse a key with a status 400.
+KEY = re.compile(
+    r"api[ _%20-]{0,3}key\b.{0,40}\b(?:invalid|incorrect|not valid|not found|missing)"
+    r"|\b(?:invalid|incorrect|missing|no)\b.{0,20}\bapi[ _%20-]{0,3}key",
+    re.IGNORECASE,
+)
+WRONG_MODEL = re.compile(
+    r"\bmodels?\b.{0,120}\b(?:not found|does not exist|is not (?:available|supported)|no access|not deployed)"
+    r"|unable to access .{0,40}\bmodel|no such model|unknown model",
     re.IGNORECASE,
 )
 WAIT_AND_SEE = re.compile(
@@ -108,6 +123,8 @@ def refusal_in(status: int, content: Any) -> Refusal:
     if isinstance(content, list) and content:
         content = content[0]
     outer = content if isinstance(content, dict) else {}
+    if isinstance(outer.get("message"), dict):  # Mistral: FastAPI's words within a message
+        outer = content = {**outer, **outer["message"]}
     inner = outer.get("error") or outer.get("detail") or outer.get("errors") or content
     if isinstance(inner, list):
         said = "; ".join(map(detail_of, inner))
@@ -118,6 +135,7 @@ def refusal_in(status: int, content: Any) -> Refusal:
         said, fields = " ".join(text_of(part) for part in parts if part), inner
     else:
         said, fields = text_of(inner) if inner else "", outer
+    said = unquote(said) if "%20" in said else said
     codes = [fields.get(name) for name in ("code", "type", "status")] + [outer.get("code")]
     inner_error = fields.get("innererror")
     codes += [inner_error.get("code")] if isinstance(inner_error, dict) else []
@@ -174,8 +192,10 @@ def scope_of(refusal: Refusal, retry_after: bool) -> Scope:
         return "all" if money and (status == 429 or codes & ALL_CODES) else "passing"
     if not 400 <= status < 500 or status in (KEY_REFUSED, NO_MONEY):
         return "all"
-    if codes & ALL_CODES:
+    if codes & ALL_CODES or KEY.search(message):
         return "all"
+    if status == TOO_LARGE:
+        return "one"
     if NOT_YET.search(message):
         return "passing"
     if about_one:
@@ -197,28 +217,37 @@ REFUSES = (
     r"unsupported|not (?:be )?support|does ?n[o']t support|only the default|extra inputs|not permitted|unknown"
     r"|unrecognized|unexpected|deprecated|not allowed|invalid|incompatible|cannot be (?:set|used)"
 )
+THINKING = frozenset({"thinking", "reasoning", "reasoning_effort", "output_config", "chat_template_kwargs"})
 OMITTED = ("temperature", "stop", "seed", "max_tokens")
 NUMBER = re.compile(
     r"(?:at most|supports?(?: at most| up to)?|maximum(?: of| is)?|<=|less than or equal to)\D{0,20}(\d+)"
 )
 
 
-def remedy_of(refusal: Refusal, endpoint: str, sent: Mapping[str, Any]) -> Remedy | None:
+def remedy_of(refusal: Refusal, endpoint: str, sent: Mapping[str, Any], extra: Mapping[str, Any]) -> Remedy | None:
     """Return the change that a refusal asks for, or None where its words name no key of an entry.
 
-    endpoint: `chat`, `completions` or `responses`; sent: the body of the request.
+    endpoint: `chat`, `completions` or `responses`; sent: the body of the request; extra: what of it the entry adds.
     """
     said = refusal.message
     lower = said.lower()
     if "max_completion_tokens" in lower and "max_tokens" in sent:
         return Remedy("max_tokens_as", "max_completion_tokens")
+    if "max_completion_tokens" in lower and "max_completion_tokens" in sent and re.search(REFUSES, lower):
+        return Remedy("max_tokens_as", "max_tokens")
+    if most := re.search(r"max_(?:completion_)?tokens > (\d+) must", lower):
+        return Remedy("max_tokens", int(most[1]))
+    if re.search(r"max_tokens.{0,30}greater than.{0,30}budget_tokens", lower) and (budget := thinking_budget(extra)):
+        return Remedy("thinking_tokens", budget)
+    if refused := [name for name in extra if named(name, lower)] if re.search(REFUSES, lower) else []:
+        return without_fields(refused, extra)
     if re.search(r"max_(?:completion_|output_)?tokens.{0,40}too (?:large|high|big)", lower) and (
         most := NUMBER.search(lower)
     ):
         return Remedy("max_tokens", int(most[1]))
     if "v1/responses" in lower:
         return Remedy("endpoint", "responses")
-    if "chat template" in lower:
+    if re.search(r"chat.?template|template (?:error|not found)", lower):
         return Remedy("endpoint", "completions")
     if "completions" in lower and "chat" in lower and endpoint == "completions":
         return Remedy("endpoint", "chat")
@@ -226,7 +255,10 @@ def remedy_of(refusal: Refusal, endpoint: str, sent: Mapping[str, Any]) -> Remed
         r"\bsystem\b.{0,40}(?:role|message|prompt|instruction)|role.{0,20}\bsystem\b|developer instruction", lower
     ):
         return Remedy("prompt_role", "user")
-    if re.search(r"roles? must alternate|last message|must end with|prefill|final (?:turn|message)", lower):
+    if re.search(
+        r"roles? must alternate|(?:last|expected last) (?:message|role)|must end with|prefill|final (?:turn|message)",
+        lower,
+    ):
         return Remedy("user_last", True)
     if "response_format" in lower or "json_schema" in lower:
         return Remedy("structured", False)
@@ -234,6 +266,24 @@ def remedy_of(refusal: Refusal, endpoint: str, sent: Mapping[str, Any]) -> Remed
         if name in sent and re.search(rf"\b{name}\b", lower) and re.search(REFUSES, lower):
             return Remedy("omit", [name])
     return None
+
+
+def named(field: str, words: str) -> bool:
+    """Return whether words (in lower case) name a field, as it is written or in camel case."""
+    return re.search(rf"\b(?:{re.escape(field)}|{re.escape(field.replace('_', ''))})\b", words) is not None
+
+
+def thinking_budget(extra: Mapping[str, Any]) -> int | None:
+    """Return the tokens that an entry gives its model for thinking, in Anthropic's words."""
+    thinking = extra.get("thinking")
+    return thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+
+
+def without_fields(refused: list[str], extra: Mapping[str, Any]) -> Remedy:
+    """Return the entry's change that sends some of its own fields no more. `thinking` is a key of its own."""
+    if set(refused) <= THINKING:
+        return Remedy("thinking", None)
+    return Remedy("extra_body", {name: value for name, value in extra.items() if name not in {*refused, *THINKING}})
 
 
 def as_fix(remedies: list[Remedy]) -> str:
