@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 from maieutic.config.models import VllmModel
+from maieutic.core.errors import UserError
 from maieutic.serving import lent, server
 from maieutic.serving.backends import vllm_backend
+from maieutic.serving.causes import READ, SHORTER, STARTED, cause_of
 from maieutic.serving.handover import RUN, Run
-from maieutic.serving.server import last_error, sweep
+from maieutic.serving.server import sweep
 
 
 @pytest.fixture(name="gone")
@@ -69,16 +71,97 @@ def test_a_job_that_asks_nothing_leaves_no_folder(
     assert not list(sockets.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (None, "it wrote nothing"),
-        ("\n", "it wrote nothing"),
-        ("starts\nready\n", "ready"),
-        ("KeyError: 'x'\nends\n", "KeyError: 'x'"),
-    ],
+CORE = "(EngineCore_DP0 pid=12) ERROR 11-27 08:00:00 [core.py:842] "
+FAILED = (
+    "(APIServer pid=1) RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
 )
-def test_the_last_words_of_a_log(text: str | None, said: str, tmp_path: Path) -> None:
+LOGS: dict[str, tuple[str | None, str, str]] = {
+    "no log": (None, "it wrote nothing", READ),
+    "an empty one": ("\n", "it wrote nothing", READ),
+    "no error": ("starts\nready\n", "ready", READ),
+    "an error": ("KeyError: 'x'\nends\n", "KeyError: 'x'", READ),
+    # https://github.com/vllm-project/vllm/issues/18730
+    "too long for the cache": (
+        f"{CORE}EngineCore failed to start.\n{CORE}Traceback (most recent call last):\n"
+        f"{CORE}ValueError: To serve at least one request with the models's max seq len (32768), 8.00 GiB KV cache is needed, "
+        "which is larger than the available KV cache memory (3.10 GiB). Based on the available memory, the estimated maximum "
+        f"model length is 12688.\nProcess EngineCore_0:\nTraceback (most recent call last):\n{FAILED}",
+        "ValueError: To serve at least one request", "set max_model_len: 12688",
+    ),
+    # https://github.com/gpustack/gpustack/issues/1800
+    "too long for the cache, before": (
+        "ERROR 04-17 15:10:09 [engine.py:448] ValueError: The model's max seq len (8192) is larger than the maximum number of "
+        "tokens that can be stored in KV cache (2400). Try increasing `gpu_memory_utilization` or decreasing `max_model_len`"
+        " when initializing the engine.\nProcess SpawnProcess-1:\n", "ValueError: The model's max seq len (8192)",
+        "set max_model_len: 2400",
+    ),
+    # https://github.com/vllm-project/vllm/issues/16749
+    "out of memory": (
+        f"{CORE}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n{FAILED}",
+        "torch.OutOfMemoryError: CUDA out of memory.", SHORTER,
+    ),
+    # https://github.com/odysseus-dev/odysseus/issues/191
+    "a quantization that this device lacks": (
+        "(APIServer pid=1068) pydantic_core._pydantic_core.ValidationError: 1 validation error for VllmConfig\n"
+        "(APIServer pid=1068)   Value error, The quantization method compressed-tensors is not supported for the current GPU."
+        " Minimum capability: 70. Current capability: 61. [type=value_error, input_value=ArgsKwargs((), {}), input_type=A]\n"
+        "(APIServer pid=1068)     For further information visit https://errors.pydantic.dev/2.13/v/value_error\n",
+        "ValidationError: Value error, The quantization method compressed-tensors is not supported for the current GPU.",
+        "name weights in a form",
+    ),
+    # https://github.com/vllm-project/vllm/issues/23176
+    "a compiler's": (
+        f"(EngineCore_0 pid=1179302) ERROR 08-19 13:12:57 [core.py:708] subprocess.CalledProcessError: Command '['ninja']' "
+        f"returned non-zero exit status 1.\n(EngineCore_0 pid=1) ERROR 08-19 13:12:57 [core.py:708] \n{FAILED}",
+        "subprocess.CalledProcessError: Command '['ninja']' returned", READ,
+    ),
+    "an older start's": (
+        f"{STARTED}m ==\nValueError: old\n{STARTED}m ==\nKeyError: 'new'\n", "KeyError: 'new'", READ
+    ),
+    "what follows alone": (FAILED, "RuntimeError: Engine core initialization failed.", READ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_the_root_cause_of_a_server_that_ended(name: str, tmp_path: Path) -> None:
+    text, words, fix = LOGS[name]
     if text is not None:
         (tmp_path / "log").write_text(text)
-    assert last_error(tmp_path / "log") == said
+    cause = cause_of(tmp_path / "log", 1)
+    assert cause.words.startswith(words) and len(cause.words) <= 300 and fix in cause.fix
+
+
+def test_a_server_that_was_killed_says_so(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("loading\n")
+    assert cause_of(tmp_path / "log", -9) == (
+        "it was killed",
+        "raise needs.mem_mb: the machine's memory may have run out",
+    )
+    (tmp_path / "log").write_text("MemoryError: x\n")
+    assert cause_of(tmp_path / "log", -9).words == "MemoryError: x"
+
+
+@pytest.mark.parametrize(
+    ("files", "has"),
+    [
+        ({}, False), ({"tokenizer_config.json": "{}"}, False), ({"tokenizer_config.json": '{"chat_template": "x"}'}, True),
+        ({"chat_template.jinja": "x"}, True), ({"chat_template.json": "{}"}, True), ({"tekken.json": "{}"}, True),
+    ],
+)  # fmt: skip
+def test_a_base_model_without_a_chat_template_is_refused_before_it_is_started(
+    files: dict[str, str], has: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "manifest.json").write_text('{"files": {}}', encoding="utf-8")
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    for arguments in ([], ["--chat-template", "x.jinja"]):
+        entry = {"engine": "vllm", "weights": {"path": "x"}, "reviewed_args": arguments}
+        backend, _ = vllm_backend("m", VllmModel.model_validate(entry), tmp_path, tmp_path / "log")
+        backend.refuse({"endpoint": "completions"})
+        if has or arguments:
+            backend.refuse({"endpoint": "chat"})
+        else:
+            with pytest.raises(
+                UserError, match=r"^models.m: its weights have no chat template.*set endpoint: completions"
+            ):
+                backend.refuse({"endpoint": "chat"})

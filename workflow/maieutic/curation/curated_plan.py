@@ -21,6 +21,7 @@ from maieutic.datasets.registry import LOADERS
 from maieutic.plan import lines
 from maieutic.plan.plan import Plan
 from maieutic.plan.planning import Names
+from maieutic.serving.weights import has_chat_template
 
 
 class CurationPlan(Plan):
@@ -206,10 +207,7 @@ def check_mixed(plan: CurationPlan, key: str, source: str) -> None:
 def check_template(key: str, name: str, weights: PackagedWeights | Weights) -> None:
     """A base in a folder has a chat template; that of a repository is known when its weights are there."""
     folder = Path(weights.path) if isinstance(weights, Weights) and weights.path else None
-    if folder is None or not folder.is_dir() or (folder / "chat_template.jinja").is_file():
-        return
-    settings = folder / "tokenizer_config.json"
-    if not settings.is_file() or '"chat_template"' not in settings.read_text(encoding="utf-8", errors="replace"):
+    if folder is not None and folder.is_dir() and not has_chat_template(folder):
         mend = "name a base that has one (an instruct model), or add chat_template.jinja to its folder"
         raise UserError(key, f"{name} has no chat template", mend)
 

@@ -196,6 +196,7 @@ class Asking:
             return await asyncio.shield(self.waiting[key])
         future = self.waiting[key] = asyncio.get_running_loop().create_future()
         try:
+            self.backend.refuse(request)
             client = await self.backend.client()
             try:
                 answer = await self.within_budget(client, request)

@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from maieutic.serving.budget import Purse, purse_of
 from maieutic.serving.handover import Run
 from maieutic.serving.lent import LentServer, pool_folder
 from maieutic.serving.server import VllmServer, identity, served_name
+from maieutic.serving.weights import has_chat_template
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +45,13 @@ class Backend:
         start: Callable[[], Awaitable[Any]],
         stop: Callable[[], None] = lambda: None,
         check: Callable[[], None] = lambda: None,
+        refuse: Callable[[Mapping[str, Any]], None] = lambda request: None,
     ) -> None:
-        """start: gives a client; stop: ends the server; check: raises UserError where the server has died."""
-        self._start, self._stop, self.check = start, stop, check
+        """start: gives a client; stop: ends the server; check: raises UserError where the server has died.
+
+        refuse: raises UserError for a request that the server could not answer, before it starts.
+        """
+        self._start, self._stop, self.check, self.refuse = start, stop, check, refuse
         self.purse: Purse | None = None
         self._lock = asyncio.Lock()
         self._client: Any = None
@@ -191,4 +196,14 @@ def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -
         for process in begun:
             process.check_alive()
 
-    return Backend(start, stop, check), identity(model, weights)
+    templated = "--chat-template" in [*model.engine_args, *model.reviewed_args] or has_chat_template(weights)
+
+    def refuse(request: Mapping[str, Any]) -> None:
+        if request["endpoint"] == "chat" and not templated:
+            raise UserError(
+                f"models.{name}",
+                "its weights have no chat template, and it is asked in chat mode",
+                "set endpoint: completions, or name an instruct model",
+            )
+
+    return Backend(start, stop, check, refuse), identity(model, weights)

@@ -17,10 +17,11 @@ from typing import Any
 from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.journal import digest
+from maieutic.serving.causes import cause_of
 from maieutic.serving.devices import candidates, check_number, try_devices, try_lock
 from maieutic.serving.handover import Run
 from maieutic.serving.keeper import LINE, SOCKET, Orders
-from maieutic.serving.server import SOCKETS, identity, last_error, sweep
+from maieutic.serving.server import SOCKETS, identity, sweep
 
 log = logging.getLogger(__name__)
 PLACES = 64  # servers of one model in one run
@@ -151,10 +152,8 @@ class LentServer:
         assert self.reader is not None
         line = await self.reader.readline()
         if not line:
-            said = last_error(self.log_path)
-            raise UserError(
-                str(self.log_path), f"the keeper of the server has ended: {said}", "read this log, then run again"
-            )
+            cause = cause_of(self.log_path)
+            raise UserError(str(self.log_path), f"the keeper of the server has ended: {cause.words}", cause.fix)
         return json.loads(line)
 
     def take(self, ready: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from maieutic.config.models import VllmModel
 from maieutic.core.errors import UserError
 from maieutic.core.machine import computes_in_bfloat16
 from maieutic.core.parent import PARENT
+from maieutic.serving.causes import READ, STARTED, cause_of
 from maieutic.serving.devices import Grant, gpu_names, take_gpus
 from maieutic.serving.inherited import inherited
 from maieutic.serving.room import make_room
@@ -127,6 +128,8 @@ class VllmServer:
         """Start the process. It inherits the locks of its devices and holds them until it is gone."""
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.log_path, "ab") as handle:
+            handle.write(f"{STARTED}{self.name} ==\n".encode())
+            handle.flush()
             self.process = subprocess.Popen(
                 self.command(),
                 stdin=subprocess.DEVNULL,
@@ -174,11 +177,9 @@ class VllmServer:
     def check_alive(self) -> None:
         """Raise UserError when the server process has ended."""
         if self.process is not None and (code := self.process.poll()) is not None:
-            raise UserError(
-                str(self.log_path),
-                f"the vLLM server ended with {code}: {last_error(self.log_path)}",
-                "read this log, then run again",
-            )
+            cause = cause_of(self.log_path, code)
+            fix = cause.fix if cause.fix == READ else f"for models.{self.name}: {cause.fix}"
+            raise UserError(str(self.log_path), f"the vLLM server ended with {code}: {cause.words}", fix)
 
     def stop(self) -> None:
         """End the server and wait for it, so that the next job finds the device free."""
@@ -192,11 +193,3 @@ class VllmServer:
         self.grant.release()
         self.grant = Grant({}, ())
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def last_error(path: Path) -> str:
-    """The last line of a log that looks like an error, else its last line. A log that is gone says nothing."""
-    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    lines = [line for line in text.splitlines()[-200:] if line.strip()]
-    errors = [line for line in lines if "Error" in line]
-    return (errors or lines or ["it wrote nothing"])[-1][-300:]

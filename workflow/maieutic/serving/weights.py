@@ -52,6 +52,17 @@ def prepare_weights(*, job: PrepareWeights, out: Path) -> None:
     write_manifest(name, folder)
 
 
+def has_chat_template(folder: Path) -> bool:
+    """Return whether weights in a folder have a chat template, in a file of its own or in the tokenizer's settings.
+
+    Mistral's own tokenizer (tekken.json) brings one.
+    """
+    if any((folder / name).is_file() for name in ("chat_template.jinja", "chat_template.json", "tekken.json")):
+        return True
+    settings = folder / "tokenizer_config.json"
+    return settings.is_file() and '"chat_template"' in settings.read_text(encoding="utf-8", errors="replace")
+
+
 def begin(out: Path, source: str, resumable: bool) -> None:
     """Empty the folder unless a download of this very source goes on in it: nothing gets mixed."""
     mark = out / SOURCE
