@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from maieutic import cli
 from maieutic import commands as commands_module
-from maieutic.commands import commands, name_of
+from maieutic.commands import PEOPLE, commands, name_of
 from maieutic.core.errors import UserError
 from maieutic.core.jobs import Job, arguments
 from maieutic.plan.lines import SERVE, Literal, command
@@ -137,6 +137,18 @@ def test_how_a_command_ends(error: BaseException, code: int, told: str, caplog: 
     assert told in caplog.text
 
 
+def test_of_many_faults_a_rule_s_log_has_all_and_the_terminal_the_first(caplog: pytest.LogCaptureFixture) -> None:
+    faults = UserError.of([UserError(f"p{number}", "wrong", "mend it") for number in range(9)])
+    with caplog.at_level(logging.ERROR):
+        cli.end_of(faults, "make-items", Path("x.log"))
+    shown = [record.getMessage() for record in caplog.records if not getattr(record, "log_alone", False)]
+    assert shown == ["p0: wrong. Fix: mend it", "p1: wrong. Fix: mend it", "and 7 more: x.log"]
+    assert sum("wrong" in record.getMessage() for record in caplog.records) == 9
+    caplog.clear()
+    cli.end_of(faults, "doctor")
+    assert len(caplog.records) == 9, "at the command line there is no log"
+
+
 def test_several_files_or_none_and_odd_names(tmp_path: Path) -> None:
     """A list takes what a rule gives it, nothing included; a name with spaces, quotes or dashes stays one."""
     seen = []
@@ -239,14 +251,18 @@ def test_cycles_are_looked_for_seldom_and_at_the_end_not_at_all() -> None:
     assert done.stdout == "(100000, 50, 1000) True True\n", done.stderr
 
 
-def test_help_is_grouped_by_stage_and_loads_nothing_heavy() -> None:
+def test_help_has_a_line_for_each_command_of_people_and_loads_nothing_heavy() -> None:
+    """The steps, which rules run, stand apart."""
     code = (
-        "import sys; from maieutic.cli import main; main([])\n"
+        "import sys; from maieutic.cli import main; main([]); main(['steps'])\n"
         "print([name for name in ('numpy', 'sklearn', 'pandas', 'snakemake') if name in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": "workflow"}, capture_output=True, text=True
-    )
-    shown = done.stdout
-    assert all(stage in shown for stage in commands()) and "score-replies" in shown, done.stderr
-    assert shown.rstrip().endswith("[]")
+    env = {**os.environ, "PYTHONPATH": "workflow", "COLUMNS": "200"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    helped, steps = done.stdout.split("\nData\n")
+    for function in commands()[PEOPLE]:
+        assert re.search(rf"{name_of(function)} +[A-Z`][^│]{{15,}}", helped), f"{function} {done.stderr}"
+    assert "score-replies" not in helped and "estimate" not in steps
+    of_rules = [function for stage, own in commands().items() if stage != PEOPLE for function in own]
+    assert all(re.search(rf"^  {name_of(function)} +\S", steps, re.MULTILINE) for function in of_rules)
+    assert done.stdout.rstrip().endswith("[]")

@@ -522,12 +522,12 @@ DEAR = {
     "generate-replies": {
         "serving.backends", "replies.baselines", "benchmarks.kmpbench.baselines", "benchmarks.kmpbench.forms",
         "benchmarks.tutorbench.baselines", "config.cards", "core.documents", "serving.answers", "serving.client", "serving.refusals", "serving.responses", "replies.generate", "config.models", "config.thinking", "serving.pictures", "config.prompts", "core.paths", "core.records",
-        "replies.sentences", "core.thinking",
+        "replies.sentences", "core.thinking", "serving.weights",
     },
     "generate-all-replies": {
         "serving.backends", "config.cards", "core.documents", "serving.answers", "serving.client", "serving.refusals", "serving.responses",
         "replies.generate", "replies.packed", "config.models", "config.thinking", "serving.pictures", "config.prompts", "core.paths",
-        "core.records", "core.thinking",
+        "core.records", "core.thinking", "serving.weights",
     },
     "tune-tutor": {
         "config.curation", "config.models", "core.parent", "curation.encoding", "curation.processes",
@@ -538,7 +538,7 @@ DEAR = {
         "config.curation", "config.models", "config.thinking", "config.prompts", "core.documents", "core.paths", "core.records", "core.thinking",
         "curation.components", "curation.crew", "curation.parsers", "curation.pipeline", "curation.records", "curation.rules",
         "curation.standards", "curation.texts", "curation.weaving", "graders.answers", "graders.choices", "core.options", "graders.number_words", "graders.numerals", "graders.passages", "graders.reading",
-        "replies.generate", "serving.answers", "serving.backends", "serving.client", "serving.pictures", "serving.refusals", "serving.responses",
+        "replies.generate", "serving.answers", "serving.backends", "serving.client", "serving.pictures", "serving.refusals", "serving.responses", "serving.weights",
     },
 }  # fmt: skip
 

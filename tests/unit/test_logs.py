@@ -16,7 +16,7 @@ import pytest
 from maieutic.core import files, paths, plugins, progress
 from maieutic.core.errors import UserError, check_all
 from maieutic.core.jobs import Job
-from maieutic.core.logs import log_to
+from maieutic.core.logs import LOG_ALONE, log_to
 
 
 @contextmanager
@@ -332,3 +332,18 @@ def test_checks_go_on_after_a_fault_and_say_each_once() -> None:
     assert fault.value.lines == "\n".join(f"{name}: is wrong. Fix: mend it" for name in "abc")
     assert str(fault.value) == " Also, ".join(f"{name}: is wrong. Fix: mend it" for name in "abc")
     assert (fault.value.place, fault.value.problem, fault.value.mend) == ("a", "is wrong", "mend it")
+
+
+def test_a_traceback_is_one_line_on_the_terminal_and_whole_in_the_log(tmp_path: Path) -> None:
+    """And of many faults the log has all, the terminal those that are not for the log alone."""
+    log = tmp_path / "x.log"
+    with terminal(tmp_path / "terminal") as shown:
+        log_to(log)
+        try:
+            raise KeyError("a\nb" * 200)
+        except KeyError as error:
+            logging.getLogger("maieutic").error("make-items failed", exc_info=error)
+        logging.getLogger("maieutic").error("hidden", extra={LOG_ALONE: True})
+    told, kept = shown.read_text(encoding="utf-8"), log.read_text(encoding="utf-8")
+    assert told.count("\n") == 1 and "make-items failed: KeyError: 'a" in told and f"(traceback: {log})" in told
+    assert len(told) < 500 and "Traceback" in kept and "test_logs.py" in kept and "hidden" in kept

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -279,6 +280,27 @@ def test_bars_say_how_long_a_stage_goes_on() -> None:
     assert left(None, 1) == left(4, 0) == left(4, 4) == left(4, 1, began=False) == ""
     start.show_time_left(SimpleNamespace(logger_manager=SimpleNamespace(get_log_handlers=lambda: [SimpleNamespace()])))
     assert len(progress.columns) == columns
+
+
+def test_a_failed_job_s_command_and_log_are_not_shown_again() -> None:
+    """The terminal's logger leaves them out; any other handler, and any other error, stays as it is."""
+    handler: Any = logging.Handler()
+    handler.event_handler = SimpleNamespace(jobs_info={3: {"log": ["a.log"]}, 4: {"log": ["b.log"]}})
+    other = logging.Handler()
+    manager = SimpleNamespace(get_log_handlers=lambda: [handler, other])
+    start.show_failures_once(SimpleNamespace(logger_manager=manager))
+
+    def record(message: str, **fields: Any) -> logging.LogRecord:
+        made = logging.LogRecord("snakemake", logging.ERROR, "", 0, message, None, None)
+        made.__dict__.update(fields)
+        return made
+
+    command = record("Command 'set ...' returned non-zero exit status 2.", event="error")
+    assert not handler.filter(command) and other.filter(command)
+    assert handler.filter(record("WorkflowError: no rule", event="error"))
+    assert handler.filter(record("Failed", event="job_error", jobid=3))
+    assert handler.event_handler.jobs_info == {3: {"log": []}, 4: {"log": ["b.log"]}}
+    assert handler.filter(record("Failed", event="job_error", jobid=9)) and handler.filter(record("hello"))
 
 
 SAYING = """

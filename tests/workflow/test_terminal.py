@@ -73,3 +73,10 @@ def test_a_failed_run_says_on_a_terminal_what_failed_and_why(shown: Path) -> Non
     code, told = on_a_terminal(shown, overlay(shown, BROKEN))
     last = told[told.index("failed: ") :]
     assert code != 0 and "nowhere" in last and "Fix: " in last and "(log: results/logs/" in last.replace("\r\n", " ")
+    ours = [
+        line for line in told.splitlines() if re.search("nowhere|Failed|Wildcards|Fix:|RuleException|set -euo", line)
+    ]
+    assert len(ours) <= 5 and "RuleException" not in told and "set -euo" not in told
+    [log] = sorted(shown.glob(".snakemake/log/*.log"))[-1:]
+    kept = log.read_text(encoding="utf-8")
+    assert "set -euo" in kept and "non-zero exit" in kept, "the whole of it is there"

@@ -8,48 +8,39 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import ValidationError
-
-from maieutic.commands import commands, function_of, name_of
+from maieutic.commands import PEOPLE, commands, function_of, line_of, name_of
 from maieutic.core.collector import collect_seldom
 from maieutic.core.errors import UserError, mendable
-from maieutic.core.jobs import LOG, Job, arguments
-from maieutic.core.logs import log_to
+from maieutic.core.jobs import LOG, Job, arguments, job_of
+from maieutic.core.logs import LOG_ALONE, log_to
 
 if TYPE_CHECKING:  # it reads all but a rule's job; loading it costs a cheap job a fifth of its time
     from cyclopts import App
 
 log = logging.getLogger("maieutic")
+MOST_FAULTS = 2  # lines of one job on the terminal
 
 
-def job_of(kind: type[Job], tokens: Sequence[Any]) -> Job:
-    """A job from the one JSON object that a rule hands over. Raises ValueError naming the fields that are wrong."""
-    try:
-        return kind.model_validate_json(tokens[0].value)
-    except ValidationError as error:
-        faults = [f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors()]
-        raise ValueError("; ".join(faults)) from None
-
-
-def application() -> "App":
-    """All commands."""
+def application(with_lines: bool = False) -> "App":
+    """All commands. with_lines: with a line of help each, which costs a look into their modules."""
     from cyclopts import App, Group, Parameter
 
     Parameter(n_tokens=1, accepts_keys=False, converter=job_of)(Job)
     app = App(
         name="maieutic",
-        help="How good is a language model as a tutor? The steps of the workflow, one command each.",
+        help="How good is a language model as a tutor? Snakemake starts a run; `maieutic steps` lists its steps.",
         version_flags=[],
         default_parameter=Parameter(consume_multiple=True, negative=(), json_list=False),
         help_format="plaintext",
         result_action="return_value",
     )
     for place, (stage, functions) in enumerate(commands().items()):
-        group = Group(stage, sort_key=place)
+        group = Group(stage, sort_key=place, show=stage == PEOPLE)
         for function in functions:
-            app.command(f"maieutic.{function}", name=name_of(function), group=group)
+            line = {"help": line_of(function)} if with_lines and stage == PEOPLE else {}
+            app.command(f"maieutic.{function}", name=name_of(function), group=group, **line)
     return app
 
 
@@ -60,15 +51,20 @@ def interrupt(*_: object) -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def end_of(error: BaseException, command: str) -> int:
-    """The exit code of a command that ended with an error, which is said: one line for what a user can mend."""
+def end_of(error: BaseException, command: str, log_file: Path | None = None) -> int:
+    """Return the exit code of a command that ended with an error, and log it: one line for what a user can mend.
+
+    log_file: of a rule's job, which has all lines; the terminal shows the first.
+    """
     if isinstance(error, KeyboardInterrupt):
         log.error("%s was interrupted; what was finished is kept", command)
         return 130
     error = mendable(error)
     if isinstance(error, UserError):
-        for fault in error.all:
-            log.error("%s", fault.line)
+        for number, fault in enumerate(error.all):
+            log.error("%s", fault.line, extra={LOG_ALONE: number >= MOST_FAULTS})
+        if (more := len(error.all) - MOST_FAULTS) > 0 and log_file is not None:
+            log.error("and %d more: %s", more, log_file)
         return 2
     log.error("%s failed", command, exc_info=error)
     return 1
@@ -82,7 +78,7 @@ def run(command: str, call: Callable[[], None], log_file: Path | None) -> int:
     try:
         call()
     except (Exception, KeyboardInterrupt) as error:
-        return end_of(error, command)
+        return end_of(error, command, log_file)
     return 0
 
 
@@ -95,7 +91,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
     from cyclopts import CycloptsError, Parameter
 
-    app = application()
+    app = application(not words or words[0].startswith("-"))
     ended = 0
 
     def typed(

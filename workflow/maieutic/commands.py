@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 
 from maieutic.core.plugins import merged
 
+PEOPLE = "For people"
 COMMANDS = {
     "Data": (
         "datasets.fetch:fetch_dataset",
@@ -72,7 +76,8 @@ COMMANDS = {
         "report:build_report",
         "report:check_report",
     ),
-    "For people": (
+    PEOPLE: (
+        "commands:steps",
         "benchmarks.kmpbench.study:draw_study",
         "benchmarks.kmpbench.study:read_study",
         "plan.labelling:label",
@@ -92,6 +97,8 @@ COMMANDS = {
         "report.record.compare:compare",
         "plan.bill:sbom",
         "serving.recover:recover",
+    ),
+    "For maintainers": (
         "plan.schemas:export_schemas",
         "plan.provenance:export_shipped",
     ),
@@ -117,3 +124,30 @@ def function_of(name: str) -> Callable[..., None] | None:
                 found: Callable[..., None] = getattr(import_module(f"maieutic.{module}"), attribute)
                 return found
     return None
+
+
+def line_of(function: str) -> str:
+    """Return the first line of a command's docstring, without importing it. function: as above."""
+    module, _, attribute = function.partition(":")
+    spec = find_spec(f"maieutic.{module}")
+    assert spec is not None and spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    own = next((node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == attribute), None)
+    if own is None:  # of a package's __init__, which takes it from a module of its own
+        taken = next(node for node in tree.body if isinstance(node, ast.ImportFrom) and attribute in names_in(node))
+        return line_of(f"{str(taken.module).removeprefix('maieutic.')}:{attribute}")
+    return (ast.get_docstring(own) or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def names_in(node: ast.ImportFrom) -> list[str]:
+    """Return the names that an import takes from a module."""
+    return [one.name for one in node.names]
+
+
+def steps() -> None:
+    """List the steps of the workflow, which its rules run, by stage."""
+    for stage, functions in commands().items():
+        if stage != PEOPLE:
+            print(stage)
+            for function in functions:
+                print(f"  {name_of(function):28} {line_of(function)}")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 JOB, LOG = "job", "log"  # the flag of a job, and the one of the file for all that a command prints
 
@@ -76,3 +76,12 @@ def arguments(function: Callable[..., None], words: Sequence[str]) -> dict[str, 
         return {LOG: None, **{flag: value_of(kinds[flag], given) for flag, given in found.items()}}
     except (ValueError, TypeError):  # pydantic's too
         return None
+
+
+def job_of(kind: type[Job], tokens: Sequence[Any]) -> Job:
+    """A job from the one JSON object that a rule hands over. Raises ValueError naming the fields that are wrong."""
+    try:
+        return kind.model_validate_json(tokens[0].value)
+    except ValidationError as error:
+        faults = [f"{'.'.join(map(str, detail['loc']))}: {detail['msg']}" for detail in error.errors()]
+        raise ValueError("; ".join(faults)) from None

@@ -6,10 +6,13 @@ import logging
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from maieutic.core.secrets import redacted
 
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
+LONGEST = 300  # characters of an error on the terminal
+LOG_ALONE = "log_alone"  # attribute of records that a rule's log has and the terminal has not
 
 
 class WithoutSecrets(logging.Formatter):
@@ -17,6 +20,32 @@ class WithoutSecrets(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return redacted(super().format(record))
+
+
+class OnTerminal(WithoutSecrets):
+    """Records in one line each: of an error its kind and words, without the traceback, which the rule's log has."""
+
+    def __init__(self, log: Path) -> None:
+        super().__init__(FORMAT, "%H:%M:%S")
+        self.log = log
+
+    def formatException(self, ei: Any) -> str:
+        return ""
+
+    def format(self, record: logging.LogRecord) -> str:
+        kept, record.exc_text = record.exc_text, None
+        line = super().format(record).rstrip("\n")
+        record.exc_text = kept
+        if record.exc_info and record.exc_info[1] is not None:
+            error = record.exc_info[1]
+            words = " ".join(str(error).split())[:LONGEST]
+            line += redacted(f": {type(error).__name__}: {words} (traceback: {self.log})")
+        return line
+
+
+def belongs_on_terminal(record: logging.LogRecord) -> bool:
+    """Return whether a record is for the terminal too; see LOG_ALONE."""
+    return not getattr(record, LOG_ALONE, False)
 
 
 def log_to(path: Path | None) -> None:
@@ -35,8 +64,11 @@ def log_to(path: Path | None) -> None:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
         os.dup2(handle, 1)
         os.dup2(handle, 2)
-        handlers.append(logging.StreamHandler(terminal))
-    handlers.append(logging.StreamHandler(sys.stderr))
-    for handler in handlers:
-        handler.setFormatter(WithoutSecrets(FORMAT, "%H:%M:%S"))
+        shown = logging.StreamHandler(terminal)
+        shown.addFilter(belongs_on_terminal)
+        shown.setFormatter(OnTerminal(path))
+        handlers.append(shown)
+    kept = logging.StreamHandler(sys.stderr)
+    kept.setFormatter(WithoutSecrets(FORMAT, "%H:%M:%S"))
+    for handler in (*handlers, kept):
         root.addHandler(handler)

@@ -58,6 +58,8 @@ NEUTRAL = {
     "core.progress": "progress lines",
     "rewards.progress_callback": "progress lines of training",
     "core.spool": "keeps records until they are written",
+    "serving.causes": "words of a server's errors",
+    "serving.unheeded": "notes what an endpoint changes in silence; answers stay as they are",
     "serving.server": "starts and ends a server; its arguments are parameters of the rule",
 }
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import sys
 import time
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +128,7 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
         cluster.check_slurm(asked, workflow.executor_settings.status_command)
     preflight.check_run(plan.config, serve, models, telling.to_be_asked(plan, jobs))
     show_time_left(workflow)
+    show_failures_once(workflow)
     Path(paths.PURSE).unlink(missing_ok=True)
     job = saved(plan)
     if other := other_run(Path(plan.own(paths.CONFIG)), job.config["run"]):
@@ -152,6 +155,27 @@ def show_time_left(workflow: Workflow) -> None:
 
     for progress in bars:
         progress.columns = (*progress.columns, TimeLeft())
+
+
+def show_failures_once(workflow: Workflow) -> None:
+    """Let the terminal's logger leave out a failed job's command and its log.
+
+    The job has written its error itself, and the run's last lines name cause and log. `.snakemake/log` keeps all of it.
+    """
+    for handler in workflow.logger_manager.get_log_handlers():
+        if hasattr(handler, "event_handler"):
+            handler.addFilter(partial(is_no_repetition, handler.event_handler.jobs_info))
+
+
+def is_no_repetition(jobs: dict[int, dict[str, Any]], record: logging.LogRecord) -> bool:
+    """Return whether a record of Snakemake's says more than the job itself.
+
+    jobs: what the logger knows of each job; of one that failed, its log files are taken away.
+    """
+    event = getattr(record, "event", None)
+    if event == "job_error" and (job := jobs.get(getattr(record, "jobid", -1))):
+        job["log"] = []
+    return not (event == "error" and "returned non-zero exit status" in record.getMessage())
 
 
 def other_run(saved_config: Path, run: dict[str, Any]) -> str | None:
