@@ -13,7 +13,7 @@ import pytest
 import yaml
 from maieutic.benchmarks.mrbench.predictions import score_predictions
 from maieutic.config.cards import CARDS, read_card
-from maieutic.core.records import Grade, read_records, write_records
+from maieutic.core.records import Grade, Reply, read_records, write_records
 from maieutic.core.stats import Sampling
 from maieutic.graders.parsing import ParseReplies, parse_replies
 from maieutic.graders.rubric import Weighed, arr_w, clipped
@@ -47,19 +47,17 @@ def test_the_released_match_of_a_published_tutor_is_reproduced(
     assert printed[task]["match"] == MATCH[task]
     card = read_card(CARDS / "mathtutorbench" / f"{task}.yaml").card
     items = items_of_card(card, data, "published")
-    said = json.loads((folder / f"generations-Qwen3-4B-Instruct-2507-{task}.json").read_text(encoding="utf-8"))
     write_records(tmp_path / "items/mathtutorbench" / f"{task}.jsonl", items)
-    file, replies, grades = tmp_path / "qwen.jsonl", tmp_path / "replies.jsonl", tmp_path / "grades.jsonl"
-    lines = [
-        {"id": item.id, "reply": record["generated_teacher_utterance"]}
-        for item, record in zip(items, said, strict=True)
-    ]
-    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    reading = ReadReplies(tutor="qwen", benchmark="mathtutorbench", tasks=[task], protocol="released", limited=False)
+    replies, grades = tmp_path / "replies.jsonl", tmp_path / "grades.jsonl"
     folder_of_items = tmp_path / "items/mathtutorbench"
-    read_replies(
-        job=reading, file=file, items=[folder_of_items / f"{task}.jsonl"], out=replies, prompts=tmp_path / "prompts"
+    reading = ReadReplies(
+        tutor="qwen", benchmark="mathtutorbench", tasks=[task], protocol="released", form="mathtutorbench"
     )
+    read_replies(
+        job=reading, file=[folder / f"generations-Qwen3-4B-Instruct-2507-{task}.json"], sources=[],
+        items=[folder_of_items / f"{task}.jsonl"], out=replies, prompts=tmp_path / "prompts",
+    )  # fmt: skip
+    assert not any(reply.error for reply in read_records(replies, Reply))
     parse_replies(
         job=ParseReplies(tutor="qwen", benchmark="mathtutorbench", tasks=[task]),
         items=folder_of_items,

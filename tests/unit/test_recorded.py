@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from maieutic.config.cards import card_path, read_card
 from maieutic.core.errors import UserError
 from maieutic.core.records import NO_REPLY, Item, Reply, read_records, write_records
+from maieutic.datasets.items import MakeItems, make_items
 from maieutic.datasets.mrbench import remediation
 from maieutic.datasets.sources import read_source
 from maieutic.graders.parsing import ParseReplies, parse_replies
@@ -63,10 +65,12 @@ def read(
 
 def read_file(tmp_path: Path, items: list[Path], file: Path, task: str, **job: Any) -> dict[str, Reply]:
     benchmark, _, name = task.partition("/")
-    told = {"tutor": "mine", "benchmark": benchmark, "tasks": [name], "protocol": "released", "limited": False}
+    told = {"tutor": "mine", "benchmark": benchmark, "tasks": [name], "protocol": "released"}
+    sources = job.pop("sources", [])
     read_replies(
-        job=ReadReplies(**{**told, **job}), file=file, items=items, out=tmp_path / "out.jsonl", prompts=tmp_path / "p"
-    )
+        job=ReadReplies(**{**told, **job}), file=[file], items=items, sources=sources, out=tmp_path / "out.jsonl",
+        prompts=tmp_path / "p",
+    )  # fmt: skip
     return {reply.id: reply for reply in read_records(tmp_path / "out.jsonl", Reply)}
 
 
@@ -114,11 +118,12 @@ def read_form(folder: Path, items: list[Path], file: Path, speaker: str, tasks: 
         benchmark="mrbench",
         tasks=tasks,
         protocol="released",
-        limited=False,
         form="mrbench",
         speaker=speaker,
     )
-    read_replies(job=job, file=file, items=items, out=folder / "out.jsonl", prompts=folder / "prompts.jsonl")
+    read_replies(
+        job=job, file=[file], items=items, sources=[], out=folder / "out.jsonl", prompts=folder / "prompts.jsonl"
+    )
     return read_records(folder / "out.jsonl", Reply)
 
 
@@ -146,9 +151,12 @@ def test_a_benchmarks_own_file_holds_several_tutors_replies(
 @pytest.mark.parametrize(
     ("entry", "fault"),
     [
-        ({"file": "x.json"}, "file is JSON: give JSON lines or CSV, or say in which form it is"),
-        ({"file": "x.json", "form": "mrbench"}, "give form and speaker together"),
-        ({"file": "x.jsonl", "speaker": "Expert"}, "give form and speaker together"),
+        (
+            {"file": "x.json", "form": "mrbench"},
+            r"models\.ours\.speaker: a file of the form mrbench has several tutors",
+        ),
+        ({"file": "x.jsonl", "speaker": "Expert"}, "speaker goes with form"),
+        ({"file": ["x.jsonl", "y.txt"]}, "y.txt"),
         (
             {"file": "x.json", "form": "mrbnch", "speaker": "Expert"},
             r"models\.ours\.form: 'mrbnch' .*did you mean 'mrbench'",
@@ -217,9 +225,141 @@ def test_all_faults_are_said_at_once(tmp_path: Path, items: list[Path]) -> None:
     assert len(fault.value.lines.split("\n")) == 6 and "4 further records fit no item either" in fault.value.lines
 
 
-def test_a_limited_run_has_not_all_items(tmp_path: Path, items: list[Path]) -> None:
-    lines = [{"id": "problem_solving-0", "reply": "x"}, {"id": "problem_solving-77", "reply": "x"}]
-    assert read(tmp_path, items, lines, limited=True)["problem_solving-0"].text == "x"
+def test_a_limited_run_has_not_all_items_and_refuses_a_wrong_id_all_the_same(tmp_path: Path) -> None:
+    """Of the demo's twelve problems three are drawn; a line of another one is passed over, one of none is refused."""
+    source = Path("resources/demo/gsm8k/test.jsonl")
+    out = tmp_path / "mathtutorbench/problem_solving.jsonl"
+    job = MakeItems(benchmark="mathtutorbench", task="problem_solving", form="jsonl", limit=3, seed=1)
+    make_items(job=job, source=source, pictures=[], out=out)
+    drawn = [one.id for one in read_records(out, Item)]
+    whole = {"forms": {"mathtutorbench/problem_solving": "jsonl"}, "sources": [source]}
+    make_items(job=job.model_copy(update={"limit": None}), source=source, pictures=[], out=tmp_path / "all.jsonl")
+    every = [one.id for one in read_records(tmp_path / "all.jsonl", Item)]
+    lines = [{"id": name, "reply": "x"} for name in every]
+    assert set(read(tmp_path, [out], lines, **whole)) == set(drawn) and len(every) == 12
+    loaded = read_card(card_path("mathtutorbench", "problem_solving"))
+    prompts = [first_prompt(loaded, one) for one in read_records(tmp_path / "all.jsonl", Item)]
+    by_prompt = read(tmp_path, [out], [{"prompt": text, "reply": "x"} for text in prompts], **whole)
+    assert set(by_prompt) == set(drawn) and not any(reply.error for reply in by_prompt.values())
+    for wrong in ([*lines, {"id": every[4] + "x", "reply": "x"}], [{"id": every[4] + "x", "reply": "x"}]):
+        with pytest.raises(UserError, match=rf"there is no item '{every[4]}x'\. Fix: did you mean '{every[4]}'"):
+            read(tmp_path, [out], wrong, **whole)
+    undrawn = [line for line in lines if line["id"] not in drawn]
+    with pytest.raises(UserError, match="none of its 9 records fits an item of this run"):
+        read(tmp_path, [out], undrawn, **whole)
+
+
+# What other tools write ------------------------------------------------------------------------------------------------
+
+PROMPT = "THE PROMPT"  # in the place of the first prompt of problem_solving-1
+SAMPLE = {
+    "id": "problem_solving-1",
+    "epoch": 1,
+    "input": "?",
+    "output": {"choices": [{"message": {"content": "said"}}]},
+}
+OTHERS: dict[str, list[dict[str, Any]]] = {
+    "a batch of OpenAI": [
+        {"id": "batch_1", "custom_id": "problem_solving-1", "error": None,
+         "response": {"status_code": 200, "body": {"choices": [{"message": {"role": "assistant", "content": "said"}}]}}},
+        {"id": "batch_2", "custom_id": "problem_solving-2", "response": None, "error": {"code": "batch_expired"}},
+    ],
+    "a batch of the Responses API": [
+        {"custom_id": "problem_solving-1", "response": {"status_code": 200, "body": {"output": [
+            {"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]},
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "said"}]}]}}},
+    ],
+    "samples of the harness": [
+        {"doc_id": 0, "doc": {"question": "?"}, "target": "2", "arguments": [[PROMPT, {"until": ["\n"]}]], "resps": [["said"]],
+         "filtered_resps": ["said"]},
+    ],
+    "newer samples of the harness": [
+        {"doc_id": 0, "doc": {}, "arguments": {"gen_args_0": {"arg_0": PROMPT, "arg_1": {}}}, "resps": [["said"]]},
+    ],
+    "samples of the harness in chat": [
+        {"doc_id": 0, "doc": {}, "arguments": {"gen_args_0": {"arg_0": json.dumps([{"role": "user", "content": PROMPT}])}},
+         "resps": [["said"]]},
+    ],
+    "messages": [
+        {"messages": [{"role": "system", "content": "You are a tutor."}, {"role": "user", "content": PROMPT},
+                      {"role": "assistant", "content": "said"}]},
+    ],
+    "a message for a reply": [{"id": "problem_solving-1", "reply": {"role": "assistant", "content": "said"}}],
+    "parts for a reply": [{"id": "problem_solving-1", "reply": [{"type": "thinking", "thinking": "x"}, {"type": "text", "text": "said"}]}],
+    "a completion for a reply": [{"id": "problem_solving-1", "response": {"choices": [{"message": {"content": "said"}}]}}],
+}  # fmt: skip
+
+
+def first_of(number: int) -> str:
+    return first_prompt(read_card(card_path("mathtutorbench", "problem_solving")), item("problem_solving", number))
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_other_tools_write_is_read_as_it_stands(name: str, tmp_path: Path, items: list[Path]) -> None:
+    text = json.dumps(OTHERS[name])
+    text = (
+        text.replace(json.dumps(PROMPT)[1:-1], json.dumps(first_of(1))[1:-1]) if "harness in chat" not in name else text
+    )
+    lines = json.loads(text)
+    if "harness in chat" in name:
+        lines[0]["arguments"]["gen_args_0"]["arg_0"] = json.dumps([{"role": "user", "content": first_of(1)}])
+    replies = read(tmp_path, items, lines)
+    assert {key: reply.text for key, reply in replies.items() if not reply.error} == {"problem_solving-1": "said"}
+    (tmp_path / "mine.json").write_text(json.dumps(lines), encoding="utf-8")
+    again = read_file(tmp_path, items, tmp_path / "mine.json", "mathtutorbench/problem_solving")
+    assert again == replies, "as a JSON list"
+
+
+def test_the_turns_of_a_conversation_are_the_assistants_messages(tmp_path: Path, items: list[Path]) -> None:
+    said = [
+        {"role": "assistant", "content": "a"},
+        {"role": "user", "content": "?"},
+        {"role": "assistant", "content": "b"},
+    ]
+    lines = [{"id": "fqa-0", "reply": [*said, {"role": "assistant", "content": "c"}]}]
+    assert [turn.text for turn in read(tmp_path, items, lines, CONVERSATION)["fqa-0"].turns] == ["a", "b", "c"]
+
+
+def archive(path: Path, samples: list[dict[str, Any]]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("header.json", json.dumps({"version": 2, "eval": {}}))
+        for number, sample in enumerate(samples):
+            zipped.writestr(f"samples/{number}_epoch_{sample['epoch']}.json", json.dumps(sample))
+    return path
+
+
+def test_a_log_of_inspect_is_read_without_its_library(tmp_path: Path, items: list[Path]) -> None:
+    """By the sample's id, else by its input; the first epoch counts; an archive or one JSON file."""
+    second = {**SAMPLE, "epoch": 2, "output": {"choices": [{"message": {"content": "later"}}]}}
+    words = [{"role": "system", "content": "Hi."}, {"role": "user", "content": first_of(2)}]
+    foreign = {"id": 7, "epoch": 1, "input": words, "output": {"completion": "by its input"}}
+    samples = [SAMPLE, second, foreign]
+    log = tmp_path / "log.json"
+    log.write_text(json.dumps({"version": 2, "eval": {"task": "t"}, "samples": samples}), encoding="utf-8")
+    for path in (archive(tmp_path / "log.eval", samples), log):
+        replies = read_file(tmp_path, items, path, "mathtutorbench/problem_solving")
+        said = {key: reply.text for key, reply in replies.items() if not reply.error}
+        assert said == {"problem_solving-1": "said", "problem_solving-2": "by its input"}
+
+
+BROKEN = {
+    "no archive": ("x.eval", b"not a zip", "no archive of Inspect that can be read here"),
+    "another object": ("x.json", b'{"results": {}}', "expected a list of replies or a log of Inspect, found results"),
+    "no JSON": ("x.json", b'{"results": ', "expected JSON, found"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_log_that_cannot_be_read_is_one_line(name: str, tmp_path: Path, items: list[Path]) -> None:
+    file, data, told = BROKEN[name]
+    (tmp_path / file).write_bytes(data)
+    with pytest.raises(UserError, match=told):
+        read_file(tmp_path, items, tmp_path / file, "mathtutorbench/problem_solving")
+
+
+def test_a_zip_without_samples_is_no_log(tmp_path: Path, items: list[Path]) -> None:
+    with pytest.raises(UserError, match="an archive without samples"):
+        read_file(tmp_path, items, archive(tmp_path / "x.eval", []), "mathtutorbench/problem_solving")
 
 
 def test_the_same_reply_twice_is_one(tmp_path: Path, items: list[Path]) -> None:
@@ -259,11 +399,13 @@ def test_the_release_itself_is_read_as_recorded_replies(data: Path, tmp_path: Pa
         ("MRBench_V1", "GPT4", 192), ("MRBench_V2", "GPT4", 150), ("mrbench_v3_devset", "GPT4", 1), ("indoml_trainset", "GPT4", 1),
     ):  # fmt: skip
         job = ReadReplies(
-            tutor="v", benchmark="mrbench", tasks=["mistake_remediation"], protocol="released", limited=False,
+            tutor="v", benchmark="mrbench", tasks=["mistake_remediation"], protocol="released",
             form="mrbench", speaker=speaker,
         )  # fmt: skip
         out = tmp_path / f"{name}.jsonl"
-        read_replies(job=job, file=data / f"mrbench/{name}.json", items=[path], out=out, prompts=tmp_path / "p")
+        read_replies(
+            job=job, file=[data / f"mrbench/{name}.json"], items=[path], sources=[], out=out, prompts=tmp_path / "p"
+        )
         replies = read_records(out, Reply)
         answered = [reply for reply in replies if reply.error is None]
         assert len(replies) == 192 and len(answered) >= least, (name, len(answered))

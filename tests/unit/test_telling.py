@@ -361,3 +361,26 @@ def test_what_is_not_there_is_told_before_any_work(monkeypatch: Any) -> None:
     told = r"interpreters\.serve: nowhere/python is not there, and smollm2-135m needs it\. Fix: make env"
     with pytest.raises(UserError, match=told):
         preflight.check_run(config, "nowhere/python", ["echo", "smollm2-135m"], set())
+
+
+def test_silent_changes_are_told_until_the_entry_mends_them(monkeypatch: Any) -> None:
+    """Of tutors and judges of this run, once each, in the last lines."""
+    config = many_judges()
+    config["models"]["mended"] = {
+        **HOSTED,
+        "omit": ["stop"],
+        "max_tokens_as": "max_completion_tokens",
+        "model": "other",
+    }
+    config["run"]["tutors"] = [*config["run"]["tutors"], "mended"]
+    plan = plan_of(config)
+    lines = {
+        "stop": "the endpoint ignores stop: set omit: [stop]", "max_tokens": "set max_tokens_as: max_completion_tokens",
+        "model": "other answers where m is asked: set model: other", "prompt": "it was cut",
+    }  # fmt: skip
+    unheeding = [spent(name, 1).model_copy(update={"unheeded": lines}) for name in ("far", "far", "mended", "nobody")]
+    told = telling.unheeded(plan, unheeding)
+    assert told == [*(("far", line) for line in lines.values()), ("mended", lines["prompt"])]
+    monkeypatch.setattr(telling, "spent_since", lambda since, journals: unheeding[:1])
+    said = last_lines(plan, [], "2026-06-01", 0.0, None)
+    assert said[: len(lines)] == [f"far: {line}" for line in lines.values()]

@@ -191,6 +191,7 @@ rule read_replies:
             "read-replies",
             file="{input.file}",
             items="{input.cases}",
+            sources="{input.sources}",
             out="{output.replies}",
             prompts="{output.prompts}",
         )

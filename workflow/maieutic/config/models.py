@@ -427,34 +427,45 @@ class BaselineModel(Model):
     needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
 
 
+RepliesFile = Annotated[
+    FilePath, Field(pattern=r"^[^{}\n]*\.(jsonl|csv|json|eval)$")
+]  # braces are Snakemake's wildcards
+
+
 class RecordedModel(Model):
     """A tutor whose replies exist already: a product, a person, a system that is no endpoint."""
 
     engine: Literal["recorded"]
-    file: FilePath = Field(
-        pattern=r"^[^{}\n]*\.(jsonl|csv|json)$",  # braces are wildcards to Snakemake
+    file: RepliesFile | Annotated[list[RepliesFile], Field(min_length=1)] = Field(
         description=(
             "JSON lines or CSV with `reply` (of a task of several turns a list), and `id` of the item or `prompt`, its "
-            "own text; `task` where an id stands in several. `maieutic items` writes what there is to answer"
+            "own text; `task` where an id stands in several. `maieutic items` writes what there is to answer. Also "
+            "read as they stand: samples of lm-evaluation-harness, logs of Inspect (`.eval`, `.json`), outputs of "
+            "OpenAI's batch API, chat messages. Several files: a list"
         ),
     )
     form: str | None = Field(
         None,
         description=(
-            "instead, a benchmark's own format of a file with several tutors' replies: `mrbench` (JSON: "
-            "`conversation_history` with `anno_llm_responses` or `tutor_responses`)"
+            "instead, a benchmark's own format: `mrbench` (JSON: `conversation_history` with `anno_llm_responses` or "
+            "`tutor_responses`), `mathtutorbench` (its released `generations-MODEL-TASK.json`, a file a task)"
         ),
     )
-    speaker: str | None = Field(None, description="with `form`: whose replies, by the name in that file")
+    speaker: str | None = Field(
+        None, description="with a `form` of several tutors' replies: whose, by the name in that file"
+    )
     images: bool = Field(True, description="whether it was shown the pictures of items that have some")
     needs: Needs = Needs(cpus=1, mem_mb=1000, runtime=30)
 
+    @property
+    def files(self) -> list[str]:
+        """The file, or all of them."""
+        return [self.file] if isinstance(self.file, str) else self.file
+
     @model_validator(mode="after")
     def one_form(self) -> RecordedModel:
-        if (self.form is None) != (self.speaker is None):
-            raise ValueError("give form and speaker together: a benchmark's file has several tutors' replies")
-        if self.file.endswith(".json") and self.form is None:
-            raise ValueError("file is JSON: give JSON lines or CSV, or say in which form it is")
+        if self.speaker is not None and self.form is None:
+            raise ValueError("speaker goes with form: a benchmark's file that has several tutors' replies")
         return self
 
 

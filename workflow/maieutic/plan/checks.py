@@ -127,8 +127,9 @@ def check_tutor(plan: Plan, name: str) -> None:
     model = plan.models[name]
     if isinstance(model, BaselineModel) and model.tutor not in TUTORS:
         raise unknown(f"models.{name}.tutor", model.tutor, list(TUTORS), "the trivial tutors")
-    if isinstance(model, RecordedModel) and not Path(model.file).is_file():
-        raise UserError(f"models.{name}.file", f"{model.file} is not there", "name the file with the replies")
+    if isinstance(model, RecordedModel):
+        for file in (file for file in model.files if not Path(file).is_file()):
+            raise UserError(f"models.{name}.file", f"{file} is not there", "name the file with the replies")
     if isinstance(model, VllmModel):
         model.weights.refuse_unpinned(f"models.{name}.weights")
 
@@ -171,10 +172,15 @@ def check_endpoint(plan: Plan, name: str) -> None:
 
 
 def check_form(plan: Plan, name: str) -> None:
-    """The format of a file of replies is one that a benchmark has."""
-    form = getattr(plan.models[name], "form", None)
-    if form is not None and form not in FORMS:
-        raise unknown(f"models.{name}.form", form, list(FORMS), "the formats of benchmarks' files of replies")
+    """The format of a file of replies is one that a benchmark has, and says whose replies are meant."""
+    model = plan.models[name]
+    if not isinstance(model, RecordedModel) or model.form is None:
+        return
+    if model.form not in FORMS:
+        raise unknown(f"models.{name}.form", model.form, list(FORMS), "the formats of benchmarks' files of replies")
+    if FORMS[model.form].several and model.speaker is None:
+        problem = f"a file of the form {model.form} has several tutors' replies"
+        raise UserError(f"models.{name}.speaker", problem, "name one as that file does")
 
 
 CHECKS_OF_TUTORS = (check_form, check_tutor, check_own_protocol, check_endpoint, check_pictures)

@@ -235,11 +235,19 @@ def gather_shards(plan: Plan, benchmark: str, tutor: str) -> Files:
     }
 
 
+def drawn_tasks(plan: Plan, tutor: str) -> list[tuple[str, str]]:
+    """Return benchmark and task of each task of a tutor of which the run draws some items; none without `run.limit`."""
+    if plan.run.limit is None:
+        return []
+    return [(name, task) for name in plan.benchmarks for task in plan.tasks_for(name, tutor)]
+
+
 def read_replies(plan: Plan, benchmark: str, tutor: str) -> Files:
     entry = plan.models[tutor]
     assert isinstance(entry, RecordedModel)
     return {
-        "file": entry.file,
+        "file": entry.files,
+        "sources": [paths.SOURCE.of(dataset=plan.card(name, task).dataset) for name, task in drawn_tasks(plan, tutor)],
         "cases": [file for name in plan.benchmarks for file in item_files(name, plan.tasks_for(name, tutor))],
         "cards": card_files(benchmark, plan.cards_for(benchmark, tutor)),
     }

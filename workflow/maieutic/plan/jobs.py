@@ -32,7 +32,7 @@ from maieutic.judges.labels import MakeLabels
 from maieutic.judges.panels import CombineVerdicts
 from maieutic.plan import provenance
 from maieutic.plan.entries import for_asking, for_scoring, for_training
-from maieutic.plan.inputs import all_grades, difficulty_tutors, tasks_of, told_verdicts
+from maieutic.plan.inputs import all_grades, difficulty_tutors, drawn_tasks, tasks_of, told_verdicts
 from maieutic.plan.plan import Plan, sources_of
 from maieutic.plan.saving import SaveConfig
 from maieutic.replies.generate import GenerateReplies, Shard
@@ -160,7 +160,10 @@ def read_replies(plan: Plan, benchmark: str, tutor: str) -> ReadReplies:
         benchmark=benchmark,
         tasks=plan.tasks_for(benchmark, tutor),
         protocol=plan.protocol_of(tutor),
-        limited=plan.run.limit is not None,
+        forms={
+            f"{name}/{task}": plan.datasets[plan.card(name, task).dataset].form_of(plan.edition)
+            for name, task in drawn_tasks(plan, tutor)
+        },
     )
 
 

@@ -210,11 +210,11 @@ class Rehearsal:
             cases = self.all_of(
                 self.task_items(name, task) for name in plan.benchmarks for task in plan.tasks_for(name, tutor)
             )
-            if cases is None:
+            sources = self.sources([plan.card(*task).dataset for task in inputs.drawn_tasks(plan, tutor)])
+            if cases is None or sources is None:
                 return None
-            read_replies(
-                job=jobs.read_replies(plan, **names), file=Path(entry.file), items=cases, out=out, prompts=prompts
-            )
+            files = {"file": [Path(file) for file in entry.files], "items": cases, "sources": sources}
+            read_replies(job=jobs.read_replies(plan, **names), **files, out=out, prompts=prompts)
             return out
         items = self.items(benchmark, plan.tasks_for(benchmark, tutor))
         if items is None:

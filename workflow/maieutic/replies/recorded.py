@@ -20,9 +20,11 @@ from maieutic.core.plugins import merged
 from maieutic.core.records import NO_REPLY, NOBODY_ASKED, Item, Reply, Turn, read_items, read_records, write_records
 from maieutic.core.tables import check_columns, with_known_names
 from maieutic.core.thinking import split_thinking
+from maieutic.datasets.registry import LOADERS
 from maieutic.datasets.sources import read_source
 from maieutic.replies.forms import RecordedForm
 from maieutic.replies.generate import first_messages, first_prompt
+from maieutic.replies.published import read_published
 
 log = logging.getLogger(__name__)
 REPLIES = ("reply", "replies", "response")  # the columns in which what was said may stand
@@ -37,43 +39,60 @@ Key = tuple[str, str, str]  # of an item: benchmark, task, id
 class ReadReplies(Job):
     """A tutor with a file of replies, and the tasks of one benchmark that it answers.
 
-    limited: the run has not all items, so that an unknown id may be of one that was not drawn; form, speaker: of a
-    benchmark's own file whose replies they are.
+    forms: by BENCHMARK/TASK, the format of the source that has all its items, where the run draws some of them; form,
+    speaker: of a benchmark's own file whose replies they are.
     """
 
     tutor: str
     benchmark: str
     tasks: list[str]
     protocol: str
-    limited: bool
+    forms: dict[str, str] = {}
     form: str | None = None
     speaker: str | None = None
 
 
 class Line(NamedTuple):
-    """A line of the file: where it stands, whose item it is (by id, or by the prompt's own text), and the texts."""
+    """A line of the file: where it stands, whose item it is (by id, or by the prompt's own text), and the texts.
+
+    prompts: the texts by which the prompt may be known, the likeliest first.
+    """
 
     place: str
     task: str | None
     id: str | None
-    prompt: str
+    prompts: tuple[str, ...]
     texts: list[str]
 
+    @property
+    def prompt(self) -> str:
+        """The prompt in one line; "" of a line without one."""
+        return in_one_line(self.prompts[0]) if self.prompts else ""
 
-def read_replies(*, job: ReadReplies, file: Path, items: list[Path], out: Path, prompts: Path) -> None:
-    """Write one Reply per item of the benchmark; one without a reply in the file is missing, and counted.
 
-    file: JSON lines or CSV; items: of every task that the tutor answers in this run, so that a line of another
-    benchmark is no fault. Raises UserError naming every line that fits no item.
+def read_replies(
+    *, job: ReadReplies, file: list[Path], items: list[Path], sources: list[Path], out: Path, prompts: Path
+) -> None:
+    """Write one Reply per item of the benchmark; one without a reply in the files is missing, and counted.
+
+    file: JSON lines, CSV, or what another tool writes; items: of every task that the tutor answers in this run, so that
+    a line of another benchmark is no fault; sources: of `forms`, in their order. Raises UserError naming every line
+    that fits no item.
     """
     of_run = {(path.parent.name, path.stem): read_records(path, Item) for path in items}
     cards = {(benchmark, task): read_card(card_path(benchmark, task), job.protocol) for benchmark, task in of_run}
-    if job.form is None or job.speaker is None:
-        lines = read_lines(file, f"models.{job.tutor}.file")
+    place = f"models.{job.tutor}"
+    if job.form is None:
+        lines = [line for path in file for line in read_lines(path, f"{place}.file")]
     else:
-        lines = lines_of_form(file, FORMS[job.form], job.speaker, f"models.{job.tutor}.speaker", cards)
-    others = job.limited or job.form is not None  # a release may have items that this run does not have
-    texts = texts_by_item(lines, of_run, prompts_by_text(cards, of_run), others)
+        form = FORMS[job.form]
+        lines = [line for path in file for line in lines_of_form(path, form, job.speaker, f"{place}.speaker", cards)]
+    undrawn = Undrawn(set(), set())
+    for (name, kind), source in zip(job.forms.items(), sources, strict=True):
+        benchmark, _, task = name.partition("/")
+        undrawn.add(cards[benchmark, task], read_source(source, kind))
+    # A release may have items that this run does not have.
+    texts = texts_by_item(lines, of_run, prompts_by_text(cards, of_run), undrawn, job.form is not None)
     replies = [
         reply_of(job.tutor, item, texts.get((job.benchmark, task, item.id)), len(cards[job.benchmark, task].templates))
         for task in job.tasks
@@ -82,9 +101,26 @@ def read_replies(*, job: ReadReplies, file: Path, items: list[Path], out: Path, 
     answered = sum(reply.error is None for reply in replies)
     log.info("%s: %d of %d items have a reply", job.tutor, answered, len(replies))
     if replies and not answered:
-        log.warning("%s: no item of %s has a reply in %s", job.tutor, job.benchmark, file)
+        log.warning("%s: no item of %s has a reply in %s", job.tutor, job.benchmark, ", ".join(map(str, file)))
     write_records(out, replies)
     write_records(prompts, [])
+
+
+class Undrawn(NamedTuple):
+    """The ids and prompts of all items of the run's tasks, also of those that a limit leaves out."""
+
+    ids: set[str]
+    prompts: set[str]
+
+    def add(self, loaded: LoadedCard, records: list[Any]) -> None:
+        """Add all items of a task. records: of its source."""
+        for item in LOADERS[loaded.card.loader].load(records, loaded.card.task):
+            self.ids.add(item.id)
+            self.prompts.add(in_one_line(first_prompt(loaded, item)))
+
+    def has(self, line: Line) -> bool:
+        """Return whether a line is of one of them."""
+        return line.id in self.ids if line.id else any(in_one_line(prompt) in self.prompts for prompt in line.prompts)
 
 
 def prompts_by_text(
@@ -106,11 +142,11 @@ def in_one_line(text: str) -> str:
 
 def read_lines(path: Path, place: str) -> list[Line]:
     """The lines of a file of replies. Raises UserError naming all that have no item or no text."""
-    records = read_source(path, path.suffix[1:], str(path), own=True)
+    records = read_published(path)
     faults: list[UserError] = []
     lines = []
     if all(isinstance(record, dict) for record in records):
-        records = [with_known_names(record, COLUMNS) for record in records]
+        records = [with_known_names(record, COLUMNS) for record in records if not record.get("left_out")]
         check_named(path, records)
     for number, record in enumerate(records, 1):
         where = f"{path}, record {number}"
@@ -120,7 +156,7 @@ def read_lines(path: Path, place: str) -> list[Line]:
         column = next((column for column in REPLIES if record.get(column) not in (None, "")), None)
         said = record[column] if column else []
         texts = said if isinstance(said, list) else [said]
-        identity, prompt = record.get("id"), record.get("prompt")
+        identity, prompt = record.get("id"), record.get("prompt") or ()
         if identity in (None, "") and not prompt:
             faults.append(UserError(where, "neither id nor prompt", "say which item is answered"))
         elif not all(isinstance(text, str) for text in texts):
@@ -128,7 +164,8 @@ def read_lines(path: Path, place: str) -> list[Line]:
         else:
             name = None if identity in (None, "") else str(identity)
             texts = [text for text in texts if text]
-            lines.append(Line(where, record.get("task") or None, name, str(prompt or ""), texts))
+            prompts = tuple(map(str, prompt)) if isinstance(prompt, list) else (str(prompt),) if prompt else ()
+            lines.append(Line(where, record.get("task") or None, name, prompts, texts))
     if faults:
         raise UserError.of(faults)
     if not lines:
@@ -145,13 +182,14 @@ def check_named(path: Path, records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def lines_of_form(
-    path: Path, form: RecordedForm, speaker: str, place: str, cards: Mapping[tuple[str, str], LoadedCard]
+    path: Path, form: RecordedForm, speaker: str | None, place: str, cards: Mapping[tuple[str, str], LoadedCard]
 ) -> list[Line]:
-    """One tutor's replies in a benchmark's own file, by the prompts of their items.
+    """Return one tutor's replies in a benchmark's own file, by the prompts of their items.
 
-    None where the run has no such task. Raises UserError for a tutor that the file does not have, or for records of
-    another form.
+    There are none where the run has no such task. Raises UserError for a tutor that the file does not have, or for
+    records of another form.
     """
+    task = form.task_of(path)
     records = read_source(path, path.suffix[1:], str(path))
     try:
         said = [(form.tutors(record), form.item(record)) for record in records]
@@ -159,13 +197,17 @@ def lines_of_form(
         problem = f"not in the form of {form.benchmark}: {type(error).__name__}: {error}"
         raise UserError(str(path), problem, "name a file of its authors' format, or use JSON lines") from None
     known = sorted({name for replies, _ in said for name in replies})
+    if speaker is None and len(known) == 1:
+        [speaker] = known
+    if speaker is None:
+        raise UserError(place, f"{path} has the replies of {len(known)} tutors", f"name one of {', '.join(known)}")
     if speaker not in known:
         raise unknown(place, speaker, known, f"the tutors of {path}")
-    loaded = cards.get((form.benchmark, form.task))
+    loaded = cards.get((form.benchmark, task))
     if loaded is None:
         return []
     return [
-        Line(f"{path}, record {number}", form.task, None, first_prompt(loaded, item), [replies[speaker].strip()])
+        Line(f"{path}, record {number}", task, None, (first_prompt(loaded, item),), [replies[speaker].strip()])
         for number, (replies, item) in enumerate(said, 1)
         if replies.get(speaker, "").strip()
     ]
@@ -175,12 +217,13 @@ def texts_by_item(
     lines: Iterable[Line],
     of_run: Mapping[tuple[str, str], Sequence[Item]],
     by_prompt: Mapping[str, list[Key]],
-    others: bool,
+    undrawn: Undrawn,
+    released: bool,
 ) -> dict[Key, list[str]]:
-    """What was said to each item. Raises UserError for lines that fit no item, or that contradict each other.
+    """Return the texts of each item. Raises UserError for lines that fit no item, or that contradict each other.
 
-    Several lines with one prompt belong to the items with it in the order of both. others: the file may hold
-    lines of items that this run does not have, as long as some fit.
+    Several lines with one prompt belong to the items with it in the order of both. undrawn: items whose lines are no
+    fault; released: the file may hold lines of any other items, as long as some fit.
     """
     by_id: dict[str, list[Key]] = {}
     for (benchmark, task), items in of_run.items():
@@ -190,33 +233,38 @@ def texts_by_item(
     faults: list[UserError] = []
     unknown: list[Line] = []
     lines = list(lines)
-    alike = Counter(in_one_line(line.prompt) for line in lines if not line.id)
+    several = released or bool(undrawn.ids)
+    alike = Counter(line.prompt for line in lines if line.id not in by_id)
     met: Counter[str] = Counter()
+    passed = 0
     for line in lines:
-        prompt = in_one_line(line.prompt)
-        keys = by_id.get(line.id, []) if line.id else by_prompt.get(prompt, [])
-        if not line.id and alike[prompt] > 1 and (others or alike[prompt] == len(keys)):
-            keys = keys[met[prompt] : met[prompt] + 1]
-            met[prompt] += 1
+        keys = by_id.get(line.id, []) if line.id else []
+        if not keys and line.prompts:
+            known = next((text for text in map(in_one_line, line.prompts) if text in by_prompt), "")
+            keys = by_prompt.get(known, [])
+            if alike[line.prompt] > 1 and (several or alike[line.prompt] == len(keys)):
+                keys = keys[met[known] : met[known] + 1]
+                met[known] += 1
         keys = [key for key in keys if line.task in (None, key[1], f"{key[0]}/{key[1]}")]
-        if not keys:
+        if not keys and (released or undrawn.has(line)):
+            passed += 1
+        elif not keys:
             unknown.append(line)
         for key in keys:
             if line.texts and texts.setdefault(key, line.texts) != line.texts:
                 faults.append(UserError(line.place, f"{key[2]} has another reply above", "keep one of them"))
-    if others and unknown and not texts:
-        faults += [no_item(line, by_id) for line in unknown[:SHOWN] if line.id]
-        place = unknown[0].place.partition(",")[0]
-        first = (unknown[0].id or in_one_line(unknown[0].prompt))[:SHOWN_CHARACTERS]
-        problem = f"none of its {len(unknown)} records fits an item of this run, as the first one of {first!r}"
-        faults.append(UserError(place, problem, LIST_ITEMS))  # last: the console repeats a log's last error
-    elif others and unknown:
-        log.warning("%d replies are of items that this run does not have", len(unknown))
-    elif not others:
-        faults += [no_item(line, by_id) for line in unknown[:SHOWN]]
-        if more := unknown[SHOWN:]:
-            problem = f"{len(more)} further records fit no item either"
-            faults.append(UserError(more[0].place, problem, "the ids are those of results/items"))
+    everything = {**by_id, **dict.fromkeys(undrawn.ids)}
+    faults += [no_item(line, everything) for line in unknown[:SHOWN]]
+    if more := unknown[SHOWN:]:
+        problem = f"{len(more)} further records fit no item either"
+        faults.append(UserError(more[0].place, problem, LIST_ITEMS))
+    if passed and not texts and not faults:
+        place = lines[0].place.partition(",")[0]
+        first = (lines[0].id or lines[0].prompt)[:SHOWN_CHARACTERS]
+        problem = f"none of its {passed} records fits an item of this run, as the first one of {first!r}"
+        faults.append(UserError(place, problem, LIST_ITEMS))
+    elif passed:
+        log.warning("%d replies are of items that this run does not have", passed)
     if faults:
         raise UserError.of(faults)
     return texts
