@@ -15,6 +15,7 @@ from maieutic.config.datasets import Copy, Dataset
 from maieutic.core.errors import UserError
 from maieutic.datasets import downloads
 from maieutic.datasets.fetch import FetchDataset, fetch_dataset
+from maieutic.datasets.sources import local_copy
 
 DEMO = Path("resources/demo")
 BODY = Path("resources/demo/gsm8k/test.jsonl").read_bytes()
@@ -123,18 +124,39 @@ def test_files_that_are_already_there_take_the_same_way(tmp_path: Path) -> None:
         out=out,
     )
     assert out.read_bytes() == BODY
-    with pytest.raises(UserError, match=r"nowhere/gsm8k/test.jsonl: the file is not there. Fix: mend data_dir"):
-        fetch_dataset(
-            job=FetchDataset(name="gsm8k", dataset=dataset(None), edition="published", data_dir=Path("nowhere")),
-            demo_dir=DEMO,
-            out=tmp_path / "other",
-        )
-    with pytest.raises(UserError, match=r"datasets.gsm8k.published.url: no address is known"):
-        fetch_dataset(
-            job=FetchDataset(name="gsm8k", dataset=dataset(None), edition="published", data_dir=None),
-            demo_dir=DEMO,
-            out=tmp_path / "other",
-        )
+    for folder, place in ((Path("nowhere"), "no gsm8k/test.jsonl in nowhere"), (None, "in data_dir, which is null")):
+        with pytest.raises(
+            UserError, match=rf"^datasets.gsm8k.published: .*{place}.* nor below .*Fix: mend path, or set"
+        ):
+            fetch_dataset(
+                job=FetchDataset(name="gsm8k", dataset=dataset(None), edition="published", data_dir=folder),
+                demo_dir=DEMO,
+                out=tmp_path / "other",
+            )
+
+
+def test_a_file_of_ones_own_lies_at_its_path_from_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a data_dir with the published files, or without one; a published file does not."""
+    (tmp_path / "gsm8k").mkdir()
+    (tmp_path / "gsm8k/test.jsonl").write_bytes(BODY)
+    (tmp_path / "published").mkdir()
+    demo = DEMO.resolve()
+    monkeypatch.chdir(tmp_path)
+    for folder in (None, Path("published")):
+        job = FetchDataset(name="gsm8k", dataset=dataset(None), edition="published", data_dir=folder)
+        fetch_dataset(job=job, demo_dir=demo, out=tmp_path / "out")
+        assert (tmp_path / "out").read_bytes() == BODY
+    of_others = dataset("http://127.0.0.1:9/x").published
+    assert local_copy(of_others, "published", None, demo) is None
+
+
+def test_what_data_dir_lacks_is_downloaded(tmp_path: Path) -> None:
+    with serving(Files) as address:
+        job = FetchDataset(name="gsm8k", dataset=dataset(f"{address}/x"), edition="published", data_dir=tmp_path)
+        fetch_dataset(job=job, demo_dir=DEMO, out=tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == BODY
 
 
 class HubOfParts(Files):

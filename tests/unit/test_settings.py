@@ -172,7 +172,7 @@ BAD = [
     ("pictures alone", "run/tasks", ["tutorbench/multimodal"], r"^models\.smollm2-135m\.images: every task of run\.tasks has pictures"),
     ("hub without a commit", "datasets/tutorbench/published/hub/revision", None, r"^datasets\.tutorbench\.published: ScaleAI/TutorBench has no pinned commit"),
     ("hub and CSV", "datasets/tutorbench/format", "csv", r"^datasets\.tutorbench: .*'hub' and embedded pictures are for format: parquet"),
-    ("file without an address", "run/tasks", ["tutorbench/copy_text"], r"^datasets\.tutorbench_copy\.published\.url: no address is known, .*copy_text\.yaml needs"),
+    ("file without an address", "run/tasks", ["tutorbench/copy_text"], r"^datasets\.tutorbench_copy\.published\.path: .* is neither in data_dir \(null\) nor .*copy_text\.yaml needs"),
     ("share above one", "run/max_unreadable", 5, r"^run\.max_unreadable: input should be less than or equal to 1"),
 ]  # fmt: skip
 

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from conftest import ROOT
 from maieutic.config.models import HostedModel
-from maieutic.core import paths
+from maieutic.core import paths, run_files
 from maieutic.core.errors import UserError
 from maieutic.plan import cluster, images, preflight, provenance, start, telling
 from maieutic.plan.rules import RulePlan, plan_of
@@ -111,6 +111,34 @@ def test_gpus_are_asked_for_as_the_profile_says(
     assert (asked["gpu"](served), asked["gpu"](hosted)) == (0 if gres else 2, 0)
     assert (asked["gres"](served), asked["gres"](hosted)) == (f"{gres}:2" if gres else "", "")
     assert (asked["server_gpus"](served), asked["server_gpus"](hosted)) == (2, 0)
+
+
+def test_weights_that_are_only_fetched_need_the_serving_environment_too(
+    plan: RulePlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`snakemake fetch` on a login node: said before anything is downloaded."""
+    into_a_checkout(tmp_path, monkeypatch)
+    checked = Checked(monkeypatch)
+    start.start_run(plan, starting([job("prepare_weights", {"model": "served"}), job("fetch")]))
+    [(_, _, models, _)] = [told for name, told in checked.told if name == "check_run"]
+    assert models == ["served"]
+    monkeypatch.undo()
+    with pytest.raises(
+        UserError, match=r"^interpreters.serve: /nowhere/python is not there, and served needs it. Fix: make"
+    ):
+        preflight.check_run(plan.config, "/nowhere/python", ["served"], set())
+
+
+def test_jobs_know_the_run_files_as_they_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below the working folder by their paths from there; quoted; none where none was named."""
+    monkeypatch.chdir(tmp_path)
+    files = [tmp_path / "my run.yaml", Path("/elsewhere/b.yaml")]
+    variables = start.run_files(SimpleNamespace(overwrite_configfiles=files))
+    assert variables == {"MAIEUTIC_RUN_FILES": "'my run.yaml' /elsewhere/b.yaml"}
+    monkeypatch.delenv("MAIEUTIC_RUN_FILES", raising=False)
+    assert run_files.of_run("maieutic items") == "maieutic items --configfile my.yaml"
+    monkeypatch.setenv("MAIEUTIC_RUN_FILES", variables["MAIEUTIC_RUN_FILES"])
+    assert run_files.of_run("snakemake --cores 1 fetch").endswith("--configfile 'my run.yaml' /elsewhere/b.yaml")
 
 
 def test_who_is_asked_is_told_by_the_jobs_that_ask(plan: RulePlan) -> None:

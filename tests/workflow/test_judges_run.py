@@ -100,7 +100,7 @@ def test_a_run_says_what_it_will_ask_and_what_it_has_paid(
 def test_a_larger_limit_is_told_before_it_is_asked(
     judge_server: tuple[str, Any], checkouts: Callable[[], Path]
 ) -> None:
-    """Items and replies on file are those of the smaller run: what the larger one asks is supposed, and its key needed."""
+    """Items and replies on file are those of the smaller run: what the larger one asks is counted, and its key needed."""
     folder = checkouts()
     config = configure(folder, judge_server[0], limit=2)
     assert run(folder, config, *NO_PAGE).returncode == 0
@@ -109,7 +109,7 @@ def test_a_larger_limit_is_told_before_it_is_asked(
     raw["models"]["scripted"]["key_env"] = "A_KEY_THAT_NOBODY_HAS"
     larger.write_text(json.dumps(raw), encoding="utf-8")
     told = run(folder, larger, "-n").stdout.strip().splitlines()[-1]
-    assert re.match(r"new requests: strict about \d+", told), told
+    assert re.match(r"new requests: strict \d+;", told), told
     before = len(judge_server[1].requests)
     done = run(folder, larger)
     assert done.returncode != 0 and "A_KEY_THAT_NOBODY_HAS is not set" in done.stdout

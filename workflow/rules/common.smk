@@ -33,5 +33,6 @@ VARIABLES = lines.variables(
     SERVE=start.interpreter(plan, workflow, "serve"),
     **start.shared_servers(plan, workflow),
     **start.budget(plan),
+    **start.run_files(workflow),
 )
 shell.prefix(f"set -euo pipefail; export {VARIABLES}; ")

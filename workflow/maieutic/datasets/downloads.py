@@ -11,6 +11,7 @@ import requests
 import urllib3
 
 from maieutic.core.errors import UserError
+from maieutic.core.run_files import of_run
 
 log = logging.getLogger(__name__)
 BLOCK = 1 << 16
@@ -65,10 +66,11 @@ def download(url: str, part: Path, read_seconds: float, headers: Mapping[str, st
         # A line that breaks again and again still gets there, as long as every try brings something.
         failures = failures + 1 if size_of(part) <= before else 1
         log.warning("%s: %s at %d bytes", url, problem, size_of(part))
+    again = of_run("snakemake --cores 1 fetch")
     raise UserError(
         url,
         f"no progress in {TRIES} tries ({problem}); {size_of(part)} bytes are kept",
-        "run again where there is a network (snakemake --cores 1 fetch) to go on from there, or set data_dir",
+        f"run again where there is a network ({again}) to go on from there, or set data_dir",
     )
 
 

@@ -10,7 +10,7 @@ from maieutic.config.datasets import Copy, Hub
 from maieutic.core.errors import UserError
 from maieutic.datasets.downloads import READ_SECONDS, download, join_parquet
 from maieutic.datasets.hub import fetch_parquet
-from maieutic.datasets.sources import FetchJob, check_source, demo_folder
+from maieutic.datasets.sources import FetchJob, check_source, local_copy
 
 log = logging.getLogger(__name__)
 
@@ -34,20 +34,21 @@ def fetch_dataset(*, job: FetchDataset, demo_dir: Path, out: Path, read_seconds:
     part = out.with_name(f".{out.name}.{pin[:12]}.part")
     if copy.hub and edition == "published":
         shown = from_hub(name, copy, copy.hub, data_dir, part, read_seconds)
-    elif edition == "demo" or data_dir is not None:
-        folder = demo_folder(demo_dir, copy.path) if edition == "demo" else Path(str(data_dir))
-        source = folder / copy.path
-        if not source.is_file():
-            raise UserError(str(source), "the file is not there", "mend data_dir, or set it to null to download")
+    elif (source := local_copy(copy, edition, data_dir, demo_dir)) is not None:
         shutil.copyfile(source, part)
         shown = str(source)
-    else:
-        if copy.url is None:
-            raise UserError(
-                f"datasets.{name}.published.url", "no address is known", "set data_dir to a folder that has it"
-            )
+    elif copy.url is not None and edition == "published":
+        if data_dir is not None:
+            log.info("%s is not in data_dir (%s): fetched from %s", copy.path, data_dir, copy.url)
         download(copy.url, part, read_seconds)
         shown = copy.url
+    else:
+        place = f"datasets.{name}.{edition}"
+        where = demo_dir if edition == "demo" else data_dir
+        found = f"no {copy.path} in {where or 'data_dir, which is null,'}, nor below {Path.cwd()}"
+        raise UserError(
+            place, f"{found}, and no address is known", "mend path, or set data_dir to a folder that has it"
+        )
     try:
         check_source(part, dataset, copy, shown, dataset.form_of(edition), job.limits)
     except UserError:
@@ -59,10 +60,10 @@ def fetch_dataset(*, job: FetchDataset, demo_dir: Path, out: Path, read_seconds:
 
 def from_hub(name: str, copy: Copy, hub: Hub, data_dir: Path | None, part: Path, read_seconds: float) -> str:
     """Write the Parquet files of a commit, or those that lie in data_dir, as one; return what to call them."""
-    if data_dir is not None:
-        files = sorted(data_dir.glob(copy.path))
-        if not files:
-            raise UserError(f"{data_dir}/{copy.path}", "no such file", "mend data_dir, or set it to null to download")
+    files = sorted(data_dir.glob(copy.path)) if data_dir is not None else []
+    if data_dir is not None and not files:
+        log.info("%s is not in data_dir (%s): fetched from %s", copy.path, data_dir, hub.repo)
+    if files:
         log.warning("%s: checked for fields and number of records only, not against %s", data_dir, hub.revision)
         join_parquet(files, part)
         return f"{data_dir}/{copy.path}"

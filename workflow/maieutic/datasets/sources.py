@@ -148,6 +148,18 @@ def check_source(
     return records
 
 
+def local_copy(copy: Copy, edition: Edition, data_dir: Path | None, demo_dir: Path) -> Path | None:
+    """Return where the file of an edition lies on this machine, or None where it has to be fetched.
+
+    The demo's lie in `demo_dir`, published ones in `data_dir`. A file of one's own, without an address, may also lie at
+    its path from the folder that the run works in.
+    """
+    folder = demo_folder(demo_dir, copy.path) if edition == "demo" else data_dir
+    own = copy.url is None and copy.hub is None
+    places = [*([folder / copy.path] if folder is not None else []), *([Path(copy.path)] if own else [])]
+    return next((place for place in places if place.is_file()), None)
+
+
 def demo_folder(shared: Path, path: str) -> Path:
     """The folder below which a file of the demo lies: the shared one, or that of a benchmark which brings its own."""
     own = [folder for folder in sorted(CARDS.glob("*/demo")) if (folder / path).exists()]

@@ -25,9 +25,11 @@ from maieutic.config.models import (
 )
 from maieutic.config.registry import check_entry, unknown
 from maieutic.config.settings import Config, read_config
+from maieutic.core import paths
 from maieutic.core.errors import UserError, check_all, check_in_turn
 from maieutic.core.records import LabelSetAbout, Scale
 from maieutic.datasets.registry import LOADERS
+from maieutic.datasets.sources import local_copy
 from maieutic.graders.registry import GRADERS
 from maieutic.judges.assignments import CONDITIONS, PAIR_VARIABLES, offered_by, rubric_of
 from maieutic.judges.labels import check_table, fits
@@ -216,11 +218,14 @@ def check_card(plan: Plan, path: Path, loaded: LoadedCard) -> None:
     for name in card.baselines.named:
         check_entry(plan.models, f"{path}: baselines", name, (BaselineModel,), "a baseline tutor")
     copy = plan.datasets[card.dataset].copy_of(card.dataset, plan.edition)
-    if plan.edition == "published" and plan.config.data_dir is None and copy.url is None and copy.hub is None:
+    folder = Path(plan.config.data_dir) if plan.config.data_dir else None
+    of_a_file = copy.url is None and copy.hub is None and copy.sha256 is not None  # else the run itself makes it
+    if plan.edition == "published" and of_a_file and local_copy(copy, "published", folder, paths.DEMO_DATA) is None:
+        where = f"{copy.path} is neither in data_dir ({folder or 'null'}) nor below this folder"
         raise UserError(
-            f"datasets.{card.dataset}.published.url",
-            f"no address is known, and {path} needs the file",
-            "set data_dir to a folder that has it, or leave the task out",
+            f"datasets.{card.dataset}.published.path",
+            f"{where}, it has no address, and {path} needs it",
+            "mend path, set data_dir to a folder that has it, or leave the task out",
         )
     cards.check_variables(path, loaded, LOADERS[card.loader].variables)
 

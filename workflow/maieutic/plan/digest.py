@@ -57,6 +57,7 @@ NEUTRAL = {
     "core.names": "spelling of names in messages",
     "core.progress": "progress lines",
     "rewards.progress_callback": "progress lines of training",
+    "core.run_files": "words of commands in messages",
     "core.spool": "keeps records until they are written",
     "serving.causes": "words of a server's errors",
     "serving.unheeded": "notes what an endpoint changes in silence; answers stay as they are",

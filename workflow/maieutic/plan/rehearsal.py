@@ -22,7 +22,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.journal import Entry, answers_on_file, request_key
 from maieutic.core.records import Prompt, Reply, write_records
 from maieutic.datasets.items import make_items
-from maieutic.datasets.sources import check_source, demo_folder
+from maieutic.datasets.sources import check_source, local_copy
 from maieutic.judges.labels import make_labels
 from maieutic.plan import inputs, jobs
 from maieutic.plan.plan import Plan
@@ -159,11 +159,9 @@ class Rehearsal:
         copy = entry.copy_of(dataset, plan.edition)
         if copy.sha256 is None and copy.hub is None:  # a set that the run itself makes
             return one_that_is_there(Path(file)) if self.remade is None else None
-        folder = plan.config.data_dir
-        if plan.edition == "demo":
-            return one_that_is_there(demo_folder(paths.DEMO_DATA, copy.path) / copy.path)
-        if folder is not None and copy.hub is None:
-            return one_that_is_there(Path(folder) / copy.path)
+        folder = Path(plan.config.data_dir) if plan.config.data_dir else None
+        if copy.hub is None and (found := local_copy(copy, plan.edition, folder, paths.DEMO_DATA)) is not None:
+            return found
         if not Path(file).is_file():
             return None
         check_source(Path(file), entry, copy, file, entry.form_of(plan.edition), plan.config.limits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import shlex
 import sys
 import time
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.core import paths
 from maieutic.core.ledger import now
 from maieutic.core.progress import clock
+from maieutic.core.run_files import VARIABLE as run_files_of_jobs
 from maieutic.plan import cluster, images, preflight, telling
 from maieutic.plan.jobs import save_config as saved
 from maieutic.plan.rules import RulePlan, Wildcards
@@ -55,6 +57,17 @@ def budget(plan: RulePlan) -> dict[str, str]:
     }
     allowance = Allowance(budget=plan.run.budget, purse=Path(paths.PURSE), models=models, prices=prices)
     return {VARIABLE: allowance.to_json()}
+
+
+def run_files(workflow: Workflow) -> dict[str, str]:
+    """Return the variable by which jobs name this run's files in commands that they print."""
+    here = Path.cwd()
+    files = [Path(file) for file in workflow.overwrite_configfiles]
+    return {
+        run_files_of_jobs: shlex.join(
+            str(file.relative_to(here) if file.is_relative_to(here) else file) for file in files
+        )
+    }
 
 
 def gpu_gres(workflow: Workflow) -> str | None:
@@ -126,7 +139,8 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     if workflow.executor_plugin.name == "slurm":
         asked = [asked_of_slurm(plan, job) for job in jobs if not job.is_local]
         cluster.check_slurm(asked, workflow.executor_settings.status_command)
-    preflight.check_run(plan.config, serve, models, telling.to_be_asked(plan, jobs))
+    prepared = {dict(job.wildcards.items())["model"] for job in jobs if job.rule.name == "prepare_weights"}
+    preflight.check_run(plan.config, serve, sorted({*models, *prepared}), telling.to_be_asked(plan, jobs))
     show_time_left(workflow)
     show_failures_once(workflow)
     Path(paths.PURSE).unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from maieutic.core.jobs import Job
 from maieutic.core.journal import digest
 from maieutic.core.plugins import merged
 from maieutic.core.records import NO_REPLY, NOBODY_ASKED, Item, Reply, Turn, read_items, read_records, write_records
+from maieutic.core.run_files import of_run
 from maieutic.core.tables import check_columns, with_known_names
 from maieutic.core.thinking import split_thinking
 from maieutic.datasets.registry import LOADERS
@@ -32,7 +33,6 @@ FORMS: dict[str, RecordedForm] = merged("recorded", "RECORDED")
 COLUMNS = ("id", "prompt", "task", *REPLIES)
 SHOWN = 5  # unknown ids in one message
 SHOWN_CHARACTERS = 40  # of an id or prompt
-LIST_ITEMS = "`maieutic items --configfile my.yaml` writes the ids"  # of the user's own run file
 Key = tuple[str, str, str]  # of an item: benchmark, task, id
 
 
@@ -257,12 +257,12 @@ def texts_by_item(
     faults += [no_item(line, everything) for line in unknown[:SHOWN]]
     if more := unknown[SHOWN:]:
         problem = f"{len(more)} further records fit no item either"
-        faults.append(UserError(more[0].place, problem, LIST_ITEMS))
+        faults.append(UserError(more[0].place, problem, list_items()))
     if passed and not texts and not faults:
         place = lines[0].place.partition(",")[0]
         first = (lines[0].id or lines[0].prompt)[:SHOWN_CHARACTERS]
         problem = f"none of its {passed} records fits an item of this run, as the first one of {first!r}"
-        faults.append(UserError(place, problem, LIST_ITEMS))
+        faults.append(UserError(place, problem, list_items()))
     elif passed:
         log.warning("%d replies are of items that this run does not have", passed)
     if faults:
@@ -270,12 +270,17 @@ def texts_by_item(
     return texts
 
 
+def list_items() -> str:
+    """Return where the ids of this run's items can be had."""
+    return f"`{of_run('maieutic items')}` writes the ids"
+
+
 def no_item(line: Line, known: Mapping[str, Any]) -> UserError:
     """A line that fits no item, with the nearest id."""
     if line.id is None:
-        return UserError(line.place, "no item has this prompt", f"give ids: {LIST_ITEMS}")
+        return UserError(line.place, "no item has this prompt", f"give ids: {list_items()}")
     near = difflib.get_close_matches(line.id, known, 1)
-    mend = f"did you mean {near[0]!r}?" if near else LIST_ITEMS
+    mend = f"did you mean {near[0]!r}?" if near else list_items()
     task = f" in task {line.task}" if line.task else ""
     return UserError(line.place, f"there is no item {line.id!r}{task}", mend)
 

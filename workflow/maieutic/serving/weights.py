@@ -18,6 +18,7 @@ from maieutic.config.models import AnyWeights, PackagedWeights, Weights
 from maieutic.core.errors import UserError
 from maieutic.core.files import sha256_of, whole_file
 from maieutic.core.jobs import Job
+from maieutic.core.run_files import of_run
 
 MANIFEST = "manifest.json"
 SOURCE = ".source"
@@ -158,7 +159,8 @@ def download_snapshot(repo: str, revision: str, out: Path, files: list[str]) -> 
         snapshot_download(repo, revision=revision, local_dir=out, allow_patterns=files)
     except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
         message = str(error).strip().splitlines()[0][:200]
-        mend = "run again where there is a network (snakemake --cores 1 fetch), with HF_TOKEN where it is gated"
+        again = of_run("snakemake --cores 1 fetch")
+        mend = f"run again where there is a network ({again}), with HF_TOKEN where it is gated"
         raise UserError(
             f"{repo}@{revision}", f"the hub does not give it: {type(error).__name__}: {message}", mend
         ) from None
