@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from httpserver import Quiet, serving
+from httpserver import Quiet, scripted, serving
 from maieutic.config.models import HostedModel
 from maieutic.core.errors import UserError
 from maieutic.plan import cluster, doctor, images, preflight
@@ -198,10 +198,11 @@ def test_images_are_those_of_this_checkout(served: Plan, tmp_path: Path, monkeyp
 def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def check(name: str, model: Any) -> None:
+    def check(name: str, model: Any) -> list[str]:
         asked.append((name, model.base_url))
         if name == "near":
             raise UserError("models.near.base_url", "it is silent", "start it")
+        return []
 
     monkeypatch.setattr(preflight, "check_endpoint", check)
     assert sorted(doctor.endpoints(served, offline=False)) == [
@@ -209,13 +210,31 @@ def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.Monkey
         ("endpoint of near: models.near.base_url", "fault", "it is silent", "start it"),
     ]
     assert sorted(asked) == [("far", "http://far/v1"), ("near", "http://near/v1")]
-    monkeypatch.setattr(preflight, "check_endpoint", lambda name, model: None)
+    monkeypatch.setattr(preflight, "check_endpoint", lambda name, model: [model.model])
     assert ("endpoint of near", "ok", "http://near/v1 answers", "") in list(doctor.endpoints(served, offline=False))
     monkeypatch.delattr(preflight, "check_endpoint")
     assert sorted(doctor.endpoints(served, offline=True)) == [
         ("endpoint of far", "note", "http://far/v1 would get the value of FAR_KEY", ""),
         ("endpoint of near", "note", "http://near/v1 would get no key", ""),
     ]
+
+
+@pytest.mark.parametrize(
+    ("listed", "fix"),
+    [
+        (["gpt-5"], None), ([], None), (["models/gpt-5", "models/n"], None), (["gpt-5o", "other"], "set model: gpt-5o"),
+        (["other", "another"], "set model to one that is: another, other"),
+    ],
+)  # fmt: skip
+def test_the_doctor_looks_whether_an_endpoint_lists_the_model(listed: list[str], fix: str | None) -> None:
+    """A model that it does not list is a note with the nearest name: some endpoints serve more than they list."""
+    with serving(scripted(lambda n, body: (500, {}, {}), listed)) as address:
+        config = shipped()
+        config["models"]["far"] = {**HOSTED, "base_url": f"{address}/v1", "model": "gpt-5"}
+        config["run"] |= {**NOBODY, "tutors": ["far"], "tasks": ["mathtutorbench/problem_solving"], "labels": []}
+        found = list(doctor.endpoints(plan_of(config), offline=False))
+    assert found[0].state == "ok" and [one.fix for one in found[1:]] == ([fix] if fix else [])
+    assert all(one.state == "note" and one.what == "endpoint of far: models.far.model" for one in found[1:])
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import safe_name, write_lines
 from maieutic.core.machine import computes_in_bfloat16, this_machine
 from maieutic.core.records import Grade, read_records
+from maieutic.report.record import summary
 from maieutic.report.record.compare import compare
 from maieutic.report.record.costs import Server, Work, with_shares
 from maieutic.report.record.costs import told as told_of
@@ -28,6 +29,7 @@ from maieutic.report.record.opened import open_run
 from maieutic.report.record.samples import read_samples
 from maieutic.report.record.share import MANIFEST, share
 from maieutic.report.record.verify import same, verify
+from maieutic.validation.traffic_light import Light
 from test_report import TASKS, configuration, finished
 
 TUTORS = ["reference", "always-0", "hostile"]
@@ -117,6 +119,24 @@ def test_the_summary_is_a_table_that_no_name_breaks(run: Path, tmp_path: Path) -
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len({line.count("|") for line in rows}) == 1 and "<b>" not in text and "\x1b" not in text
     assert "**Human reference** against **" in text and ": BETTER on " in text
+    assert "| Always 0 (baseline) |" in text
+
+
+def test_the_summary_keeps_lights_and_what_is_missing(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = open_run(run)
+    cards = [loaded.card for loaded in opened.plan.cards.values()]
+    score = opened.headlines("always-0")[0]
+    assert summary.shown(score.model_copy(update={"missing": 3})).endswith(f"(3 of {score.n + 3} missing)")
+    assert (
+        summary.shown(score.model_copy(update={"value": None, "missing": 3})) == "– (3 missing)"
+        and summary.shown(None) == "–"
+    )
+    monkeypatch.setattr(summary, "headliner", lambda plan, card: "always-0")
+    monkeypatch.setattr(summary, "kind_on", lambda plan, by, card: "pairs")
+    light = Light("amber", "kappa 0.5", "MRBench")
+    assert summary.head_of(opened, cards[0], lambda by, kind: light).endswith(", by Always 0 \U0001f7e1")
+    [line] = summary.lights_of(opened, lambda by, kind: light)
+    assert line.startswith("- \U0001f7e1 Always 0, which of two replies is better: ") and "kappa 0.5; MRBench" in line
 
 
 def test_other_formats_hold_every_task_and_tutor(run: Path, tmp_path: Path) -> None:
@@ -428,6 +448,17 @@ def test_two_runs_differ_by_what_was_changed(run: Path, tmp_path: Path, capsys: 
     said = capsys.readouterr().out
     assert said.count("  the same") == 3 and " to " in said and "0.000" in said and "\x1b" not in said
     assert not any(word in said for word in ("BETTER", "WORSE", "another"))
+
+
+def test_what_was_shared_is_compared_as_it_came(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A folder or an archive of `maieutic share`, with a run of this machine."""
+    share(run=run, out=tmp_path / "shared.zip")
+    share(run=run, out=tmp_path / "shared")
+    for place in (tmp_path / "shared.zip", tmp_path / "shared"):
+        compare(place, run)
+        assert capsys.readouterr().out.count("  the same") == 3
+    with pytest.raises(UserError, match="expected the folder of one run, found 0"):
+        compare(tmp_path, run)
 
 
 @pytest.mark.parametrize(

@@ -175,12 +175,24 @@ def containers(plan: Plan | None) -> Finding:
 
 
 def endpoints(plan: Plan, offline: bool) -> Iterator[Finding]:
-    """Hosted models: the key is set, the endpoint answers and takes it; offline, what it would get."""
+    """Yield whether each hosted model's endpoint answers, takes the key and lists it; offline, what it would get.
+
+    A model that is not listed is a note: an endpoint may serve names that its list lacks.
+    """
     for name in plan.used_models:
         model = plan.models[name]
         if isinstance(model, HostedModel) and offline:
             sent = f"the value of {model.key_env}" if model.key_env else "no key"
             yield Finding(f"endpoint of {name}", "note", f"{model.base_url} would get {sent}")
         elif isinstance(model, HostedModel):
+            listed: list[str] = []
+            check = partial(listed_into, listed, name, model)
             right = f"{model.base_url} answers" + (f", {model.key_env} is set" if model.key_env else "")
-            yield from checked(f"endpoint of {name}", partial(preflight.check_endpoint, name, model), right)
+            yield from checked(f"endpoint of {name}", check, right)
+            if fix := preflight.unlisted(model, listed):
+                yield Finding(f"endpoint of {name}: models.{name}.model", "note", f"{model.model} is not listed", fix)
+
+
+def listed_into(listed: list[str], name: str, model: HostedModel) -> None:
+    """Check an endpoint, and keep the models that it lists."""
+    listed += preflight.check_endpoint(name, model)

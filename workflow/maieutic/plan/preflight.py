@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 import shlex
@@ -57,15 +58,16 @@ def past_proxy(base_url: str) -> str:
     )
 
 
-def check_endpoint(name: str, model: HostedModel) -> None:
-    """One request for the list of models: any answer but a refusal of the key will do."""
+def check_endpoint(name: str, model: HostedModel) -> list[str]:
+    """Ask for the list of models, and return it: any answer but a refusal of the key will do, and some list none."""
     import requests
 
     headers = headers_of(model.base_url, hosted_key(name, model))
     try:
         address = f"{model.base_url.rstrip('/')}/models"
         # No redirect: it would carry the key elsewhere.
-        status = requests.get(address, headers=headers, timeout=SECONDS, allow_redirects=False).status_code
+        answer = requests.get(address, headers=headers, timeout=SECONDS, allow_redirects=False)
+        status = answer.status_code
     except (requests.RequestException, ValueError) as error:
         raise UserError(
             f"models.{name}.base_url",
@@ -82,3 +84,16 @@ def check_endpoint(name: str, model: HostedModel) -> None:
         raise UserError(
             f"models.{name}.key_env", f"{model.base_url} refuses the key ({status})", f"check {model.key_env}"
         )
+    try:
+        return [str(entry["id"]) for entry in answer.json()["data"]] if status == 200 else []
+    except (ValueError, KeyError, TypeError):
+        return []
+
+
+def unlisted(model: HostedModel, listed: list[str]) -> str:
+    """Return what to do about a model that its endpoint does not list; "" where it does, or where it lists none."""
+    known = {other.removeprefix("models/") for other in listed}  # as Gemini's list writes them
+    if not known or model.model in known:
+        return ""
+    near = difflib.get_close_matches(model.model, sorted(known), 1)
+    return f"set model: {near[0]}" if near else f"set model to one that is: {', '.join(sorted(known)[:8])}"

@@ -12,7 +12,7 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from maieutic.config.cards import JUDGE, REWARD, Card
+from maieutic.config.cards import JUDGE, Card
 from maieutic.config.models import BaselineModel
 from maieutic.core import paths
 from maieutic.core.files import whole_file
@@ -33,7 +33,7 @@ from maieutic.report.graders import grader_section
 from maieutic.report.overview import Claim, claim_of, overview_section, silent_tutors
 from maieutic.report.sections import Page, Parts, Problem, Run, Section
 from maieutic.report.tables import is_silent, items_of_task, label_of
-from maieutic.report.traffic_light import LightOf, criterion_on, kind_on, lights, title_of
+from maieutic.report.traffic_light import LightOf, criterion_on, headliner, kind_on, lights, title_of
 from maieutic.report.trust import trust_section
 from maieutic.scores.printed import paper_title, printed_values
 
@@ -300,13 +300,6 @@ def limits(cards: list[Card], scores: list[ReportedScore], scoring: str) -> list
         (by_task[card.task].floor, by_task[card.task].ceiling) if card.task in by_task else (None, None)
         for card in cards
     ]
-
-
-def headliner(plan: Plan, card: Card) -> str | None:
-    """The reward model or judge on which a task's headline rests: the run's first that grades it."""
-    first = {REWARD: plan.run.reward_models[:1], JUDGE: plan.judges_of_card(card)[:1]}
-    metric = card.headline_metric
-    return next(iter(first.get(str(metric.grader), [])), None) if metric else None
 
 
 SHOWN = {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from maieutic.benchmarks.kmpbench.alignment import ALL, KAPPA
 from maieutic.benchmarks.tutorbench.raters import KAPPA as RATED_KAPPA
-from maieutic.config.cards import Card
+from maieutic.config.cards import JUDGE, REWARD, Card
 from maieutic.config.models import BaselineModel, CriteriaModel, JudgeModel, RewardModel
 from maieutic.core import paths
 from maieutic.core.records import Quantity, Score
@@ -188,6 +188,13 @@ def on_tutor(light: Light, state: State, margin: float) -> Light:
     if light.colour == "green" and state != "PASS":
         return light._replace(colour="amber", why=f"{light.why}; on this tutor: {state.lower()}")
     return light
+
+
+def headliner(plan: Plan, card: Card) -> str | None:
+    """Return the reward model or judge on which a task's headline rests: the run's first that grades it."""
+    first = {REWARD: plan.run.reward_models[:1], JUDGE: plan.judges_of_card(card)[:1]}
+    metric = card.headline_metric
+    return next(iter(first.get(str(metric.grader), [])), None) if metric else None
 
 
 def lights(plan: Plan, results: Path) -> LightOf:

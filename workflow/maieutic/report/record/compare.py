@@ -19,7 +19,7 @@ from maieutic.core.records import Difference, Item, Reply, ReportedScore, each_r
 from maieutic.core.visible import visible
 from maieutic.report.browser import all_grades
 from maieutic.report.contrasts import verdict_of
-from maieutic.report.record.opened import OpenRun, open_run, own_file
+from maieutic.report.record.opened import OpenRun, open_run, own_file, received_run
 from maieutic.report.tables import items_of_task, label_of
 from maieutic.scores.differences import Compared, differences
 from maieutic.scores.score import Index, Measured, index_of, measured_on
@@ -34,9 +34,16 @@ WIDE = 160  # columns where there is no terminal to fit
 def compare(first: Path, second: Path, /) -> None:
     """Print what differs between two finished runs: configuration, data, code, replies and scores.
 
-    first, second: the runs' own folders (maieutic runs lists them), also of folders that were shared. Where a tutor
-    has answered the same items in both, the difference of its scores is paired, with its interval and p value.
+    first, second: the runs' own folders (maieutic runs lists them), or what `maieutic share` wrote, a folder or a .zip.
+    Where a tutor has answered the same items in both, the difference of its scores is paired, with its interval and p
+    value.
     """
+    with received_run(first) as one, received_run(second) as other:
+        compare_folders(one, other)
+
+
+def compare_folders(first: Path, second: Path) -> None:
+    """Print what differs between the runs of two own folders."""
     before, after = open_run(first), open_run(second)
     if before.results.resolve() == after.results.resolve() and before.folder.resolve() != after.folder.resolve():
         log.warning("both runs share %s: what they have in common is one set of replies and scores", before.results)

@@ -6,11 +6,7 @@ import json
 import logging
 import math
 import tempfile
-import zipfile
-import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,14 +18,12 @@ from maieutic.core.files import sha256_of
 from maieutic.plan.rules import RulePlan
 from maieutic.report.contrasts import contrasts, difference_table
 from maieutic.report.record.contents import Step, Wildcards, inputs, own_name, steps, where
-from maieutic.report.record.opened import open_run, plan_of_run
+from maieutic.report.record.opened import ASK, open_run, plan_of_run, run_folder, unpacked, words
 from maieutic.report.record.share import MANIFEST
 
 log = logging.getLogger(__name__)
 SAME = 1e-9  # numbers of another machine's library may differ in their last digits
 MOST = 10  # faults of one kind that are named
-LONGEST = 300  # characters of an error
-ASK = "ask whoever sent it for the run as it was"
 UNREADABLE = (OSError, ValueError, KeyError, AttributeError, TypeError, UserError)  # of a file that is no such file
 
 
@@ -61,12 +55,6 @@ def verify(received: Path, /) -> None:
     )  # fmt: skip
 
 
-def words(error: BaseException) -> str:
-    """An error in one line."""
-    text = error.line if isinstance(error, UserError) else str(error)
-    return f"{type(error).__name__}: {' '.join(text.split())[:LONGEST]}"
-
-
 def other_tables(run: Path) -> list[str]:
     """How the tables of a run's own folder differ from its scores and differences, once these hold."""
     faults = []
@@ -83,25 +71,6 @@ def other_tables(run: Path) -> list[str]:
     if len(table) != len(now) or not np.allclose(table.value.astype(float), now.value.astype(float), equal_nan=True):
         faults.append(f"{path.name} does not follow from the differences")
     return faults
-
-
-@contextmanager
-def unpacked(received: Path) -> Iterator[Path]:
-    """The folder of a received run; an archive is unpacked for as long as it is looked at."""
-    if received.is_dir():
-        yield received
-        return
-    if not zipfile.is_zipfile(received):
-        raise UserError(str(received), "it is neither a folder nor a .zip file", "name what maieutic share wrote")
-    with tempfile.TemporaryDirectory() as place, zipfile.ZipFile(received) as archive:
-        for name in archive.namelist():
-            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-                raise UserError(str(received), f"it holds {name!r}, which leads out of its folder", "do not unpack it")
-        try:
-            archive.extractall(place)
-        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError) as error:
-            raise UserError(str(received), f"it cannot be unpacked: {words(error)}", ASK) from None
-        yield Path(place)
 
 
 def check_files(folder: Path) -> None:
@@ -126,14 +95,6 @@ def check_files(folder: Path) -> None:
         more = len(faults) - MOST
         lines = [*faults[:MOST], *([f"and {more} more"] if more > 0 else [])]
         raise UserError(str(folder), "; ".join(lines), ASK)
-
-
-def run_folder(folder: Path) -> Path:
-    """The own folder of the one run that a crate holds."""
-    found = [path.parent for page in paths.PAGES for path in (folder / paths.ROOT).glob(f"{page}/config.yaml")]
-    if len(found) != 1:
-        raise UserError(str(folder), f"expected the folder of one run, found {len(found)}", "share it again")
-    return found[0]
 
 
 def other_cards(folder: Path) -> list[str]:
