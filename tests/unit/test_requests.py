@@ -68,6 +68,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RulePlan]:
         hosted = {**HOSTED, "base_url": f"{address}/v1", "endpoint": "chat", "concurrency": 2}
         judge = {"engine": "judge", "model": TUTOR, "rubrics": ["kmp_error_reason"]}
         config["models"] |= {TUTOR: hosted, JUDGE: judge}
+        config["models"] |= {"twin": hosted, "longer": {**hosted, "thinking_tokens": 9}}
         config["run"] |= {
             **NOBODY,
             "tutors": [TUTOR],
@@ -144,6 +145,23 @@ def test_a_tutor_is_asked_what_its_journal_lacks_turn_by_turn(plan: RulePlan, mo
     assert lacking.answer_tokens == 40, "answers are as long as those on file"
     journal.write_text(kept[0], encoding="utf-8")
     assert counted_now(plan, new_replies, **NAMES).requests == 2 * count - 1
+
+
+def test_tutors_that_are_asked_alike_are_worded_once(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as none of them has an answer; an entry that is asked otherwise, or one with answers, is its own."""
+    worded: list[str] = []
+    own = requests.conversed
+    monkeypatch.setattr(
+        requests, "conversed", lambda job, items, on_file: worded.append(job.tutor) or own(job, items, on_file)
+    )
+    with Rehearsal(plan, ()) as rehearsal:
+        counts = {name: new_replies(plan, BENCHMARK, name, rehearsal) for name in (TUTOR, "twin", "longer")}
+        assert worded == [TUTOR, "longer"]
+        assert len({part[3:] for part in counts.values()}) == 1 and all(
+            part.model == name for name, part in counts.items()
+        )
+        ask_the_tutor(plan)
+        assert new_replies(plan, BENCHMARK, TUTOR, rehearsal).requests == 0
 
 
 def test_requests_are_those_of_the_planned_jobs(plan: RulePlan, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -464,7 +482,13 @@ def test_a_shard_is_asked_what_its_own_journal_and_the_others_lack(
     """By the settings of its job."""
     told: dict[str, Any] = {}
     job = SimpleNamespace(
-        journals=lambda own: ["others of", own], work=lambda folder: [folder], max_tokens=5, seed=6, tasks=["x"]
+        journals=lambda own: ["others of", own],
+        work=lambda folder: [folder],
+        max_tokens=5,
+        seed=6,
+        tasks=["x"],
+        protocol="released",
+        shard=Shard(2, 3),
     )
 
     async def behind(work: Any, on_file: Any, limits: Any) -> tuple[list[Any], int]:
@@ -481,7 +505,7 @@ def test_a_shard_is_asked_what_its_own_journal_and_the_others_lack(
         return own(*given[:4])
 
     monkeypatch.setattr(requests, "OnFile", noted)
-    folder: Any = SimpleNamespace(items=lambda benchmark, tasks: (benchmark, tasks))
+    folder: Any = SimpleNamespace(items=lambda benchmark, tasks: (benchmark, tasks), fresh={})
     found = new_replies(plan, **NAMES, shard="2-of-3", rehearsal=folder)
     journal = Path(paths.SHARD_JOURNAL.of(**NAMES, shard="2-of-3"))
     [(asker, model, identity, at, others)] = kept

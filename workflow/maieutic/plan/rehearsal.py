@@ -55,6 +55,12 @@ class OnFile(Asking):
         super().__init__(name, model, dict(identity), kept, Backend(never))
         self.lacking: dict[str, int] = {}
 
+    @property
+    def has_answers(self) -> bool:
+        """Return whether a journal has any answer."""
+        answers = self.journal.answers
+        return bool(len(answers)) or any(len(other) for other in answers.others)
+
     async def ask(self, request: dict[str, Any]) -> Entry:
         """Return the answer on file. Raises NotOnFile, and remembers the request, where there is none."""
         key = request_key(request, self.identity)
@@ -117,6 +123,7 @@ class Rehearsal:
         """remade: the files of the results that the run will write anew; None: any of them may be of another run."""
         self.plan, self.remade = plan, remade
         self.made: dict[tuple[str, ...], Path | None] = {}
+        self.fresh: dict[tuple[Any, ...], Any] = {}  # what tutors without any answer are asked, by what decides it
         self.folder = tempfile.TemporaryDirectory(prefix="maieutic-")
         self.root = Path(self.folder.name)
 

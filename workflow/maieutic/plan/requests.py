@@ -24,7 +24,7 @@ from maieutic.judges.rubrics import chosen_rubrics
 from maieutic.plan import inputs, jobs
 from maieutic.plan.plan import Plan
 from maieutic.plan.rehearsal import NotOnFile, OnFile, Rehearsal, held, identity_of
-from maieutic.replies.generate import Limits, Shard
+from maieutic.replies.generate import GenerateReplies, Limits, Shard
 
 CHARS_A_TOKEN = 4.0
 VERDICT_TOKENS = 120  # of a question to a judge that gives its reasons
@@ -100,8 +100,24 @@ def new_replies(plan: Plan, benchmark: str, tutor: str, rehearsal: Rehearsal, sh
     names = {"benchmark": benchmark, "tutor": tutor}
     journal = Path(paths.SHARD_JOURNAL.of(**names, shard=shard) if shard else paths.REPLY_JOURNAL.of(**names))
     on_file = OnFile(tutor, model, identity, journal, job.journals(journal))
+    if on_file.has_answers:
+        later = conversed(job, items, on_file)
+        return counted("tutors", tutor, tutor, on_file, later, mean_answer(on_file, loadeds))
+    # Tutors that were asked nothing yet, and are asked alike, are asked the same: counted once for all of them.
+    alike = (
+        benchmark, *job.tasks, job.protocol, job.shard, job.max_tokens, type(model), model.endpoint, model.prompt_role,
+        model.user_last, model.max_tokens, model.thinking_tokens,
+    )  # fmt: skip
+    if alike not in rehearsal.fresh:
+        later = conversed(job, items, on_file)
+        rehearsal.fresh[alike] = counted("tutors", tutor, tutor, on_file, later, mean_answer(on_file, loadeds))
+    return rehearsal.fresh[alike]._replace(asker=tutor, model=tutor)
+
+
+def conversed(job: GenerateReplies, items: Path, on_file: OnFile) -> int:
+    """Hold a job's conversations as far as they are on file; return the number of turns that cannot be worded yet."""
     _, later = asyncio.run(held(job.work(items), on_file, Limits(job.max_tokens, job.seed)))
-    return counted("tutors", tutor, tutor, on_file, later, mean_answer(on_file, loadeds))
+    return later
 
 
 def share_of(whole: NewRequests, shard: Shard) -> NewRequests:
