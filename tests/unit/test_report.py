@@ -16,6 +16,7 @@ import yaml
 from browser import CHROMIUM
 from conftest import absent
 from maieutic.config import settings
+from maieutic.core.ledger import Spent, put_down
 from maieutic.core.records import Item, Prompt, Reply, Turn, read_records, write_records
 from maieutic.datasets.items import MakeItems, make_items
 from maieutic.graders.parsing import ParseReplies, parse_replies
@@ -349,3 +350,19 @@ def test_numbers_that_are_too_many_for_a_page_stand_beside_it(
     assert page.count("numbers of this task are too many for a page") == len(TASKS) and "All numbers" not in page
     assert "too many for a page" not in shown and shown.count("All numbers") >= len(TASKS)
     assert json.loads((tmp_path / "problems.json").read_text()) == []
+
+
+def test_the_first_screen_says_what_an_endpoint_changed_in_silence(results: Path, tmp_path: Path) -> None:
+    """As the ledgers say it, of tutors of this run; a key in a line would not get there (the ledger has none)."""
+    copied = tmp_path / "results"
+    shutil.copytree(results, copied)
+    journal = copied / "journal/replies/mathtutorbench/hostile.jsonl"
+    spent = Spent(
+        time="2026-06-01T00:00:00+00:00", asker="hostile", requests=1, prompt_tokens=1, completion_tokens=1, seconds=1.0,
+        retries={}, unheeded={"prompt": "a prompt of 900 words was read as 512 tokens, so it was cut: <b>raise</b> it"},
+    )  # fmt: skip
+    put_down(journal, spent)
+    put_down(journal.with_name("nobody.jsonl"), spent.model_copy(update={"asker": "nobody"}))
+    build_report(copied / "report/config.yaml", copied, copied / "report", missing_ok=False)
+    text = (copied / "report/index.html").read_text(encoding="utf-8")
+    assert text.count("a prompt of 900 words was read as 512 tokens") == 1 and "cut: <b>raise" not in text
