@@ -139,11 +139,12 @@ def test_how_a_command_ends(error: BaseException, code: int, told: str, caplog: 
 
 def test_of_many_faults_a_rule_s_log_has_all_and_the_terminal_the_first(caplog: pytest.LogCaptureFixture) -> None:
     faults = UserError.of([UserError(f"p{number}", "wrong", "mend it") for number in range(9)])
-    with caplog.at_level(logging.ERROR):
+    with caplog.at_level(logging.WARNING):
         cli.end_of(faults, "make-items", Path("x.log"))
     shown = [record.getMessage() for record in caplog.records if not getattr(record, "log_alone", False)]
     assert shown == ["p0: wrong. Fix: mend it", "p1: wrong. Fix: mend it", "and 7 more: x.log"]
     assert sum("wrong" in record.getMessage() for record in caplog.records) == 9
+    assert caplog.records[-1].levelno == logging.WARNING, "the run's last lines quote the last error"
     caplog.clear()
     cli.end_of(faults, "doctor")
     assert len(caplog.records) == 9, "at the command line there is no log"

@@ -996,7 +996,7 @@ def test_a_refusal_of_some_requests_is_theirs_and_one_of_all_ends_the_job(case: 
     handler = scripted(script)
     with serving(handler) as address:
         asked = [request("bad" if number % 4 == 0 else f"good {number}", endpoint="chat") for number in range(40)]
-        answers = ask(address, *asked, attempts=2, concurrency=32)
+        answers = ask(address, *asked, attempts=2, concurrency=32, api_key=KEY)
     if case["whose"] == "one":
         assert [bool(answer.error) for answer in answers] == [number % 4 == 0 for number in range(40)]
         assert answers[0].error.startswith(f"{case['status']}: ")
@@ -1005,6 +1005,12 @@ def test_a_refusal_of_some_requests_is_theirs_and_one_of_all_ends_the_job(case: 
         assert all(isinstance(answer, UserError) for answer in answers)
         assert case["fix"] in answers[0].mend, answers[0].mend
         assert len(handler.requests) <= 16, "requests in vain"
+
+
+def test_a_key_that_the_entry_does_not_name_is_asked_for() -> None:
+    with serving(scripted(lambda n, body: (401, {"error": {"message": "No auth credentials found"}}, {}))) as address:
+        [fault] = ask(address, request())
+    assert fault.mend == "set key_env: MY_API_KEY, a name of your own, and export MY_API_KEY=..."
 
 
 def test_a_refusal_after_many_answers_is_looked_at_again() -> None:
@@ -1075,10 +1081,10 @@ def test_all_keys_that_help_are_named_at_once_and_help(key: None, tmp_path: Path
     with serving(handler) as address:
         with pytest.raises(UserError) as error:
             drive(address, tmp_path, 5, endpoint="chat", prompt_role="system")
-        expected = "set max_tokens_as: max_completion_tokens, omit: [temperature, stop], prompt_role: user"
+        expected = "set max_tokens_as: max_completion_tokens and omit: [temperature, stop] and prompt_role: user"
         assert error.value.mend == expected and error.value.place == "models.m"
         assert len(handler.requests) <= 16
-        settings = yaml.safe_load("{" + error.value.mend.removeprefix("set ") + "}")
+        settings = yaml.safe_load(error.value.mend.removeprefix("set ").replace(" and ", "\n"))
         assert len(drive(address, tmp_path, 5, **{"endpoint": "chat", **settings})) == 5
 
 

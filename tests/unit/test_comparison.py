@@ -18,6 +18,7 @@ from maieutic.core.records import ReportedScore, Score
 from maieutic.core.stats import Sampling
 from maieutic.datasets.sources import read_source
 from maieutic.judges.labels import LABEL_LOADERS, read_labels, write_labels
+from maieutic.plan import checks
 from maieutic.plan.checks import check_config
 from maieutic.plan.plan import Plan
 from maieutic.report.comparison import Cell, Tally, against_paper, rounding_of, tally_of, verdict_on
@@ -156,11 +157,12 @@ def test_the_first_thing_that_was_not_the_same_is_said(
     ],
 )  # fmt: skip
 def test_a_tutor_that_was_asked_otherwise_is_not_compared(
-    benchmark: str, entry: dict[str, Any], why: str | None, tmp_path: Path
+    benchmark: str, entry: dict[str, Any], why: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "file" in entry:
         (tmp_path / "r.jsonl").touch()
         entry = {**entry, "file": str(tmp_path / "r.jsonl")}
+    monkeypatch.setattr(checks, "local_copy", lambda *given: tmp_path)  # the files themselves are not read here
     plan = Plan(configuration([benchmark], {"m": entry}, tutors=["m"]))
     assert asked_otherwise(plan, benchmark, "m") == why
 

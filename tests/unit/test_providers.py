@@ -112,11 +112,79 @@ def test_a_run_ends_in_numbers_or_in_a_line_whose_fix_works(quirk: dict[str, Any
             assert error.value.mend == "set model to one that the endpoint lists: other, served"
             settings = fix
         else:
-            settings = yaml.safe_load("{" + error.value.mend.removeprefix("set ") + "}")
+            settings = yaml.safe_load(error.value.mend.removeprefix("set ").replace(" and ", "\n"))  # a line each
             assert settings == fix, error.value.mend
         assert len(error.value.line) < 600 and "\n" not in error.value.line
         replies = drive(address, tmp_path, quirk, **settings)
         assert len(replies) == COUNT and not any(reply.error for reply in replies)
+
+
+REMEDIES: list[tuple[str, dict[str, Any], str]] = [
+    # an entry's own field, named by chance or in passing
+    ("Provider returned error: 'temperature' is not supported", {"extra_body": {"provider": {"order": ["x"]}}}, "omit: [temperature]"),
+    ("'temperature' is not supported when reasoning_effort is not 'none'", {"thinking": "low", "thinking_as": "reasoning_effort"}, "omit: [temperature]"),
+    ("Unsupported parameter: reasoning_effort", {"thinking": "low", "thinking_as": "reasoning_effort"}, "thinking: null"),
+    ("Unsupported parameter: reasoning_effort", {"extra_body": {"reasoning_effort": "low"}}, "extra_body: {}"),
+    ("top_k: Extra inputs are not permitted", {"extra_body": {"top_k": 1, "min_p": 0.1}}, "extra_body: {min_p: 0.1}"),
+    # a bound that is too large is no unknown name
+    ("invalid_value max_completion_tokens is too large: 50000. This model supports at most 16384", {"max_tokens_as": "max_completion_tokens"}, "max_tokens: 16384"),
+    ("Invalid 'max_completion_tokens': integer above maximum value. Expected a value <= 16384, but got 50000", {"max_tokens_as": "max_completion_tokens"}, "max_tokens: 16384"),
+    ("Model grok-4: the parameter 'stop' is not supported.", {}, "omit: [stop]"),
+    ("`max_tokens` must be greater than `thinking.budget_tokens`", {"thinking": 2048, "thinking_as": "anthropic"}, "thinking_tokens: 2048"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "entry", "fix"), REMEDIES)
+def test_a_remedy_is_the_key_that_the_words_are_about(
+    words: str, entry: dict[str, Any], fix: str, tmp_path: Path
+) -> None:
+    quirk = {"when": {"key": True}, "entry": entry}
+    handler = scripted(lambda n, body: (400, {"error": {"message": words}}, {}))
+    with serving(handler) as address, pytest.raises(UserError) as error:
+        drive(address, tmp_path, quirk)
+    assert error.value.mend.startswith(f"set {fix}")
+
+
+def test_a_413_that_holds_for_every_request_ends_the_job(tmp_path: Path) -> None:
+    """Groq counts max_tokens: with a large bound no request is small enough."""
+    [quirk] = [one for one in QUIRKS if one["status"] == 413]
+    handler = scripted(lambda n, body: (413, quirk["body"], {}))
+    with serving(handler) as address, pytest.raises(UserError, match="413"):
+        drive(address, tmp_path, {**quirk, "entry": {"thinking_tokens": 8192}})
+    assert len(handler.requests) <= 16
+
+
+SAME = [
+    ("gpt-4o", "gpt-4o-2024-08-06", True), ("claude-3-5-sonnet-latest", "claude-3-5-sonnet-20241022", True), ("m", "m:latest", True),
+    ("mistral-large-latest", "mistral-large-2512", True), ("gemini-2.0-flash", "models/gemini-2.0-flash-001", True),
+    ("gpt-4", "gpt-4-0613", True), ("org/m", "M", True), ("m:free", "m", True), ("gpt-5", "gpt-5.4", False), ("gpt-4", "gpt-4.1", False),
+    ("gpt-4o", "gpt-4o-mini", False), ("claude-opus-4", "claude-opus-4-5", False), ("llama-70b", "llama-8b", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "answered", "same"), SAME)
+def test_a_snapshot_is_the_asked_model_and_another_version_is_not(asked: str, answered: str, same: bool) -> None:
+    assert unheeded.is_same_model(asked, answered) is same is unheeded.is_same_model(answered, asked)
+
+
+@pytest.mark.parametrize("sent", [{"stop": "zW"}, {"max_tokens": None}, {"stop": 7}])
+def test_an_odd_request_costs_no_answer(sent: dict[str, Any]) -> None:
+    watcher, answer = unheeded.Watcher(), client.Answer("4", None, None, 900, 900, 0.0, 1)
+    request: dict[str, Any] = {"messages": [{"role": "user", "content": "?"}], "endpoint": "chat"}
+    assert (
+        watcher.see(
+            request, {"model": "m", **sent}, {"model": "m", "choices": [{"message": {"content": "4z"}}]}, answer
+        )
+        == []
+    )
+
+
+def test_azure_answers_under_another_name_than_its_deployment(tmp_path: Path) -> None:
+    said = {"model": "gpt-4o-2024-08-06", "choices": [{"text": "4"}]}
+    answer = client.Answer("4", None, None, 1, 1, 0.0, 1)
+    for named in (True, False):
+        watcher = unheeded.Watcher(named)
+        assert bool(watcher.see({"messages": []}, {"model": "our-deployment"}, said, answer)) is named
 
 
 def test_eight_providers_are_there_each_with_its_source() -> None:

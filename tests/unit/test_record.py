@@ -25,7 +25,7 @@ from maieutic.report.record.compare import compare
 from maieutic.report.record.costs import Server, Work, with_shares
 from maieutic.report.record.costs import told as told_of
 from maieutic.report.record.export import export
-from maieutic.report.record.opened import open_run
+from maieutic.report.record.opened import OF, differing, open_run, values_of
 from maieutic.report.record.samples import read_samples
 from maieutic.report.record.share import MANIFEST, share
 from maieutic.report.record.verify import same, verify
@@ -459,6 +459,29 @@ def test_what_was_shared_is_compared_as_it_came(run: Path, tmp_path: Path, capsy
         assert capsys.readouterr().out.count("  the same") == 3
     with pytest.raises(UserError, match="expected the folder of one run, found 0"):
         compare(tmp_path, run)
+    with pytest.raises(UserError, match=r"an archive is a .zip. Fix: --out .*shared.zip"):
+        share(run=run, out=tmp_path / "shared.tar.gz")
+
+
+def test_a_run_is_compared_by_its_name(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(run.parent, tmp_path / "results")
+    (tmp_path / "results/runs").mkdir()
+    (tmp_path / "results/report").rename(tmp_path / "results/runs/trial")
+    for name in ("resources", "config"):
+        (tmp_path / name).symlink_to(Path(name).resolve())
+    monkeypatch.chdir(tmp_path)
+    compare(Path("trial"), Path("trial"))
+    assert capsys.readouterr().out.count("  the same") == 3
+
+
+def test_scores_of_fewer_items_are_not_taken_for_a_runs_own() -> None:
+    """A later run of a smaller limit may have the same value: its n and its interval are others."""
+    row = {**dict.fromkeys(OF, "x"), "value": 0.0, "low": 0.0, "high": 0.71, "n": 3}
+    one, other = (values_of(pd.DataFrame([line])) for line in (row, {**row, "high": 0.84, "n": 2}))
+    [key] = one
+    assert differing(one[key], other[key]) == ["high", "n"] and differing(one[key], one[key]) == []
 
 
 @pytest.mark.parametrize(
@@ -487,7 +510,9 @@ def test_a_run_whose_results_a_later_run_has_written_anew_is_not_taken_for_it(ru
     place = next(at for at, score in enumerate(scores) if score["value"] == 0.0 and score["headline"])
     scores[place]["value"] = 0.25
     path.write_text(json.dumps(scores))
-    with pytest.raises(UserError, match=r"since a later run wrote others: 1 of .*always-0.* is 0\.25 and was 0"):
+    with pytest.raises(
+        UserError, match=r"since a later run wrote others: \d of .*always-0.* has value 0\.25 and had 0"
+    ):
         export("markdown", run=tmp_path / "results/report", out=tmp_path / "x.md")
     with pytest.raises(UserError, match=r"run it again: replies are on file"):
         share(run=tmp_path / "results/report", out=tmp_path / "shared")

@@ -241,9 +241,11 @@ def test_a_limited_run_has_not_all_items_and_refuses_a_wrong_id_all_the_same(tmp
     prompts = [first_prompt(loaded, one) for one in read_records(tmp_path / "all.jsonl", Item)]
     by_prompt = read(tmp_path, [out], [{"prompt": text, "reply": "x"} for text in prompts], **whole)
     assert set(by_prompt) == set(drawn) and not any(reply.error for reply in by_prompt.values())
-    for wrong in ([*lines, {"id": every[4] + "x", "reply": "x"}], [{"id": every[4] + "x", "reply": "x"}]):
+    for others in ([line for line in lines if line["id"] != every[4]], []):
         with pytest.raises(UserError, match=rf"there is no item '{every[4]}x'\. Fix: did you mean '{every[4]}'"):
-            read(tmp_path, [out], wrong, **whole)
+            read(tmp_path, [out], [*others, {"id": every[4] + "x", "reply": "x"}], **whole)
+    with pytest.raises(UserError, match=rf"there is no item '{every[4]}x'\. Fix: `maieutic items"):
+        read(tmp_path, [out], [*lines, {"id": every[4] + "x", "reply": "x"}], **whole)  # no id is left to be meant
     undrawn = [line for line in lines if line["id"] not in drawn]
     with pytest.raises(UserError, match="none of its 9 records fits an item of this run"):
         read(tmp_path, [out], undrawn, **whole)
@@ -284,6 +286,11 @@ OTHERS: dict[str, list[dict[str, Any]]] = {
         {"messages": [{"role": "system", "content": "You are a tutor."}, {"role": "user", "content": PROMPT},
                       {"role": "assistant", "content": "said"}]},
     ],
+    "a batch with the format of its text": [
+        {"custom_id": "problem_solving-1", "response": {"status_code": 200, "body": {"text": {"format": {"type": "text"}}, "output": [
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "said"}]}]}}},
+    ],
+    "a message of a model": [{"id": "problem_solving-1", "reply": [{"role": "model", "content": "said"}]}],
     "a message for a reply": [{"id": "problem_solving-1", "reply": {"role": "assistant", "content": "said"}}],
     "parts for a reply": [{"id": "problem_solving-1", "reply": [{"type": "thinking", "thinking": "x"}, {"type": "text", "text": "said"}]}],
     "a completion for a reply": [{"id": "problem_solving-1", "response": {"choices": [{"message": {"content": "said"}}]}}],
@@ -340,6 +347,43 @@ def test_a_log_of_inspect_is_read_without_its_library(tmp_path: Path, items: lis
         replies = read_file(tmp_path, items, path, "mathtutorbench/problem_solving")
         said = {key: reply.text for key, reply in replies.items() if not reply.error}
         assert said == {"problem_solving-1": "said", "problem_solving-2": "by its input"}
+
+
+EMPTY = {  # what holds no text that is known is refused, and never read as an empty reply
+    "an object": {"id": "problem_solving-1", "reply": {"answer": "Hi"}},
+    "a batch of another provider": {
+        "custom_id": "problem_solving-1",
+        "response": {"body": {"candidates": [{"content": "Hi"}]}},
+    },
+    "likelihoods": {"doc_id": 0, "doc": {}, "arguments": [["?", " yes"]], "resps": [[["-1.25", "False"]]]},
+    "words for a response": {"custom_id": "problem_solving-1", "response": "words"},
+    "choices that are words": {"id": "problem_solving-1", "reply": {"choices": ["abc"]}},
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_what_holds_no_text_is_refused(name: str, tmp_path: Path, items: list[Path]) -> None:
+    with pytest.raises(UserError, match=r"record 1: (reply is no text|not in the form that it looks like)"):
+        read(tmp_path, items, [EMPTY[name]])
+
+
+def test_a_foreign_id_of_an_item_that_was_not_drawn_is_no_fault(tmp_path: Path) -> None:
+    """Samples of Inspect have ids of their own; a known id with another task is a fault under a limit too."""
+    source = Path("resources/demo/gsm8k/test.jsonl")
+    out, every = tmp_path / "mathtutorbench/problem_solving.jsonl", tmp_path / "all.jsonl"
+    job = MakeItems(benchmark="mathtutorbench", task="problem_solving", form="jsonl", limit=3, seed=1)
+    make_items(job=job, source=source, pictures=[], out=out)
+    make_items(job=job.model_copy(update={"limit": None}), source=source, pictures=[], out=every)
+    loaded = read_card(card_path("mathtutorbench", "problem_solving"))
+    lines = [
+        {"id": str(n), "prompt": first_prompt(loaded, one), "reply": "x"}
+        for n, one in enumerate(read_records(every, Item))
+    ]
+    whole = {"forms": {"mathtutorbench/problem_solving": "jsonl"}, "sources": [source]}
+    assert not any(reply.error for reply in read(tmp_path, [out], lines, **whole).values())
+    [first, *_] = read_records(out, Item)
+    with pytest.raises(UserError, match=f"there is no item '{first.id}' in task other"):
+        read(tmp_path, [out], [*lines, {"id": first.id, "task": "other", "reply": "x"}], **whole)
 
 
 BROKEN = {

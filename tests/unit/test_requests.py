@@ -272,7 +272,7 @@ def test_a_judge_is_supposed_to_be_asked_of_each_release_each_pair_and_each_prob
         requests = [round((replies + probed) * labels.requests), round(compared * 2.0)]
         prompts = [requests[0] * tokens(labels.prompt_chars), requests[1] * tokens(pairs.prompt_chars)]
         told = counted_now(checked, new_labelled, Nothing, judge=judge)
-        assert told == ("judges", judge, TUTOR, sum(requests), sum(prompts), sum(requests) * VERDICT_TOKENS, False)
+        assert told == ("checks", judge, TUTOR, sum(requests), sum(prompts), sum(requests) * VERDICT_TOKENS, False)
     parts = supposed_labelled(checked, JUDGE)
     assert [part.requests for part in parts] == [16, 8]
 
@@ -336,7 +336,7 @@ def test_a_judge_is_asked_about_what_people_have_labelled(checked: RulePlan) -> 
     labels_of(checked, "mrbench")
     pairs_of(checked, "bridge")
     fresh = counted_now(checked, new_labelled, judge=JUDGE)
-    assert fresh[:3] == ("judges", JUDGE, TUTOR) and fresh.exact and fresh.requests is not None
+    assert fresh[:3] == ("checks", JUDGE, TUTOR) and fresh.exact and fresh.requests is not None
     assert 4 + 2 * 4 < fresh.requests <= 4 + 2 * 4 + 4 * len(PROBES), "replies, pairs in both orders, probes"
     assert fresh.prompt_tokens > 100 * fresh.requests and fresh.answer_tokens == fresh.requests * VERDICT_TOKENS
     with Rehearsal(checked) as rehearsal:
@@ -348,7 +348,7 @@ def test_a_judge_is_asked_about_what_people_have_labelled(checked: RulePlan) -> 
     journal = ask_about_labels(checked, JUDGE)
     kept = lines_of(journal)
     assert len(kept) == fresh.requests, "it was asked what was told"
-    assert counted_now(checked, new_labelled, judge=JUDGE) == ("judges", JUDGE, TUTOR, 0, 0.0, 0.0, True)
+    assert counted_now(checked, new_labelled, judge=JUDGE) == ("checks", JUDGE, TUTOR, 0, 0.0, 0.0, True)
     journal.write_text("".join(kept[2:]), encoding="utf-8")
     lacking = counted_now(checked, new_labelled, judge=JUDGE)
     assert (lacking.requests, lacking.exact, lacking.answer_tokens) == (2, True, 2 * VERDICT_TOKENS)
@@ -371,7 +371,7 @@ def test_an_estimate_names_each_asking_job_once(tmp_path: Path, monkeypatch: pyt
     assert [part.asker for part in told if part.stage == "tutors"] == [*far, "near"] * 3 and len(far) > 1
     batches = {name: len([one for one in plan.judge_batches(name).values() if one]) for name in plan.benchmarks}
     assert set(batches) == {"mrbench", "kmpbench", "tutorbench"}
-    judged = Counter(part.asker for part in told if part.stage == "judges")
+    judged = Counter(part.asker for part in told if part.stage != "tutors")
     assert judged == {"one": sum(batches.values()) + 1, "two": batches["mrbench"] + 1, "idle": batches["kmpbench"]}
     assert [part.asker for part in told[-2:]] == ["one", "two"], "of labels, where a judge has some to be checked on"
     assert {part.asker: part.model for part in told} == {

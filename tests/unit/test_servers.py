@@ -154,7 +154,7 @@ def test_a_base_model_without_a_chat_template_is_refused_before_it_is_started(
     (tmp_path / "manifest.json").write_text('{"files": {}}', encoding="utf-8")
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    for arguments in ([], ["--chat-template", "x.jinja"]):
+    for arguments in ([], ["--chat-template", "x.jinja"], ["--chat_template=x.jinja"], ["--tokenizer", "other"]):
         entry = {"engine": "vllm", "weights": {"path": "x"}, "reviewed_args": arguments}
         backend, _ = vllm_backend("m", VllmModel.model_validate(entry), tmp_path, tmp_path / "log")
         backend.refuse({"endpoint": "completions"})

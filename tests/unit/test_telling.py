@@ -75,6 +75,18 @@ LINES: dict[str, tuple[list[NewRequests], str]] = {
 }  # fmt: skip
 
 
+def test_what_a_check_asks_and_what_thinking_may_cost_are_told_apart() -> None:
+    config = many_judges()
+    config["models"]["deep"] = {**HOSTED, "thinking_tokens": 1000, "price": {"input": 1, "output": 10}}
+    plan = plan_of(config)
+    parts = [asked("one", 5, model="deep"), asked("one", 95, model="deep")._replace(stage="checks")]
+    said = requests_line(plan, parts)
+    assert (
+        said == "new requests: one 100 (95 to check it on labels); under 0.01 USD; at most 1.00 USD more for thinking"
+    )
+    assert "thinking" not in requests_line(plan, [asked("near", 100)])
+
+
 @pytest.mark.parametrize(("parts", "line"), LINES.values(), ids=LINES)
 def test_what_will_be_asked_is_one_line(parts: list[NewRequests], line: str, plan: Plan) -> None:
     assert requests_line(plan, parts) == f"new requests: {line}"
@@ -121,6 +133,8 @@ LOGS = {
     "else its last line": ("a\n b \n\n  \n", "b"),
     "nothing": ("\n \n", "it wrote nothing"),
     "no more than fits": ("12:00:00 ERROR " + "x" * 1000, "x" * LONGEST),
+    "its fix is whole": ("12:00:00 ERROR " + "x" * 1000 + ". Fix: do it", "x" * (LONGEST - 15) + " ... Fix: do it"),
+    "a fix that is too long": ("12:00:00 ERROR x. Fix: " + "y" * 1000, "x. Fix: " + "y" * (LONGEST - 8)),
     "a word that only holds it": ("TERRORS\nsaid ERRORS\n", "said ERRORS"),
 }
 
@@ -381,6 +395,8 @@ def test_silent_changes_are_told_until_the_entry_mends_them(monkeypatch: Any) ->
     unheeding = [spent(name, 1).model_copy(update={"unheeded": lines}) for name in ("far", "far", "mended", "nobody")]
     told = telling.unheeded(plan, unheeding)
     assert told == [*(("far", line) for line in lines.values()), ("mended", lines["prompt"])]
+    third = {"model": "other answers where m is asked: set model: other, or name a model that is served"}
+    assert telling.unheeded(plan, [spent("mended", 1).model_copy(update={"unheeded": third})]) == []
     monkeypatch.setattr(telling, "spent_since", lambda since, journals: unheeding[:1])
     said = last_lines(plan, [], "2026-06-01", 0.0, None)
     assert said[: len(lines)] == [f"far: {line}" for line in lines.values()]

@@ -57,7 +57,12 @@ def test_init_writes_a_file_that_a_run_takes(tmp_path: Path) -> None:
         "limit": 5,
         "judges": ["gpt-4o-judge"],
     }
-    assert found["models"]["gpt-4o-judge"] == {"engine": "judge", "model": "gpt-4o", "rubrics": ["mrbench_taxonomy"]}
+    assert found["models"]["gpt-4o-judge"] == {
+        "engine": "judge",
+        "model": "gpt-4o",
+        "rubrics": ["mrbench_taxonomy"],
+        "label_limit": 200,
+    }
     plan = plan_of(configuration([out]))
     assert plan.judged_benchmarks("gpt-4o-judge") == ["mrbench"] and plan.run.name == "a"
 
@@ -216,6 +221,24 @@ def test_models_that_think_have_room_for_it_and_are_not_drawn_at_a_temperature()
     assert HostedModel.model_validate(new_run.Hosted(provider="openai", model="gpt-4o").entry).bound(512) == 512
 
 
+def test_a_name_that_the_registry_has_is_not_merged_with_it(tmp_path: Path) -> None:
+    """The registry's label, paper and rubrics are those of another entry."""
+    found = written(
+        tmp_path / "x.yaml", provider="openai", model="gpt-4o-mini", benchmarks=["mrbench"], judge="gpt-4o-mini"
+    )
+    assert found["run"]["tutors"] == ["gpt-4o-mini-2"] and found["run"]["judges"] == ["gpt-4o-mini-2-judge"]
+    assert found["models"]["gpt-4o-mini-2-judge"]["model"] == "gpt-4o-mini-2"
+    plan = plan_of(configuration([tmp_path / "x.yaml"]))
+    assert plan.models["gpt-4o-mini-2"].label is None and plan.models["gpt-4o-mini-2"].paper is None
+
+
+def test_a_judge_of_nothing_is_named_before_the_file_is_written(tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"^--judge: no task of mathtutorbench is judged. Fix: leave it out, or add one of .*mrbench"
+    ):
+        init(tmp_path / "x.yaml", tutors=["gpt-4o"], benchmarks=["mathtutorbench"], judge="gpt-4o")
+
+
 def test_a_judge_takes_the_cheapest_rubric_of_a_task() -> None:
     [card] = new_run.judged_cards(["mrbench"])
     assert new_run.cheapest_rubric(card) == "mrbench_taxonomy" and card.rubrics[0] != "mrbench_taxonomy"
@@ -332,7 +355,7 @@ def test_an_estimate_is_of_every_stage_and_model(tmp_path: Path, capsys: pytest.
     plan, unpinned = plan_before_pins(configuration([out]))
     assert [fault.place for fault in unpinned] == ["models.qwen2.5-7b.weights.revision"]
     rows = {(row.stage, row.model): row for row in estimate.rows_of(plan, "h100")}
-    assert list(rows) == [("tutors", "qwen2.5-7b"), ("tutors", "gpt-4o"), ("judges", "gpt-4o")]
+    assert list(rows) == [("tutors", "qwen2.5-7b"), ("tutors", "gpt-4o"), ("judges", "gpt-4o"), ("checks", "gpt-4o")]
     served, asked = rows["tutors", "qwen2.5-7b"], rows["tutors", "gpt-4o"]
     assert served.requests == asked.requests and served.usd is None and asked.gpu_hours is None
     assert asked.usd == pytest.approx((asked.prompt_tokens * 2.5 + asked.answer_tokens * 10) / 1e6)
@@ -368,14 +391,20 @@ def test_an_estimate_is_a_table_with_what_it_rests_on(
     )
     head = [f"{above} {below}".strip() for above, below in zip(upper, lower, strict=True)]
     assert head == ["stage", "model", "requests", "prompt tokens", "answer tokens", "USD", "GPU hours (h100)"]
-    assert [row[:2] for row in rows] == [["tutors", "far"], ["tutors", "seven-7b"], ["judges", "far"], ["all", ""]]
+    assert [row[:2] for row in rows] == [
+        ["tutors", "far"],
+        ["tutors", "seven-7b"],
+        ["judges", "far"],
+        ["checks", "far"],
+        ["all", ""],
+    ]
     number = [[float(re.sub(r"[^\d.]", "", cell) or 0) for cell in row[2:]] for row in rows]
     assert number[0][:3] == number[1][:3] and number[0][0] > 0, "two tutors are asked the same"
-    total = [sum(column) for column in zip(*(row[:3] for row in number[:3]), strict=True)]
-    assert number[3][:3] == pytest.approx(total, abs=len(rows)), "each cell is rounded"
+    total = [sum(column) for column in zip(*(row[:3] for row in number[:4]), strict=True)]
+    assert number[4][:3] == pytest.approx(total, abs=len(rows)), "each cell is rounded"
     for row in (number[0], number[2]):
         assert row[3] == round((row[1] * 1 + row[2] * 2) / 1e6, 2), "USD by the prices of the entry"
-    assert [row[6] == "-" for row in rows] == [True, False, True, False], "hours are of the model that is served"
+    assert [row[6] == "-" for row in rows] == [True, False, True, True, False], "hours are of the model that is served"
     assert [line for line in lines if line.startswith("- ")][-1].startswith(
         "- not in it: "
     ) and "docs/scale.md" in "".join(lines)

@@ -64,7 +64,7 @@ def end_of(error: BaseException, command: str, log_file: Path | None = None) -> 
         for number, fault in enumerate(error.all):
             log.error("%s", fault.line, extra={LOG_ALONE: number >= MOST_FAULTS})
         if (more := len(error.all) - MOST_FAULTS) > 0 and log_file is not None:
-            log.error("and %d more: %s", more, log_file)
+            log.warning("and %d more: %s", more, log_file)
         return 2
     log.error("%s failed", command, exc_info=error)
     return 1

@@ -265,10 +265,15 @@ class ServedModel(Model):
     )
 
     @property
+    def thinking_body(self) -> dict[str, object]:
+        """Fields of every request that ask for thinking."""
+        dialect = self.thinking_as or dialect_of(getattr(self, "base_url", None))
+        return thinking_fields(self.thinking, dialect, self.endpoint)
+
+    @property
     def extra_fields(self) -> dict[str, object]:
         """Fields of every request that the entry adds: thinking, then `extra_body`."""
-        dialect = self.thinking_as or dialect_of(getattr(self, "base_url", None))
-        return {**thinking_fields(self.thinking, dialect, self.endpoint), **self.extra_body}
+        return {**self.thinking_body, **self.extra_body}
 
     def bound(self, *limits: int | None) -> int:
         """Return `max_tokens` of a request: the least limit, and what the model may think besides."""
@@ -438,10 +443,10 @@ class RecordedModel(Model):
     engine: Literal["recorded"]
     file: RepliesFile | Annotated[list[RepliesFile], Field(min_length=1)] = Field(
         description=(
-            "JSON lines or CSV with `reply` (of a task of several turns a list), and `id` of the item or `prompt`, its "
-            "own text; `task` where an id stands in several. `maieutic items` writes what there is to answer. Also "
-            "read as they stand: samples of lm-evaluation-harness, logs of Inspect (`.eval`, `.json`), outputs of "
-            "OpenAI's batch API, chat messages. Several files: a list"
+            "JSON lines or CSV with `reply` (of a task of several turns a list), and `id` of the item or `prompt`, "
+            "its whole first prompt; `task` where an id stands in several. `maieutic items` writes what there is to "
+            "answer. Also read as they stand: samples of lm-evaluation-harness, logs of Inspect (`.eval`, `.json`), "
+            "outputs of OpenAI's batch API, chat messages. Several files: a list"
         ),
     )
     form: str | None = Field(

@@ -73,6 +73,12 @@ def spent_since(since: str, journals: Path) -> list[Spent]:
     return sorted((line for line in lines if line.time >= since), key=lambda line: line.time)
 
 
+def latest_of(journals: Path) -> list[Spent]:
+    """Return the last line of each ledger: of the newest job that has asked something. journals: their folder."""
+    newest = [list(lines_of(path))[-1:] for path in sorted(journals.glob(f"**/*{SUFFIX}"))]
+    return [line for lines in newest for line in lines]
+
+
 def lines_of(path: Path) -> Iterator[Spent]:
     """Every line of a ledger; what is no line is left out."""
     with open(path, encoding="utf-8", errors="replace") as handle:

@@ -38,8 +38,8 @@ class OnTerminal(WithoutSecrets):
         record.exc_text = kept
         if record.exc_info and record.exc_info[1] is not None:
             error = record.exc_info[1]
-            words = " ".join(str(error).split())[:LONGEST]
-            line += redacted(f": {type(error).__name__}: {words} (traceback: {self.log})")
+            words = redacted(" ".join(str(error).split()))[:LONGEST]
+            line += f": {type(error).__name__}: {words} (traceback: {self.log})"
         return line
 
 

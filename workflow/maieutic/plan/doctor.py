@@ -152,7 +152,7 @@ def slurm() -> Finding:
     try:
         known = cluster.partitions(cluster.ask("sinfo", "--all", "--noheader", "--format=%P|%l|%G"))
     except UserError as error:
-        return Finding("SLURM", "note", error.problem, error.mend)
+        return Finding("SLURM", "note", error.problem.partition("\n")[0], error.mend)
     words = ", ".join(f"{name} ({partition.gpus} GPUs a node)" for name, partition in sorted(known.items()))
     return Finding("SLURM", "ok", f"partitions: {words}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from math import inf
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -25,6 +26,7 @@ from maieutic.plan.requests import VERDICT_TOKENS, new_requests, sizes, tokens
 from maieutic.plan.rules import plan_before_pins
 from maieutic.plan.telling import requests_line
 
+CHECKED = 200  # labelled replies on which a judge that a person adds is checked; without a limit it is all of them
 HEAD = """\
 # Written by `maieutic init`. Every key in one line: config/README.md.
 #   snakemake --cores all --configfile {path} -n   # what it would do
@@ -138,24 +140,35 @@ def cheapest_rubric(card: Card) -> str:
 
 def run_file(registry: dict[str, Any], wanted: Wanted) -> dict[str, Any]:
     """The run file's content. registry: the models that there are."""
-    models, tutors, judge = {}, wanted.tutors, wanted.judge
+    models, tutors, judge, own = {}, wanted.tutors, wanted.judge, ""
     if wanted.hosted is not None:
-        own = safe(str(wanted.hosted["model"]))
+        own = free_name(safe(str(wanted.hosted["model"])), registry)
         models[own], tutors = wanted.hosted, [*tutors, own]
     known = registry | models
     run: dict[str, Any] = {"name": wanted.name, "tutors": tutors, "tasks": wanted.benchmarks, "limit": wanted.limit}
     if judge is not None:
-        if wanted.hosted is not None and judge == wanted.hosted["model"]:
-            judge = safe(judge)
+        if wanted.hosted is not None and judge in (wanted.hosted["model"], safe(str(wanted.hosted["model"]))):
+            judge = own
         if judge not in known:
             raise unknown("--judge", judge, list(known), "config/models.yaml")
         if known[judge]["engine"] != "judge":
             rubrics = sorted({cheapest_rubric(card) for card in judged_cards(wanted.benchmarks)})
-            models[f"{judge}-judge"] = {"engine": "judge", "model": judge, "rubrics": rubrics}
-            judge = f"{judge}-judge"
+            if not rubrics:
+                problem = f"no task of {', '.join(wanted.benchmarks)} is judged"
+                judged = [name for name in BENCHMARKS if judged_cards([name])]
+                raise UserError("--judge", problem, f"leave it out, or add one of {', '.join(judged)}")
+            name = free_name(f"{judge}-judge", registry)
+            models[name] = {"engine": "judge", "model": judge, "rubrics": rubrics, "label_limit": CHECKED}
+            judge = name
         run["judges"] = [judge]
     named = {key: value for key, value in run.items() if value is not None}
     return ({"models": models} if models else {}) | {"run": named}
+
+
+def free_name(name: str, registry: dict[str, Any]) -> str:
+    """Return a name that the registry has not: an entry of the same name would be merged with the registry's."""
+    taken = (f"{name}-{number}" for number in count(2))
+    return name if name not in registry else next(other for other in taken if other not in registry)
 
 
 def safe(words: str) -> str:

@@ -18,7 +18,6 @@ from typing import Any, Self
 
 from maieutic.config.models import BaselineModel, HostedModel, RecordedModel, VllmModel
 from maieutic.core import paths
-from maieutic.core.errors import UserError
 from maieutic.core.journal import Entry, answers_on_file, request_key
 from maieutic.core.records import Prompt, Reply, write_records
 from maieutic.datasets.items import make_items
@@ -145,7 +144,7 @@ class Rehearsal:
             try:
                 with in_silence():
                     self.made[key] = make()
-            except (UserError, OSError):  # the step itself will report it
+            except Exception:  # of whatever kind: the step itself will report it
                 self.made[key] = None
         return self.made[key]
 

@@ -32,8 +32,9 @@ SIZES = paths.RESOURCES / "sizes.csv"
 
 
 class NewRequests(NamedTuple):
-    """What one job will ask. stage: tutors or judges; model: the entry that answers; exact: counted, not supposed.
+    """What one job will ask. model: the entry that answers; exact: counted, not supposed.
 
+    stage: tutors, judges, or checks (of judges, on what people have labelled).
     prompt_tokens, answer_tokens: supposed, all requests together; None for requests: it cannot be known.
     """
 
@@ -218,14 +219,14 @@ def new_labelled(plan: Plan, judge: str, rehearsal: Rehearsal) -> NewRequests:
     sources = plan.preferences if panel.judge.pairs else []
     pairs = rehearsal.all_of(rehearsal.pairs(source) for source in sources)
     if identity is None or folders is None or pairs is None:
-        return supposed("judges", judge, plan.answering(judge), supposed_labelled(plan, judge))
+        return supposed("checks", judge, plan.answering(judge), supposed_labelled(plan, judge))
     limit = plan.label_limit(judge)
     work = work_on_labels(panel.judge, folders, limit, plan.run.seed)
     for path in pairs:
         work += work_on_pairs(panel.judge, path, limit, plan.run.seed)
     probed = [folder for folder in folders if folder.name in plan.releases_for(judge)]
     work += work_on_probes(panel.judge, probed, plan.run.probes, limit, plan.run.seed)
-    return asked_of(plan, panel, identity, work, Path(paths.LABELLED_JOURNAL.of(judge=judge)))
+    return asked_of(plan, panel, identity, work, Path(paths.LABELLED_JOURNAL.of(judge=judge)))._replace(stage="checks")
 
 
 def supposed_labelled(plan: Plan, judge: str) -> list[Supposed]:

@@ -21,7 +21,8 @@ from maieutic.replies.answered import Answered, answered
 Job = Any  # of Snakemake
 MOST_FAILURES = 10
 LONGEST = 300  # characters of a failure's cause
-ERROR = " ERROR "
+ERROR, FIX = " ERROR ", " Fix: "
+SHORTEST = 80  # characters of a problem that is cut
 BUDGET = "run.budget"
 MANY = 8  # tutors that are asked equally often; more of them are not all named
 
@@ -90,9 +91,11 @@ def parts_of(numbers: Mapping[str, str], tutors: Container[str]) -> list[str]:
 def requests_line(plan: Plan, asked: Sequence[NewRequests]) -> str:
     """One line of what will be asked: `new requests: far-away 100, my-judge 50; about 0.02 USD`."""
     counts: Counter[str] = Counter()
+    checks: Counter[str] = Counter()
     supposed, unknown = set(), set()
     for part in asked:
         counts[part.asker] += part.requests or 0
+        checks[part.asker] += part.requests or 0 if part.stage == "checks" else 0
         if part.requests is None:
             unknown.add(part.asker)
         elif not part.exact and part.requests:
@@ -102,12 +105,23 @@ def requests_line(plan: Plan, asked: Sequence[NewRequests]) -> str:
     places = {name: place for place, name in enumerate([*plan.run.tutors, *plan.run.judges])}
     numbers = {
         name: f"{'about ' if name in supposed else ''}{number}{' or more' if name in unknown else ''}"
+        + (f" ({checks[name]} to check it on labels)" if checks[name] else "")
         for name, number in sorted(counts.items(), key=lambda count: places.get(count[0], len(places)))
         if number or name in unknown
     }
     parts = parts_of(numbers, set(plan.run.tutors))
     cost = money(plan, [(part.model, part.prompt_tokens, part.answer_tokens, 0.0) for part in asked if part.requests])
-    return "; ".join(filter(None, [f"new requests: {', '.join(parts) or 'none, all answers are on file'}", cost]))
+    said = f"new requests: {', '.join(parts) or 'none, all answers are on file'}"
+    return "; ".join(filter(None, [said, cost, thinking_line(plan, asked)]))
+
+
+def thinking_line(plan: Plan, asked: Sequence[NewRequests]) -> str:
+    """Return the most that thinking may cost besides: every request with all of `thinking_tokens`; "" of no model."""
+    most = 0.0
+    for part in asked:
+        tokens = (part.requests or 0) * getattr(plan.models[part.model], "thinking_tokens", 0)
+        most += usd(plan, part.model, 0, tokens) or 0.0
+    return f"at most {most:.2f} USD more for thinking" if most >= 0.005 else ""
 
 
 def spent_line(plan: Plan, spent: Sequence[Spent]) -> str:
@@ -136,7 +150,16 @@ def cause_of(log: Path, since: float) -> str | None:
         return None
     lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
     errors = [line.partition(ERROR)[2] for line in lines if ERROR in line]
-    return (errors or lines or ["it wrote nothing"])[-1].strip()[:LONGEST]
+    return in_short((errors or lines or ["it wrote nothing"])[-1].strip())
+
+
+def in_short(line: str) -> str:
+    """Return a fault in LONGEST characters: of a longer one the problem is cut, and never the fix."""
+    if len(line) <= LONGEST:
+        return line
+    problem, mark, fix = line.partition(FIX)
+    room = LONGEST - len(mark) - len(fix)
+    return f"{problem[: room - 4]} ...{mark}{fix}" if mark and room > SHORTEST else line[:LONGEST]
 
 
 def failures(jobs: Iterable[Job], since: float) -> list[str]:
@@ -185,11 +208,12 @@ def unanswered_lines(plan: Plan) -> list[str]:
 
 def is_mended(entry: Model, kind: str, line: str) -> bool:
     """Return whether an entry has the setting that a line about a silent change names by now."""
-    if kind == "stop":
-        return "stop" in getattr(entry, "omit", [])
+    omitted = getattr(entry, "omit", [])
     if kind == "model":
-        return line.startswith(f"{getattr(entry, 'model', None)} answers")
-    return kind == "max_tokens" and line.endswith(f"max_tokens_as: {getattr(entry, 'max_tokens_as', None)}")
+        return f" where {getattr(entry, 'model', None)} is asked" not in line
+    if kind == "max_tokens" and line.endswith(f"max_tokens_as: {getattr(entry, 'max_tokens_as', None)}"):
+        return True
+    return kind in omitted
 
 
 def unheeded(plan: Plan, spent: Iterable[Spent]) -> list[tuple[str, str]]:

@@ -6,10 +6,11 @@ from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
-from maieutic.core.records import Reply, each_record
+from maieutic.core.records import NO_REPLY, Reply, each_record
 from maieutic.core.thinking import unknown_mark
 
 LONGEST = 160  # characters of an endpoint's words
+RECORDED = (NO_REPLY, "recorded replies")  # of a tutor that is no endpoint: nobody refused anything
 
 
 class Answered(NamedTuple):
@@ -36,7 +37,8 @@ class Answered(NamedTuple):
     def cause(self) -> str:
         """Return the reasons for missing answers in one line."""
         parts = [
-            f'{self.refused} refused ("{self.words}")' if self.refused else "",
+            f"{self.refused} missing ({self.words})" if self.refused and self.words.startswith(RECORDED) else "",
+            f'{self.refused} refused ("{self.words}")' if self.refused and not self.words.startswith(RECORDED) else "",
             f"{self.cut} empty since max_tokens were used up, by reasoning" if self.cut else "",
             f"{self.empty} empty" if self.empty else "",
         ]

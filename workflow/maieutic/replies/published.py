@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from maieutic.datasets.sources import read_source
 Record = dict[str, Any]
 MOST_MB = 2048  # of an archive, unpacked
 FOLDER = "samples/"
+SPEAKERS = {"assistant", "model", "tutor", "teacher", "ai", "bot"}  # whose words a reply is
 
 
 def read_published(path: Path) -> list[Any]:
@@ -29,11 +30,22 @@ def read_published(path: Path) -> list[Any]:
     Raises UserError for a file that is none of them.
     """
     if path.suffix == ".eval":
-        return [inspect_record(sample) for sample in samples_of(path)]
+        return read_each(path, list(samples_of(path)), inspect_record)
     if path.suffix == ".json" and (log := inspect_log(path)) is not None:
-        return [inspect_record(sample) for sample in log]
-    records = read_source(path, path.suffix[1:], str(path), own=True)
-    return [as_ours(record) if isinstance(record, dict) else record for record in records]
+        return read_each(path, log, inspect_record)
+    return read_each(path, read_source(path, path.suffix[1:], str(path), own=True), as_ours)
+
+
+def read_each(path: Path, records: list[Any], read: Callable[[Record], Record]) -> list[Any]:
+    """Read every record. Raises UserError naming the first that is not of the form that it looks like."""
+    made = []
+    for number, record in enumerate(records, 1):
+        try:
+            made.append(read(record) if isinstance(record, dict) else record)
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            problem = f"not in the form that it looks like: {type(error).__name__}: {error}"
+            raise UserError(f"{path}, record {number}", problem, "write it as id and reply") from None
+    return made
 
 
 def inspect_log(path: Path) -> list[Record] | None:
@@ -86,30 +98,42 @@ def as_ours(record: Record) -> Record:
     """Return a record of another tool with `id` or `prompt` and `reply`; one of ours as it is."""
     if "custom_id" in record and ("response" in record or "error" in record):
         response = record.get("response") or {}
-        answered = response.get("status_code", 200) == 200
-        return {"id": record["custom_id"], "reply": text_of(response.get("body")) if answered else ""}
+        answered = response.get("status_code", 200) == 200 and not record.get("error")
+        said = text_of(response.get("body")) if answered else ""
+        return {"id": record["custom_id"], "reply": response if said is None and answered else said}
     if "resps" in record and "doc" in record:
-        arguments, said = record.get("arguments"), record["resps"]
-        while isinstance(said, list) and said:
-            said = said[0]
-        return {"prompt": prompts_of(first_argument(arguments)), "reply": str(said or "")}
+        return {"prompt": prompts_of(first_argument(record.get("arguments"))), "reply": sample_text(record["resps"])}
     messages = record.get("messages")
     if isinstance(messages, list) and not {"reply", "replies", "response"} & set(record) and is_said(messages):
         return {**record, "prompt": record.get("prompt") or prompts_of(messages[:-1]), "reply": text_of(messages[-1])}
     for column in ("reply", "replies", "response"):
         said = record.get(column)
-        if isinstance(said, dict):
-            return {**record, column: text_of(said)}
-        if isinstance(said, list) and any(isinstance(one, dict) for one in said):
-            return {**record, column: said_in(said)}
+        if isinstance(said, dict | list) and (read := said_in(said)) is not None:
+            return {**record, column: read}
     return record
 
 
-def said_in(parts: list[Any]) -> str | list[str]:
-    """Return the texts of a reply that is a list of objects: messages of a tutor's turns, or parts of one message."""
-    if any(isinstance(one, dict) and "role" in one for one in parts):
-        return [text_of(one) for one in parts if not isinstance(one, dict) or one.get("role") == "assistant"]
-    return text_of({"content": parts})
+def sample_text(resps: Any) -> str:
+    """Return the text of a sample of lm-evaluation-harness. Raises TypeError for likelihoods of choices."""
+    said = resps
+    while isinstance(said, list) and said and isinstance(said[0], list):
+        said = said[0]
+    if isinstance(said, list) and len(said) == 2 and str(said[1]) in {"True", "False"}:
+        raise TypeError("likelihoods of choices, and no text")
+    return str(said[0] if isinstance(said, list) and said else said or "")
+
+
+def said_in(said: dict[str, Any] | list[Any]) -> str | list[str] | None:
+    """Return the text of a reply that is an object, or the texts of a tutor's turns; None where it holds none."""
+    if isinstance(said, dict):
+        return text_of(said)
+    if not any(isinstance(one, dict) for one in said):
+        return None
+    if any(isinstance(one, dict) and "role" in one for one in said):
+        own = [one for one in said if not isinstance(one, dict) or one.get("role") in SPEAKERS]
+        texts = [text_of(one) for one in own]
+        return [text for text in texts if text is not None] if texts and None not in texts else None
+    return text_of({"content": said})
 
 
 def is_said(messages: list[Any]) -> bool:
@@ -139,21 +163,22 @@ def prompts_of(asked: Any) -> list[str]:
     return list(dict.fromkeys(["\n\n".join(texts), *texts[-1:]])) if texts else []
 
 
-def text_of(said: Any) -> str:
-    """Return the text of a message, of a list of parts, or of a completion of OpenAI's APIs; "" where there is none."""
+def text_of(said: Any) -> str | None:
+    """Return the text of a message, of a list of parts, or of a completion of OpenAI's APIs; None of anything else."""
     if isinstance(said, str):
         return said
     if isinstance(said, list):
-        return "".join(text_of(part) for part in said if kind_of(part) in {None, "text", "output_text", "message"})
+        parts = [text_of(part) for part in said if kind_of(part) in {None, "text", "output_text", "message"}]
+        return "".join(part or "" for part in parts)
     if not isinstance(said, Mapping):
-        return ""
+        return None
     if said.get("choices"):
         choice = said["choices"][0]
         return text_of(choice.get("message") or choice.get("text"))
-    for name in ("content", "text", "output"):
-        if said.get(name):
-            return text_of(said[name])
-    return ""
+    names = [name for name in ("content", "output", "text") if name in said]
+    texts = [text_of(said[name]) for name in names]
+    # A message without words is an empty reply; an object without any of these is no reply.
+    return next((text for text in texts if text), "" if names else None)
 
 
 def kind_of(part: Any) -> str | None:

@@ -87,7 +87,7 @@ def read_replies(
     else:
         form = FORMS[job.form]
         lines = [line for path in file for line in lines_of_form(path, form, job.speaker, f"{place}.speaker", cards)]
-    undrawn = Undrawn(set(), set())
+    undrawn = Undrawn(set(), {})
     for (name, kind), source in zip(job.forms.items(), sources, strict=True):
         benchmark, _, task = name.partition("/")
         undrawn.add(cards[benchmark, task], read_source(source, kind))
@@ -107,20 +107,20 @@ def read_replies(
 
 
 class Undrawn(NamedTuple):
-    """The ids and prompts of all items of the run's tasks, also of those that a limit leaves out."""
+    """The items of the run's tasks, also those that a limit leaves out: their ids, and by prompt their ids in order."""
 
     ids: set[str]
-    prompts: set[str]
+    prompts: dict[str, list[str]]
 
     def add(self, loaded: LoadedCard, records: list[Any]) -> None:
         """Add all items of a task. records: of its source."""
         for item in LOADERS[loaded.card.loader].load(records, loaded.card.task):
             self.ids.add(item.id)
-            self.prompts.add(in_one_line(first_prompt(loaded, item)))
+            self.prompts.setdefault(in_one_line(first_prompt(loaded, item)), []).append(item.id)
 
     def has(self, line: Line) -> bool:
         """Return whether a line is of one of them."""
-        return line.id in self.ids if line.id else any(in_one_line(prompt) in self.prompts for prompt in line.prompts)
+        return line.id in self.ids or any(in_one_line(prompt) in self.prompts for prompt in line.prompts)
 
 
 def prompts_by_text(
@@ -242,18 +242,24 @@ def texts_by_item(
         if not keys and line.prompts:
             known = next((text for text in map(in_one_line, line.prompts) if text in by_prompt), "")
             keys = by_prompt.get(known, [])
-            if alike[line.prompt] > 1 and (several or alike[line.prompt] == len(keys)):
+            order = undrawn.prompts.get(known, [])
+            if len(order) > 1 and alike[line.prompt] == len(order):  # each line is of the item at its own place
+                keys = [key for key in keys if key[2] == order[met[known]]]
+                met[known] += 1
+            elif alike[line.prompt] > 1 and (several or alike[line.prompt] == len(keys)):
                 keys = keys[met[known] : met[known] + 1]
                 met[known] += 1
+        here = bool(keys)
         keys = [key for key in keys if line.task in (None, key[1], f"{key[0]}/{key[1]}")]
-        if not keys and (released or undrawn.has(line)):
+        if not keys and not here and (released or undrawn.has(line)):
             passed += 1
         elif not keys:
             unknown.append(line)
         for key in keys:
             if line.texts and texts.setdefault(key, line.texts) != line.texts:
                 faults.append(UserError(line.place, f"{key[2]} has another reply above", "keep one of them"))
-    everything = {**by_id, **dict.fromkeys(undrawn.ids)}
+    named = {line.id for line in lines}
+    everything = {name: None for name in (*by_id, *undrawn.ids) if name not in named}  # what no line is of yet
     faults += [no_item(line, everything) for line in unknown[:SHOWN]]
     if more := unknown[SHOWN:]:
         problem = f"{len(more)} further records fit no item either"

@@ -16,7 +16,7 @@ from maieutic.config.cards import JUDGE, Card
 from maieutic.config.models import BaselineModel
 from maieutic.core import paths
 from maieutic.core.files import whole_file
-from maieutic.core.ledger import spent_since
+from maieutic.core.ledger import latest_of
 from maieutic.core.plugins import parts as plugged_in
 from maieutic.core.plugins import places
 from maieutic.core.records import SCORINGS, ReportedScore
@@ -579,7 +579,7 @@ def render_page(run: Run, runtime: pd.DataFrame, found: list[Contrast], by_tag: 
         unanswered=parts.data("the tutors that did not answer", lambda: list(unanswered(plan, run.results)), []),
         unheeded=parts.data(
             "what endpoints changed in silence",
-            lambda: unheeded(plan, spent_since("", paths.JOURNALS.within(run.results))),
+            lambda: unheeded(plan, latest_of(paths.JOURNALS.within(run.results))),
             [],
         ),
     )

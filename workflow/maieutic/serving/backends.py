@@ -23,6 +23,9 @@ from maieutic.serving.weights import has_chat_template
 log = logging.getLogger(__name__)
 
 
+OF_TEMPLATES = {"--chat-template", "--tokenizer", "--tokenizer-mode"}  # flags that bring a chat template from elsewhere
+
+
 class JobFiles(NamedTuple):
     """What a job that asks a model reads and writes beside its results.
 
@@ -114,7 +117,8 @@ def client_of(entry: str, model: ServedModel, base_url: str, name: str, **where:
         attempts=model.attempts,
         concurrency=model.concurrency,
         omit=tuple(model.omit),
-        extra_body=model.extra_fields,
+        extra_body=model.extra_body,
+        thinking=model.thinking_body,
         patience=model.patience,
         longest=int(model.answer_mb * MB),
         name=entry,
@@ -196,7 +200,9 @@ def vllm_backend(name: str, model: VllmModel, weights: Path, server_log: Path) -
         for process in begun:
             process.check_alive()
 
-    templated = "--chat-template" in [*model.engine_args, *model.reviewed_args] or has_chat_template(weights)
+    words = [*model.engine_args, *model.reviewed_args, *model.runtime_args]
+    flags = {word.partition("=")[0].replace("_", "-") for word in words}
+    templated = bool(flags & OF_TEMPLATES) or has_chat_template(weights)
 
     def refuse(request: Mapping[str, Any]) -> None:
         if request["endpoint"] == "chat" and not templated:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -25,7 +26,6 @@ from maieutic.serving.refusals import (
     KEY_REFUSED,
     MONEY,
     NO_MONEY,
-    THINKING,
     WRONG_MODEL,
     Refusal,
     Remedy,
@@ -68,6 +68,7 @@ class Server:
     concurrency: int = 256
     omit: tuple[str, ...] = ()
     extra_body: dict[str, object] = field(default_factory=dict)
+    thinking: dict[str, object] = field(default_factory=dict)  # fields that the entry's `thinking` adds
     patience: float = 3600.0  # seconds that one Retry-After may make everybody wait
     longest: int = 32 << 20  # bytes of an answer's body
     name: str = ""  # of the entry
@@ -147,7 +148,8 @@ class Client:
         self.in_a_row, self.enough = 0, ENOUGH  # refusals since the last answer, and how many call for a probe
         self.probes: dict[str, asyncio.Task[Refusal | None]] = {}
         self.asides: list[Answer] = []  # to probes, to be counted
-        self.watcher = Watcher()
+        # Azure answers under the model's name, and is asked under that of a deployment.
+        self.watcher = Watcher(not str(urlsplit(server.base_url).hostname).endswith(".azure.com"))
         self.session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -286,14 +288,16 @@ class Client:
         """Return what to do about a refusal of every request."""
         if refusal.status == NO_MONEY or MONEY.search(refusal.message):
             least = AFFORDABLE.search(refusal.message)
-            other = f", or set max_tokens: {least[1]}" if least else ""
+            most = int(least[1]) - self.server.thinking_tokens if least else 0
+            other = f", or set max_tokens: {most}" if most > 0 else ""
             return f"add credit to the account behind the key{other}, then run again: only what is missing is asked"
         if refusal.status == KEY_REFUSED or KEY.search(refusal.message):
+            if self.server.api_key is None:
+                return "set key_env: MY_API_KEY, a name of your own, and export MY_API_KEY=..."
             return "put a valid key into the environment variable that key_env names"
-        wrong_model = WRONG_MODEL.search(refusal.message) is not None
-        if not wrong_model and (remedies := await self._remedies(refusal, request)):
+        if remedies := await self._remedies(refusal, request):
             return f"set {as_fix(remedies)}"
-        missing = wrong_model or refusal.status in NOT_THERE
+        missing = refusal.status in NOT_THERE or WRONG_MODEL.search(refusal.message) is not None
         if missing and (models := await self._models()) and self.server.model not in models:
             shown = ", ".join(models[:MODELS_SHOWN]) + (", ..." if len(models) > MODELS_SHOWN else "")
             return f"set model to one that the endpoint lists: {shown}"
@@ -307,7 +311,7 @@ class Client:
         remedies: list[Remedy] = []
         server, probe = self.server, probe_of(request)
         while len(remedies) < MOST_REMEDIES:
-            remedy = remedy_of(refusal, probe["endpoint"], body_of(server, probe), server.extra_body)
+            remedy = remedy_of(refusal, probe["endpoint"], body_of(server, probe), server.extra_body, server.thinking)
             if remedy is None or remedy in remedies or remedy.key in {key for key, _ in remedies} - {"omit"}:
                 break
             server, probe = changed(server, probe, remedy)
@@ -370,7 +374,7 @@ def body_of(server: Server, request: dict[str, Any]) -> dict[str, Any]:
         body["prompt"] = body.pop("messages")[0]["content"]
     if request["endpoint"] == "responses":
         body = as_response_request(body)
-    return {**body, "model": server.model, **server.extra_body}
+    return {**body, "model": server.model, **server.thinking, **server.extra_body}
 
 
 def parameters_of(request: Mapping[str, Any]) -> str:
@@ -402,11 +406,9 @@ def changed(server: Server, probe: dict[str, Any], remedy: Remedy) -> tuple[Serv
     if key == "max_tokens_as":
         return replace(server, max_tokens_as=value), probe
     if key == "extra_body":
-        thinking = {name: value for name, value in server.extra_body.items() if name in THINKING}
-        return replace(server, extra_body={**thinking, **value}), probe
+        return replace(server, extra_body=value), probe
     if key == "thinking":
-        others = {name: value for name, value in server.extra_body.items() if name not in THINKING}
-        return replace(server, extra_body=others), probe
+        return replace(server, thinking={}), probe
     if key == "thinking_tokens":
         return server, {**probe, "max_tokens": probe["max_tokens"] + value}
     if key == "prompt_role":

@@ -140,7 +140,7 @@ def refusal_in(status: int, content: Any) -> Refusal:
     inner_error = fields.get("innererror")
     codes += [inner_error.get("code")] if isinstance(inner_error, dict) else []
     named = [code for code in codes if isinstance(code, str) and code]
-    if named and named[0] not in said and "code" in fields:
+    if named and named[0].replace("_", " ").lower() not in said.replace("_", " ").lower() and "code" in fields:
         said = f"{named[0]} {said}"
     message = redacted(" ".join(said.split()) or f"HTTP {status}")[:LONGEST_MESSAGE]
     return Refusal(status, frozenset(code.lower() for code in named), message)
@@ -194,8 +194,9 @@ def scope_of(refusal: Refusal, retry_after: bool) -> Scope:
         return "all"
     if codes & ALL_CODES or KEY.search(message):
         return "all"
-    if status == TOO_LARGE:
-        return "one"
+    limited = NOT_YET.search(message) or WAIT_AND_SEE.search(message)
+    if status == TOO_LARGE and (limited or not about_one):  # one request's size, or max_tokens beyond a limit for all
+        return "unsure"
     if NOT_YET.search(message):
         return "passing"
     if about_one:
@@ -217,34 +218,39 @@ REFUSES = (
     r"unsupported|not (?:be )?support|does ?n[o']t support|only the default|extra inputs|not permitted|unknown"
     r"|unrecognized|unexpected|deprecated|not allowed|invalid|incompatible|cannot be (?:set|used)"
 )
-THINKING = frozenset({"thinking", "reasoning", "reasoning_effort", "output_config", "chat_template_kwargs"})
+UNKNOWN = r"unsupported|not support|unknown|unrecognized|unexpected|extra inputs|not permitted"
 OMITTED = ("temperature", "stop", "seed", "max_tokens")
 NUMBER = re.compile(
     r"(?:at most|supports?(?: at most| up to)?|maximum(?: of| is)?|<=|less than or equal to)\D{0,20}(\d+)"
 )
 
 
-def remedy_of(refusal: Refusal, endpoint: str, sent: Mapping[str, Any], extra: Mapping[str, Any]) -> Remedy | None:
+def remedy_of(
+    refusal: Refusal,
+    endpoint: str,
+    sent: Mapping[str, Any],
+    extra: Mapping[str, Any],
+    thinking: Mapping[str, Any],
+) -> Remedy | None:
     """Return the change that a refusal asks for, or None where its words name no key of an entry.
 
-    endpoint: `chat`, `completions` or `responses`; sent: the body of the request; extra: what of it the entry adds.
+    endpoint: `chat`, `completions` or `responses`; sent: the body of the request; extra, thinking: what of it the
+    entry's `extra_body` and `thinking` add.
     """
-    said = refusal.message
-    lower = said.lower()
+    lower = re.sub(r"did you mean.*", "", refusal.message.lower())
     if "max_completion_tokens" in lower and "max_tokens" in sent:
         return Remedy("max_tokens_as", "max_completion_tokens")
-    if "max_completion_tokens" in lower and "max_completion_tokens" in sent and re.search(REFUSES, lower):
-        return Remedy("max_tokens_as", "max_tokens")
     if most := re.search(r"max_(?:completion_)?tokens > (\d+) must", lower):
         return Remedy("max_tokens", int(most[1]))
-    if re.search(r"max_tokens.{0,30}greater than.{0,30}budget_tokens", lower) and (budget := thinking_budget(extra)):
-        return Remedy("thinking_tokens", budget)
-    if refused := [name for name in extra if named(name, lower)] if re.search(REFUSES, lower) else []:
-        return without_fields(refused, extra)
-    if re.search(r"max_(?:completion_|output_)?tokens.{0,40}too (?:large|high|big)", lower) and (
+    if re.search(r"max_(?:completion_|output_)?tokens.{0,80}(?:too (?:large|high|big)|above (?:the )?max)", lower) and (
         most := NUMBER.search(lower)
     ):
         return Remedy("max_tokens", int(most[1]))
+    if "max_completion_tokens" in lower and "max_completion_tokens" in sent and re.search(UNKNOWN, lower):
+        return Remedy("max_tokens_as", "max_tokens")
+    budget = thinking.get("thinking", {}).get("budget_tokens") if "thinking" in thinking else None
+    if budget and re.search(r"max_tokens.{0,30}greater than.{0,30}budget_tokens", lower):
+        return Remedy("thinking_tokens", budget)
     if "v1/responses" in lower:
         return Remedy("endpoint", "responses")
     if re.search(r"chat.?template|template (?:error|not found)", lower):
@@ -265,34 +271,26 @@ def remedy_of(refusal: Refusal, endpoint: str, sent: Mapping[str, Any], extra: M
     for name in OMITTED:
         if name in sent and re.search(rf"\b{name}\b", lower) and re.search(REFUSES, lower):
             return Remedy("omit", [name])
+    if any(is_refused(name, lower) for name in thinking):
+        return Remedy("thinking", None)
+    if refused := [name for name in extra if is_refused(name, lower)]:
+        return Remedy("extra_body", {name: value for name, value in extra.items() if name not in refused})
     return None
 
 
-def named(field: str, words: str) -> bool:
-    """Return whether words (in lower case) name a field, as it is written or in camel case."""
-    return re.search(rf"\b(?:{re.escape(field)}|{re.escape(field.replace('_', ''))})\b", words) is not None
-
-
-def thinking_budget(extra: Mapping[str, Any]) -> int | None:
-    """Return the tokens that an entry gives its model for thinking, in Anthropic's words."""
-    thinking = extra.get("thinking")
-    return thinking.get("budget_tokens") if isinstance(thinking, dict) else None
-
-
-def without_fields(refused: list[str], extra: Mapping[str, Any]) -> Remedy:
-    """Return the entry's change that sends some of its own fields no more. `thinking` is a key of its own."""
-    if set(refused) <= THINKING:
-        return Remedy("thinking", None)
-    return Remedy("extra_body", {name: value for name, value in extra.items() if name not in {*refused, *THINKING}})
+def is_refused(field: str, words: str) -> bool:
+    """Return whether words (in lower case) refuse a field, as it is written or in camel case."""
+    name = rf"\b(?:{re.escape(field.lower())}|{re.escape(field.lower().replace('_', ''))})\b"
+    return re.search(rf"(?:{REFUSES}).{{0,40}}{name}|{name}.{{0,40}}(?:{REFUSES})", words) is not None
 
 
 def as_fix(remedies: list[Remedy]) -> str:
-    """Return the keys of an entry to set, in one line: `max_tokens_as: max_completion_tokens, omit: [stop]`."""
+    """Return the keys of an entry to set: `max_tokens_as: max_completion_tokens and omit: [temperature, stop]`."""
     settings: dict[str, Any] = {}
     for key, value in remedies:
         if isinstance(value, list):
             settings[key] = [*settings.get(key, []), *value]
         else:
             settings[key] = value
-    flow = yaml.safe_dump(settings, sort_keys=False, default_flow_style=True, width=math.inf)
-    return flow.strip().removeprefix("{").removesuffix("}")
+    lines = [yaml.safe_dump({key: value}, default_flow_style=True, width=math.inf) for key, value in settings.items()]
+    return " and ".join(line.strip().removeprefix("{").removesuffix("}") for line in lines)

@@ -14,7 +14,10 @@ LEAST_CUT = 256  # prompt tokens; fewer may be the rest of a prompt that the ser
 WORD = re.compile(r"[A-Za-z]+")
 BELOW = 0.9
 SLACK = 16  # tokens beyond the bound: some servers count the end of the answer
-SNAPSHOT = re.compile(r"(?:[-@:._](?:v?\d[\d.-]*|latest|preview|exp|experimental|free))+")
+# What names a snapshot of a model, its way to it, or nothing: a date, a number of three digits or more, a tag.
+SNAPSHOT = re.compile(
+    r"(?::[\w.-]+|@[\w.-]+|[-_](?:20\d\d-?\d\d-?\d\d|\d{3,}|latest|preview|exp|experimental|\d\d-\d\d))$"
+)
 KINDS = ("prompt", "model", "stop", "max_tokens")
 
 
@@ -26,10 +29,18 @@ class Unheeded(NamedTuple):
 
 
 def is_same_model(asked: str, answered: str) -> bool:
-    """Return whether an answer's model is the asked one: the same name, without its folder, or a snapshot of it."""
-    one, other = (name.lower().rpartition("/")[2] for name in (asked, answered))
-    short, long = sorted((one, other), key=len)
-    return long == short or (long.startswith(short) and SNAPSHOT.fullmatch(long[len(short) :]) is not None)
+    """Return whether an answer's model is the asked one: the same name without its folder, or a snapshot of it."""
+    return without_snapshot(asked) == without_snapshot(answered)
+
+
+def without_snapshot(name: str) -> str:
+    """Return a model's name without folder, tag, date and the word for its newest version."""
+    name = name.lower().rpartition("/")[2]
+    while shorter := SNAPSHOT.sub("", name):
+        if shorter == name:
+            break
+        name = shorter
+    return name
 
 
 def words_in(messages: list[Mapping[str, Any]]) -> int:
@@ -67,9 +78,12 @@ def found_in(
         mend = "raise the server's context length (Ollama: OLLAMA_CONTEXT_LENGTH, or num_ctx in a Modelfile)"
         yield Unheeded("prompt", f"a prompt of {words} words was read as {tokens} tokens, so it was cut: {mend}")
     text = texts_of(said)
-    if any(0 <= text.find(stop) < len(text.rstrip()) - len(stop) for stop in body.get("stop") or []):
+    sent = body.get("stop") or []
+    stops = [sent] if isinstance(sent, str) else list(sent)
+    if any(0 <= text.find(stop) < len(text.rstrip()) - len(stop) for stop in stops):
         yield Unheeded("stop", "the endpoint ignores stop: set omit: [stop] (answers are cut there all the same)")
-    name = next((name for name in ("max_tokens", "max_completion_tokens") if name in body), None)
+    bounds = ("max_tokens", "max_completion_tokens") if request.get("endpoint") == "chat" else ()
+    name = next((name for name in bounds if isinstance(body.get(name), int)), None)
     usage = said.get("usage") if isinstance(said.get("usage"), dict) else {}
     details = (usage or {}).get("completion_tokens_details")
     thought = details.get("reasoning_tokens") if isinstance(details, dict) else 0
@@ -83,7 +97,9 @@ def found_in(
 class Watcher:
     """Looks at the first answers of a job; keeps one line of each kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, names_models: bool = True) -> None:
+        """names_models: whether the endpoint answers under the name that it is asked by."""
+        self.names_models = names_models
         self.seen = 0
         self.lines: dict[str, str] = {}
 
@@ -94,6 +110,10 @@ class Watcher:
         if self.seen >= LOOKED_AT:
             return []
         self.seen += 1
-        new = {kind: line for kind, line in found_in(request, body, said, answer) if kind not in self.lines}
+        try:
+            found = list(found_in(request, body, said, answer))
+        except Exception:  # a remark must not cost the answer, which is paid
+            return []
+        new = {kind: line for kind, line in found if kind not in self.lines and (self.names_models or kind != "model")}
         self.lines |= new
         return list(new.values())

@@ -34,9 +34,9 @@ WIDE = 160  # columns where there is no terminal to fit
 def compare(first: Path, second: Path, /) -> None:
     """Print what differs between two finished runs: configuration, data, code, replies and scores.
 
-    first, second: the runs' own folders (maieutic runs lists them), or what `maieutic share` wrote, a folder or a .zip.
-    Where a tutor has answered the same items in both, the difference of its scores is paired, with its interval and p
-    value.
+    first, second: the runs' own folders or names (maieutic runs lists them), or what `maieutic share` wrote, a folder
+    or a .zip. Where a tutor has answered the same items in both, the difference of its scores is paired, with its
+    interval and p value.
     """
     with received_run(first) as one, received_run(second) as other:
         compare_folders(one, other)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
@@ -26,6 +26,7 @@ REPORT = Path(paths.PAGE.of(run="report")).parent  # the own folder of a run wit
 # What a row of a table of scores is of; and how far its value may be from the one in the results, as it is rounded.
 OF = ["benchmark", "task", "tutor", "metric", "criterion", "subset", "release", "by", "scoring"]
 ROUNDED = 1e-6
+MEASURED = ["value", "low", "high", "n"]
 
 
 class OpenRun(NamedTuple):
@@ -86,9 +87,10 @@ def run_folder(folder: Path) -> Path:
 
 @contextmanager
 def received_run(place: Path) -> Iterator[Path]:
-    """Give the own folder of a run: of this machine, of a folder that `maieutic share` wrote, or of its archive."""
-    if (place / Path(paths.CONFIG).name).is_file():
-        yield place
+    """Give the own folder of a run: by folder or name, of a folder that `maieutic share` wrote, or of its archive."""
+    named = Path(paths.PAGE.of(run=f"runs/{place}")).parent if len(place.parts) == 1 and not place.exists() else place
+    if (named / Path(paths.CONFIG).name).is_file():
+        yield named
         return
     with unpacked(place) as folder:
         yield run_folder(folder)
@@ -139,21 +141,31 @@ def changed_scores(run: OpenRun) -> str | None:
     path = run.own(paths.SCORE_TABLE)
     if not path.is_file():
         return f"{path.name} is not there"
-    kept = pd.read_csv(path, dtype=dict.fromkeys(OF, str), keep_default_na=False, na_values={"value": [""]})
+    kept = pd.read_csv(
+        path, dtype=dict.fromkeys(OF, str), keep_default_na=False, na_values={name: [""] for name in MEASURED}
+    )
     by_tag = breakdown_scores(run.plan, run.results)
     now = score_table(run.plan, {name: [*own, *by_tag.get(name, [])] for name, own in run.scores.items()})
     before, after = values_of(kept), values_of(now.fillna(dict.fromkeys(OF, "")))
     if before.keys() != after.keys():
         return f"{len(before.keys() ^ after.keys())} of its numbers are only in one of both"
-    other = [key for key, value in before.items() if abs(value - after[key]) > ROUNDED]
+    other = [key for key in before if differing(before[key], after[key])]
     if not other:
         return None
     first = other[0]
     named = "/".join(part for part in first if part)
-    return f"{len(other)} of {len(before)} differ, {named} is {after[first]:g} and was {before[first]:g}"
+    [column, *_] = differing(before[first], after[first])
+    was, now_is = before[first][column], after[first][column]
+    return f"{len(other)} of {len(before)} differ, {named} has {column} {now_is:g} and had {was:g}"
 
 
-def values_of(table: pd.DataFrame) -> dict[tuple[str, ...], float]:
-    """The values of a table of scores by what each is of; those that are missing as -1, which no value is."""
-    keys = table[OF].fillna("").astype(str)
-    return dict(zip(keys.itertuples(index=False, name=None), table["value"].fillna(-1.0), strict=True))
+def differing(one: Mapping[str, float], other: Mapping[str, float]) -> list[str]:
+    """Return the columns in which two rows differ by more than they are rounded."""
+    return [name for name in MEASURED if abs(one[name] - other[name]) > ROUNDED]
+
+
+def values_of(table: pd.DataFrame) -> dict[tuple[str, ...], dict[str, float]]:
+    """Return value, bounds and n of each row of a table of scores, by what it is of; -1 for what is missing."""
+    keys = table[OF].fillna("").astype(str).itertuples(index=False, name=None)
+    numbers = table[MEASURED].astype(float).fillna(-1.0).itertuples(index=False, name=None)
+    return {key: dict(zip(MEASURED, row, strict=True)) for key, row in zip(keys, numbers, strict=True)}

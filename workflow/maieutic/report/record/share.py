@@ -29,6 +29,8 @@ def share(*, run: Path = REPORT, out: Path, journals: bool = False, author: str 
     file holds a key that this environment knows.
     """
     packed = out.suffix == ".zip"
+    if out.suffix in {".gz", ".tgz", ".tar", ".xz", ".bz2", ".7z"}:
+        raise UserError(str(out), "an archive is a .zip", f"--out {out.with_suffix('').with_suffix('.zip')}")
     folder = out.with_suffix("") if packed else out
     for place in {out, folder}:
         if place.exists():

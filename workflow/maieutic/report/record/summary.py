@@ -24,7 +24,7 @@ def plain(text: object) -> str:
     return " ".join(visible(str(text)).replace("|", "\\|").replace("<", "&lt;").split())
 
 
-COLOURS = {"green": "🟢", "amber": "🟡", "red": "🔴", "none": "⚪"}
+COLOURS = {"green": "🟢", "amber": "🟡", "red": "🔴", "grey": "⚪", "none": "⚪"}
 
 
 def shown(score: ReportedScore | None) -> str:
