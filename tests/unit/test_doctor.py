@@ -206,7 +206,7 @@ def test_endpoints_are_asked_one_by_one(served: Plan, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(preflight, "check_endpoint", check)
     assert sorted(doctor.endpoints(served, offline=False)) == [
-        ("endpoint of far", "ok", "http://far/v1 answers, FAR_KEY is set", ""),
+        ("endpoint of far", "ok", "http://far/v1 answers, FAR_KEY is set, and lists no models", ""),
         ("endpoint of near: models.near.base_url", "fault", "it is silent", "start it"),
     ]
     assert sorted(asked) == [("far", "http://far/v1"), ("near", "http://near/v1")]

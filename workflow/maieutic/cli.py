@@ -106,7 +106,11 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         app.meta(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        print(" ".join(str(error).split()), "Fix: maieutic COMMAND --help", file=sys.stderr)
+        known = {name_of(function) for functions in commands().values() for function in functions}
+        typed_name = next((word for word in words if word in known), "")
+        print(
+            " ".join(str(error).split()), f"Fix: {' '.join(['maieutic', typed_name]).strip()} --help", file=sys.stderr
+        )
         return 2
     return ended
 

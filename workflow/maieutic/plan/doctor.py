@@ -188,7 +188,9 @@ def endpoints(plan: Plan, offline: bool) -> Iterator[Finding]:
             listed: list[str] = []
             check = partial(listed_into, listed, name, model)
             right = f"{model.base_url} answers" + (f", {model.key_env} is set" if model.key_env else "")
-            yield from checked(f"endpoint of {name}", check, right)
+            for finding in checked(f"endpoint of {name}", check, right):
+                unsure = finding.state == "ok" and not listed
+                yield finding._replace(finding=f"{right}, and lists no models") if unsure else finding
             if fix := preflight.unlisted(model, listed):
                 yield Finding(f"endpoint of {name}: models.{name}.model", "note", f"{model.model} is not listed", fix)
 

@@ -95,5 +95,5 @@ def unlisted(model: HostedModel, listed: list[str]) -> str:
     known = {other.removeprefix("models/") for other in listed}  # as Gemini's list writes them
     if not known or model.model in known:
         return ""
-    near = difflib.get_close_matches(model.model, sorted(known), 1)
-    return f"set model: {near[0]}" if near else f"set model to one that is: {', '.join(sorted(known)[:8])}"
+    near = difflib.get_close_matches(model.model, sorted(known))
+    return f"set model: {near[0]}" if len(near) == 1 else f"set model to one that is: {', '.join(sorted(known)[:8])}"
