@@ -59,7 +59,8 @@ def dry(folder: Path, name: str) -> tuple[int, bool, str]:
     done = run(folder, folder / f"{name}.yaml", "-n")
     assert done.returncode == 0, done.stdout
     [line] = COUNTED.findall(done.stdout)
-    numbers = re.findall(r"(\d+)(?:,|;|$)", line.partition(";")[0])
+    asked = re.sub(r" \([^)]*\)", "", line.partition(";")[0])  # of a judge's, how many check it
+    numbers = re.findall(r"(\d+)(?:,|$)", asked)
     return sum(map(int, numbers)), "about" not in line.partition(";")[0], line
 
 

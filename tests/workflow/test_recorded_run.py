@@ -62,4 +62,6 @@ def test_a_file_of_replies_is_a_tutor(checkouts: Callable[[], Path]) -> None:
     with open(folder / ODD, "a", encoding="utf-8") as handle:
         handle.write('{"id": "gsm8k-99999", "reply": "x"}\n')
     done = run(folder, config)
-    assert done.returncode == 1 and "there is no item 'gsm8k-99999'. Fix: did you mean 'gsm8k-" in done.stdout
+    fix = "`maieutic items --configfile "  # no id is left to be meant; the command names this run's own file
+    assert done.returncode == 1 and f"there is no item 'gsm8k-99999'. Fix: {fix}" in done.stdout
+    assert config.name in done.stdout.partition(fix)[2].partition("`")[0]
