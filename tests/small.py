@@ -49,6 +49,7 @@ def stub_of(folder: Path, pace: float = 0.02, **more: Any) -> dict[str, Any]:
     weights = folder / "stub"
     weights.mkdir(exist_ok=True)
     (weights / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    (weights / "chat_template.jinja").write_text("{{ messages }}", encoding="utf-8")  # conversations are asked in chat
     return model_of(weights, **{"runtime_args": ["--pace", str(pace)], "environment": {}, **more})
 
 

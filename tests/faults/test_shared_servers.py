@@ -76,6 +76,7 @@ class Jobs:
         if not weights.exists():
             weights.mkdir()
             (weights / "manifest.json").write_text('{"files": {"model.safetensors": "00"}}')
+            (weights / "chat_template.jinja").write_text("{{ messages }}")
         return weights
 
     def job(
