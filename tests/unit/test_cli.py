@@ -240,6 +240,19 @@ def test_a_job_crosses_as_it_was(tmp_path: Path) -> None:
     assert yaml.safe_load(out.read_text(encoding="utf-8")) == given["config"]
 
 
+def test_no_command_leaves_a_core_dump() -> None:
+    """A key would stand in it; children inherit the limit."""
+    code = (
+        "import resource, subprocess, sys; from maieutic.cli import run\n"
+        "ask = 'import resource; print(resource.getrlimit(resource.RLIMIT_CORE)[0])'\n"
+        "run('doctor', lambda: subprocess.run([sys.executable, '-c', ask]), None)\n"
+        "print(resource.getrlimit(resource.RLIMIT_CORE)[0])"
+    )
+    env = {**os.environ, "PYTHONPATH": "workflow"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.stdout.split() == ["0", "0"], done.stderr
+
+
 def test_cycles_are_looked_for_seldom_and_at_the_end_not_at_all() -> None:
     """In a command, and in Snakemake from the plan on."""
     assert "collect_seldom()" in Path("workflow/rules/common.smk").read_text(encoding="utf-8")

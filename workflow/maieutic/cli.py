@@ -15,6 +15,7 @@ from maieutic.core.collector import collect_seldom
 from maieutic.core.errors import UserError, mendable
 from maieutic.core.jobs import LOG, Job, arguments, job_of
 from maieutic.core.logs import LOG_ALONE, log_to
+from maieutic.core.secrets import no_core_dumps
 
 if TYPE_CHECKING:  # it reads all but a rule's job; loading it costs a cheap job a fifth of its time
     from cyclopts import App
@@ -73,6 +74,7 @@ def end_of(error: BaseException, command: str, log_file: Path | None = None) -> 
 def run(command: str, call: Callable[[], None], log_file: Path | None) -> int:
     """Run a command; its exit code, as in `main`. log_file: for all that it prints."""
     collect_seldom()
+    no_core_dumps()
     log_to(log_file)
     signal.signal(signal.SIGTERM, interrupt)
     try:

@@ -158,6 +158,10 @@ class Model(Entry):
     needs: Needs = Field(Needs(), description="what one job asks of a machine; never part of a request key")
 
 
+# Of a request: the task's own, which no entry may replace.
+ASKED = {"messages", "prompt", "input", "model", "n", "stream", "stop", "seed"}
+
+
 class ServedModel(Model):
     """What served and hosted models share."""
 
@@ -282,6 +286,12 @@ class ServedModel(Model):
     @model_validator(mode="after")
     def can_ask_for_thinking(self) -> ServedModel:
         _ = self.extra_fields
+        return self
+
+    @model_validator(mode="after")
+    def asks_what_is_asked(self) -> ServedModel:
+        if replaced := sorted(ASKED & set(self.extra_body)):
+            raise ValueError(f"extra_body.{replaced[0]} would replace what is asked: leave it out")
         return self
 
     @model_validator(mode="after")

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import resource
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -32,6 +33,12 @@ FIELD = re.compile(
 def is_named_as_secret(variable: str) -> bool:
     """Whether the name of an environment variable says that it holds a secret."""
     return bool(NAMED.search(variable)) and not NOT_NAMED.search(variable)
+
+
+def no_core_dumps() -> None:
+    """Let neither this process nor its children write a core dump, in which keys would stand."""
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, most))
 
 
 def headers_of(base_url: str, key: str | None) -> dict[str, str]:

@@ -32,7 +32,8 @@ TOLERANCE = 1e-6
 
 RELEASED_NUMBER = re.compile(r"-?\d*\.?\d+")
 RELEASED_FINAL = re.compile(r"Final Answer:\s*\$?([-,\d]*\.?\d+)")
-RELEASED_AMOUNT = re.compile(r"\$?([-,\d]*\.?\d+)")
+# The release's `\$?([-,\d]*\.?\d+)` tries every sign of a run without a digit anew: here the run is passed over whole.
+RELEASED_AMOUNT = re.compile(r"\$?([-,\d]*\.?\d+)|[-,]+")
 
 MARKERS = (
     re.compile(r"####"),
@@ -271,7 +272,7 @@ def released_last_number(text: str) -> float | None:
 def released_corrected_number(text: str) -> float | None:
     """Read as the release does: the number after `Final Answer:` (case-sensitive), else the last number."""
     match = RELEASED_FINAL.search(text)
-    numbers = [match.group(1)] if match else RELEASED_AMOUNT.findall(text)
+    numbers = [match.group(1)] if match else [number for number in RELEASED_AMOUNT.findall(text) if number]
     if not numbers:
         return None
     try:
