@@ -20,26 +20,38 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import safe_name, write_lines
 from maieutic.core.machine import computes_in_bfloat16, this_machine
 from maieutic.core.records import Grade, read_records
+from maieutic.plan.provenance import Code, read_provenance
+from maieutic.report import write_report
 from maieutic.report.record import summary
+from maieutic.report.record import verify as verifying
+from maieutic.report.record.altered import same
 from maieutic.report.record.compare import compare
 from maieutic.report.record.costs import Server, Work, with_shares
 from maieutic.report.record.costs import told as told_of
 from maieutic.report.record.export import export
-from maieutic.report.record.opened import OF, differing, open_run, values_of
+from maieutic.report.record.opened import OF, differing, open_run, plan_of_run, values_of
+from maieutic.report.record.received import MANIFEST
 from maieutic.report.record.samples import read_samples
-from maieutic.report.record.share import MANIFEST, share
-from maieutic.report.record.verify import same, verify
+from maieutic.report.record.share import share
+from maieutic.report.record.verify import verify
 from maieutic.validation.traffic_light import Light
 from test_report import TASKS, configuration, finished
 
+COMMIT = "c" * 40
 TUTORS = ["reference", "always-0", "hostile"]
+
+
+@pytest.fixture(autouse=True)
+def of_one_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make this checkout the one that the runs name, with nothing edited."""
+    monkeypatch.setattr(verifying, "code_state", lambda: Code(commit=COMMIT))
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The own folder of a finished run, one of whose tutors says hostile things."""
     results = tmp_path_factory.mktemp("record") / "results"
-    finished(results, configuration(tutors=TUTORS))
+    finished(results, configuration(tutors=TUTORS), COMMIT)
     seconds = {"start_seconds": 0, "busy_seconds": 1800, "idle_seconds": 450, "gpus": 2}
     servers = [
         {"model": "hostile", **seconds, "start_joules": 5, "busy_joules": 2.7e6, "idle_joules": idle}
@@ -351,10 +363,7 @@ def test_a_score_that_does_not_follow_from_its_grades_is_found_whatever_the_mani
     signed_again(folder, SCORES)
     with pytest.raises(UserError) as caught:
         verify(folder)
-    assert (
-        f"{SCORES} does not follow from what it rests on: record {place + 1}, value: 0.25, computed again 0.0"
-        in str(caught.value)
-    )
+    assert f"it was altered: {SCORES}: record {place + 1}, value: 0.25, computed again 0.0" in str(caught.value)
 
 
 def test_a_grade_that_does_not_follow_from_its_reply_is_found(shared: Path, tmp_path: Path) -> None:
@@ -365,7 +374,9 @@ def test_a_grade_that_does_not_follow_from_its_reply_is_found(shared: Path, tmp_
     with pytest.raises(UserError) as caught:
         verify(folder)
     faults = [fault.line for fault in caught.value.all]
-    assert f"{PARSED} does not follow" in faults[0] and any(SCORES in line for line in faults), "all are listed at once"
+    assert f"it was altered: {PARSED}: record 1, correct: True" in faults[0] and any(
+        SCORES in line for line in faults
+    ), "all are listed at once"
 
 
 def test_an_archive_that_leads_out_of_its_folder_is_not_unpacked(tmp_path: Path) -> None:
@@ -374,7 +385,7 @@ def test_an_archive_that_leads_out_of_its_folder_is_not_unpacked(tmp_path: Path)
     with pytest.raises(UserError, match="leads out of its folder"):
         verify(tmp_path / "evil.zip")
     (tmp_path / "text.zip").write_text("no archive")
-    with pytest.raises(UserError, match=r"neither a folder nor a \.zip"):
+    with pytest.raises(UserError, match=r"expected a folder or a \.zip file"):
         verify(tmp_path / "text.zip")
     assert not (tmp_path.parent / "outside.txt").exists()
 
@@ -544,7 +555,7 @@ def test_only_what_is_of_the_run_is_shared(run: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("why", "change", "message"),
     [
-        ("a table", lambda folder: rewrite(folder / "results/report/scores.csv", lambda text: text.replace(",1.0,", ",0.5,", 1)), "no longer the same"),
+        ("a table", lambda folder: rewrite(folder / "results/report/scores.csv", lambda text: text.replace(",1.0,", ",0.5,", 1)), r"it was altered: scores\.csv: row mathtutorbench"),
         ("broken JSON", lambda folder: (folder / SCORES).write_text("[{"), "JSONDecodeError"),
         ("no scores", lambda folder: (folder / SCORES).write_text("[]"), "0 records, computed again"),
         ("a configuration of another kind", lambda folder: (folder / "results/report/config.yaml").write_text("[]"), "cannot be computed again"),
@@ -577,17 +588,21 @@ def test_a_damaged_archive_and_a_link_are_told_in_a_line(shared: Path, run: Path
 
 
 @pytest.mark.slow
-def test_a_shared_run_is_looked_at_where_its_makers_files_are_not(shared: Path, tmp_path: Path) -> None:
+def test_a_shared_run_is_looked_at_where_its_makers_files_are_not(run: Path, tmp_path: Path) -> None:
     """A folder of data and a file of labels that only the sender has."""
-    shutil.copytree(shared, tmp_path / "run")
+    shutil.copytree(run.parent, tmp_path / "sent/results")
+    own = tmp_path / "sent/results/report"
     rewrite(
-        tmp_path / "run/results/report/config.yaml",
+        own / "config.yaml",
         lambda text: text.replace("data_dir: null", "data_dir: /data/tutoring").replace(
             "human_labels: null", "human_labels: people.csv"
         ),
     )
-    assert "/data/tutoring" in (tmp_path / "run/results/report/config.yaml").read_text()
-    signed_again(tmp_path / "run", "results/report/config.yaml")
+    assert "/data/tutoring" in (own / "config.yaml").read_text()
+    made_of = read_provenance(own / "provenance.json")
+    write_report(plan_of_run(own), made_of, own.parent, own)
+    share(run=own, out=tmp_path / "run")
+    shutil.rmtree(tmp_path / "sent")
     verify(tmp_path / "run")
     export("markdown", run=tmp_path / "run/results/report", out=tmp_path / "x.md")
 

@@ -70,7 +70,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def finished(folder: Path, config: settings.Config) -> None:
+def finished(folder: Path, config: settings.Config, commit: str | None = None) -> None:
     """A finished run of MathTutorBench's tasks in `folder`: one tutor says hostile things, the others are baselines."""
     [(benchmark, loadeds)] = Plan(config).benchmarks.items()
     items_dir = folder / "items" / benchmark
@@ -121,12 +121,13 @@ def finished(folder: Path, config: settings.Config) -> None:
         )
     save_config(
         job=SaveConfig(
-            config=config.model_dump(mode="json"), provenance=record(Plan(config), Code(commit=None)).model_dump()
+            config=config.model_dump(mode="json"), provenance=record(Plan(config), Code(commit=commit)).model_dump()
         ),
         out=folder / "report/config.yaml",
         provenance=folder / "report/provenance.json",
     )
-    build_report(folder / "report/config.yaml", folder, folder / "report", missing_ok=False)
+    made_of = folder / "report/provenance.json" if commit else None
+    build_report(folder / "report/config.yaml", folder, folder / "report", provenance=made_of)
     assert json.loads((folder / "report/problems.json").read_text()) == [], "every part of the page was made"
 
 

@@ -334,7 +334,9 @@ def test_exports_are_opened_by_the_tools_that_they_are_for(finished: Path, tmp_p
         opened = subprocess.run([PEERS / "mlcroissant", "validate", "--jsonld", path], capture_output=True, text=True)
         assert opened.returncode == 0 and "Done." in opened.stdout + opened.stderr, opened.stdout + opened.stderr
     assert list((tmp_path / "run/results/journal").rglob("*.jsonl")), "the journal by choice"
-    assert "were computed again, and are the same" in maieutic(tmp_path, "verify", str(tmp_path / "run"))
+    verified = maieutic(tmp_path, "verify", str(tmp_path / "run"))
+    assert "computed again and the same, in every column: " in verified, verified
+    assert all(f"results/{folder} (" in verified for folder in ("grades", "report", "scores", "validation"))
 
 
 def answered(address: str, patience: float = 60) -> Any:

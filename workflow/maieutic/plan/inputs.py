@@ -605,6 +605,8 @@ def build_report(plan: Plan) -> Files:
             paths.DIFFERENCES.of(benchmark=name) for name in plan.benchmarks if len(plan.compared_tutors(name)) > 1
         ],
         "pooled": pooled_files(plan),
+        "labels": label_files(plan.releases),
+        "pairs": [leading_pairs(plan)] if plan.run.reward_models else [],
         "printed": printed_files(plan),
     }
 
@@ -620,7 +622,8 @@ def grader_files(plan: Plan) -> list[str]:
     files = [paths.PAIR_VALIDATION.of(grader=name) for name in graders]
     files += [paths.SET_VALIDATION.of(grader=name, source=source) for name in graders for source in plan.further_pairs]
     files += [paths.PAIR_REWARDS.of(reward_model=name) for name in plan.reward_models]
-    files += [paths.MODEL_CARD.of(reward_model=name) for name in plan.trained_reward_models]
+    trained = plan.trained_reward_models
+    files += [pattern.of(reward_model=name) for name in trained for pattern in (paths.MODEL_CARD, paths.TRAINING)]
     files += [paths.CLASSIFIER_TRAINING.of(classifier=name) for name in plan.classifiers]
     files += [paths.PAIR_COUNTS.of(source=source) for source in plan.used_sources]
     for benchmark in plan.rewarded_benchmarks:

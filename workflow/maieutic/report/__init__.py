@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from maieutic.core.documents import read_yaml
 from maieutic.core.errors import UserError
 from maieutic.core.files import whole_file, write_json
+
+if TYPE_CHECKING:
+    from maieutic.plan.plan import Plan
+    from maieutic.plan.provenance import Provenance
 
 PARTIAL = "partial"
 
@@ -25,10 +30,17 @@ def build_report(
     cannot be made is a box with its error there, and a line of problems.json. A complete report removes the partial one
     that an earlier failure left in `out`/partial.
     """
-    from maieutic.core.paths import ITEM_DATA
     from maieutic.plan.checks import check_config
     from maieutic.plan.plan import Plan
     from maieutic.plan.provenance import read_provenance
+
+    made_of = read_provenance(provenance) if provenance else None
+    write_report(Plan(check_config(read_yaml(config))), made_of, results, out, missing_ok)
+
+
+def write_report(plan: Plan, made_of: Provenance | None, results: Path, out: Path, missing_ok: bool = False) -> None:
+    """Write the report of a plan, as `build_report` does. made_of: the record of the run's code, cards and data."""
+    from maieutic.core.paths import ITEM_DATA
     from maieutic.report.contrasts import contrasts, difference_table
     from maieutic.report.exports import FIGURE_FOLDER, FOLDER, write_figures, write_tables
     from maieutic.report.page import render_page
@@ -41,8 +53,6 @@ def build_report(
         trust_table,
     )
 
-    plan = Plan(check_config(read_yaml(config)))
-    made_of = read_provenance(provenance) if provenance else None
     scores = complete_scores(plan, results, made_of)
     tutors = {score.tutor for own_scores in scores.values() for score in own_scores}
     if not missing_ok and (absent := [name for name in plan.tutors if name not in tutors]):

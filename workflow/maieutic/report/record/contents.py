@@ -2,86 +2,131 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
+from maieutic.benchmarks.tutorbench.breakdown import break_down
+from maieutic.benchmarks.tutorbench.difficulty import filter_by_difficulty
+from maieutic.benchmarks.tutorbench.tagging import vote_tags
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.graders.parsing import ParseReplies, parse_replies
-from maieutic.judges.grading import GradeVerdicts, grade_verdicts
+from maieutic.core.files import MB
+from maieutic.core.ledger import SUFFIX
+from maieutic.graders.parsing import parse_replies
+from maieutic.judges.grading import grade_verdicts
 from maieutic.plan.rules import RulePlan
 from maieutic.report.tables import items_of_task
-from maieutic.rewards.grading import GradeByRewards, grade_by_rewards
-from maieutic.scores.differences import CompareTutors, compare_tutors
-from maieutic.scores.score import ScoreReplies, score_replies
+from maieutic.rewards.grading import grade_by_rewards
+from maieutic.scores.differences import compare_tutors
+from maieutic.scores.score import score_replies
+from maieutic.validation.graders import (
+    score_labels,
+    validate_criteria_on_labels,
+    validate_judge,
+    validate_reward_on_labels,
+)
+from maieutic.validation.probes import validate_probes
+from maieutic.validation.rewards import validate_criteria, validate_reward_model
+
+LARGEST_SOURCE = 64 * MB  # of a file that only a validation rests on; larger ones are not packed
 
 
 class Step(NamedTuple):
-    """One step from files to a file, which asks nobody. rule: its name; names: its wildcards; out: what it writes.
+    """One step from files to files that asks nobody. rule: its name; names: its wildcards.
 
-    run: does it, from the job as JSON, the input files by their names, the folder of items and the output.
+    function: its command, which takes a job, `items` (a folder) or inputs of the rule by their names, and the outputs;
+    outs: what it writes, by the names of its parameters.
     """
 
     rule: str
+    function: Callable[..., None]
     names: dict[str, str]
-    out: str
-    run: Callable[[str, dict[str, Any], Path, Path], None]
+    outs: dict[str, str | list[str]]
+
+    def run(self, job: str, files: Mapping[str, Any], items: Path, outs: Mapping[str, Any]) -> None:
+        """Do the step. job: as JSON; files: the rule's inputs; items: the folder of items; outs: where to write."""
+        parameters = get_type_hints(self.function)
+        given = {name: value for name, value in {**files, "items": items}.items() if name in parameters}
+        self.function(job=parameters["job"].model_validate_json(job), **given, **outs)
 
 
 class Wildcards(dict[str, str]):
     """A step's names as a rule's wildcards."""
 
 
-def parsing(job: str, files: dict[str, Any], items: Path, out: Path) -> None:
-    """Replies to the grades of parsers."""
-    parse_replies(job=ParseReplies.model_validate_json(job), items=items, replies=files["replies"], out=out)
-
-
-def rewarding(job: str, files: dict[str, Any], items: Path, out: Path) -> None:
-    """Rewards to grades."""
-    grade_by_rewards(
-        job=GradeByRewards.model_validate_json(job),
-        items=items,
-        replies=files["replies"],
-        rewards=files["rewards"],
-        overlaps=files["overlaps"],
-        out=out,
-    )
-
-
-def judging(job: str, files: dict[str, Any], items: Path, out: Path) -> None:
-    """Verdicts to grades."""
-    grade_verdicts(job=GradeVerdicts.model_validate_json(job), verdicts=files["verdicts"], items=items, out=out)
-
-
-def scoring(job: str, files: dict[str, Any], items: Path, out: Path) -> None:
-    """Grades to scores."""
-    score_replies(job=ScoreReplies.model_validate_json(job), items=items, grades=files["grades"], out=out)
-
-
-def comparing(job: str, files: dict[str, Any], items: Path, out: Path) -> None:
-    """Grades to paired differences."""
-    compare_tutors(job=CompareTutors.model_validate_json(job), items=items, grades=files["grades"], out=out)
+def step(function: Callable[..., None], pattern: paths.Pattern, rule: str | None = None, **names: str) -> Step:
+    """Return a step with one output. rule: where it is not the function's name; names: its wildcards."""
+    return Step(rule or function.__name__, function, names, {"out": pattern.of(**names)})
 
 
 def steps(plan: RulePlan) -> Iterator[Step]:
-    """Every such step of a run, each after those that it rests on."""
+    """Yield every step from replies, verdicts and rewards to scores, each after those that it rests on."""
     for benchmark in plan.benchmarks:
         for tutor in plan.tutors_on(benchmark):
             names = {"benchmark": benchmark, "tutor": tutor}
-            yield Step("parse_replies", names, paths.PARSED.of(**names), parsing)
+            yield step(parse_replies, paths.PARSED, **names)
             for judge in plan.judges_of(benchmark, tutor):
-                judged = {**names, "judge": judge}
-                yield Step("grade_verdicts", judged, paths.JUDGE_GRADES.of(**judged), judging)
+                yield step(grade_verdicts, paths.JUDGE_GRADES, **names, judge=judge)
             rewarded_here = benchmark in plan.rewarded_benchmarks
             batches = plan.reward_batches(benchmark).values() if rewarded_here else ()
             for reward_model in plan.run.reward_models if any(tutor in own for own in batches) else ():
-                rewarded = {**names, "reward_model": reward_model}
-                yield Step("grade_by_rewards", rewarded, paths.REWARD_GRADES.of(**rewarded), rewarding)
-            yield Step("score_replies", names, paths.SCORES.of(**names), scoring)
+                yield step(grade_by_rewards, paths.REWARD_GRADES, **names, reward_model=reward_model)
+            yield step(score_replies, paths.SCORES, **names)
         if len(plan.compared_tutors(benchmark)) > 1:
-            yield Step("compare_tutors", {"benchmark": benchmark}, paths.DIFFERENCES.of(benchmark=benchmark), comparing)
+            yield step(compare_tutors, paths.DIFFERENCES, benchmark=benchmark)
+        if benchmark in plan.pooled_benchmarks:
+            yield from pooled_steps(plan, benchmark)
+
+
+def pooled_steps(plan: RulePlan, benchmark: str) -> Iterator[Step]:
+    """Yield the steps of a benchmark whose tasks are scored together: votes on tags, scores by tag, hard items."""
+    if plan.run.taggers:
+        yield step(vote_tags, paths.VOTES, benchmark=benchmark)
+    for tutor in plan.tutors_on(benchmark):
+        yield step(break_down, paths.BREAKDOWN, benchmark=benchmark, tutor=tutor)
+    if plan.run.difficulty.tutors:
+        yield step(filter_by_difficulty, paths.DIFFICULTY, benchmark=benchmark)
+
+
+def validation_steps(plan: RulePlan) -> Iterator[Step]:
+    """Yield the steps to what the page shows of graders and labelled sets, but for those from people's own files.
+
+    What they rest on may be too large for a crate: a step is done again where all of it is there.
+    """
+    shown = set(flat(plan.inputs_of("build_report")(Wildcards())))
+    for found in all_validation_steps(plan):
+        outs = {name: [own for own in flat({name: out}) if own in shown] for name, out in found.outs.items()}
+        if outs["out"]:
+            yield found
+
+
+def all_validation_steps(plan: RulePlan) -> Iterator[Step]:
+    """Yield the steps of every grader and labelled set, also of those that the page does not show."""
+    for name in plan.reward_models:
+        yield step(validate_reward_model, paths.PAIR_VALIDATION, grader=name)
+        yield step(validate_reward_on_labels, paths.LABEL_VALIDATION, grader=name)
+    for name in plan.classifiers:
+        yield step(validate_criteria, paths.PAIR_VALIDATION, grader=name)
+        yield step(validate_criteria_on_labels, paths.LABEL_VALIDATION, grader=name)
+    for source in plan.further_pairs:
+        for name in plan.reward_models:
+            yield step(
+                validate_reward_model, paths.SET_VALIDATION, "validate_reward_on_pairs", grader=name, source=source
+            )
+        for name in plan.classifiers:
+            yield step(
+                validate_criteria, paths.SET_VALIDATION, "validate_criteria_on_pairs", grader=name, source=source
+            )
+    for name in plan.run.judges:
+        of_pairs = [paths.SET_VALIDATION.of(grader=name, source=source) for source in plan.further_pairs]
+        pairs_out: list[str] = [paths.PAIR_VALIDATION.of(grader=name), *of_pairs]
+        outs: dict[str, str | list[str]] = {"out": paths.LABEL_VALIDATION.of(grader=name), "pairs_out": pairs_out}
+        yield Step("validate_judge", validate_judge, {"grader": name}, outs)
+    for name in plan.probed_judges:
+        yield step(validate_probes, paths.PROBE_VALIDATION, grader=name)
+    for release in plan.releases:
+        yield step(score_labels, paths.LABEL_SCORES, release=release)
 
 
 def inputs(plan: RulePlan, step: Step) -> dict[str, str | list[str]]:
@@ -89,8 +134,8 @@ def inputs(plan: RulePlan, step: Step) -> dict[str, str | list[str]]:
     return plan.inputs_of(step.rule)(Wildcards(step.names))
 
 
-def flat(files: dict[str, str | list[str]]) -> Iterator[str]:
-    """The paths of a rule's input files."""
+def flat(files: Mapping[str, str | list[str]]) -> Iterator[str]:
+    """The paths of a rule's files."""
     for value in files.values():
         yield from [value] if isinstance(value, str) else value
 
@@ -110,11 +155,11 @@ def files_of(plan: RulePlan, results: Path, journals: bool) -> dict[str, Path]:
     of the results. journals: what was asked and answered, request by request.
     """
     named: dict[str, None] = {}
-    for step in steps(plan):
-        named |= dict.fromkeys([*flat(inputs(plan, step)), step.out])
+    for own in steps(plan):
+        named |= dict.fromkeys([*flat(inputs(plan, own)), *flat(own.outs)])
     named |= dict.fromkeys(flat(plan.inputs_of("build_report")(Wildcards())))
     base = results.parent
-    places = {own: where(base, own) for path in named if (own := own_name(path))}
+    places = {name: where(base, name) for path in named if (name := own_name(path))}
     if missing := [name for name, place in places.items() if not place.exists()]:
         more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         raise UserError(
@@ -124,8 +169,12 @@ def files_of(plan: RulePlan, results: Path, journals: bool) -> dict[str, Path]:
         paths.SERVER_RECORD,
         *(paths.PROMPTS.of(benchmark=name, tutor=tutor) for name in plan.benchmarks for tutor in plan.tutors_on(name)),
         *(plan.own(path) for path in OWN_FILES),
+        *(str(Path(journal).with_suffix(SUFFIX)) for journal in journals_of(plan)),
         *(journals_of(plan) if journals else ()),
         *pictures_of(plan, results),
+        *(paths.PICTURE_LIST.of(dataset=name) for name in plan.datasets),
+        *(paths.ANNOTATIONS.of(release=release) for release in plan.releases),
+        *small_files(base, (path for own in validation_steps(plan) for path in flat(inputs(plan, own)))),
     ]
     for folder in (base / plan.own(path) for path in OWN_FOLDERS):
         optional += [str(path.relative_to(base)) for path in sorted(folder.glob("[!.]*")) if path.is_file()]
@@ -134,6 +183,14 @@ def files_of(plan: RulePlan, results: Path, journals: bool) -> dict[str, Path]:
     if outside:
         raise UserError(outside[0], "it leads out of the results", "put the file itself there")
     return {name: place for name, place in sorted(places.items()) if place.is_file()}
+
+
+def small_files(base: Path, named: Iterable[str]) -> Iterator[str]:
+    """Yield those files below results/ that are there and no larger than LARGEST_SOURCE."""
+    for name in dict.fromkeys(named):
+        place = base / name
+        if name.startswith(f"{paths.ROOT}/") and place.is_file() and place.stat().st_size <= LARGEST_SOURCE:
+            yield name
 
 
 def own_name(path: str) -> str | None:

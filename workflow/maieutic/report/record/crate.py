@@ -203,7 +203,7 @@ def readme(run: OpenRun) -> str:
         f"Open `{run.plan.own(paths.PAGE)}` in a browser: it needs no network.",
         "",
         "- Checksums: `sha256sum -c manifest-sha256.txt`",
-        "- Scores from grades, grades from replies, without a server or a key: `maieutic verify FOLDER`",
+        "- Grades from replies, scores from grades, the page from scores, without a server: `maieutic verify FOLDER`",
         "- What was run on what: `ro-crate-metadata.json` (RO-Crate, Workflow Run profile)",
         "",
         "Items and labels stay under the licences of their data sets:",

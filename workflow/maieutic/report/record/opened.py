@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
@@ -18,10 +15,9 @@ from maieutic.core.errors import UserError
 from maieutic.core.records import ReportedScore
 from maieutic.plan.provenance import Provenance, read_provenance
 from maieutic.plan.rules import RulePlan, unchecked
+from maieutic.report.record.received import unpacked
 from maieutic.report.tables import breakdown_scores, complete_scores, score_table
 
-ASK = "ask whoever sent it for the run as it was"
-LONGEST = 300  # characters of an error
 REPORT = Path(paths.PAGE.of(run="report")).parent  # the own folder of a run without a name
 # What a row of a table of scores is of; and how far its value may be from the one in the results, as it is rounded.
 OF = ["benchmark", "task", "tutor", "metric", "criterion", "subset", "release", "by", "scoring"]
@@ -52,31 +48,6 @@ class OpenRun(NamedTuple):
         ]
 
 
-def words(error: BaseException) -> str:
-    """An error in one line."""
-    text = error.line if isinstance(error, UserError) else str(error)
-    return f"{type(error).__name__}: {' '.join(text.split())[:LONGEST]}"
-
-
-@contextmanager
-def unpacked(received: Path) -> Iterator[Path]:
-    """The folder of a received run; an archive is unpacked for as long as it is looked at."""
-    if received.is_dir():
-        yield received
-        return
-    if not zipfile.is_zipfile(received):
-        raise UserError(str(received), "it is neither a folder nor a .zip file", "name what maieutic share wrote")
-    with tempfile.TemporaryDirectory() as place, zipfile.ZipFile(received) as archive:
-        for name in archive.namelist():
-            if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-                raise UserError(str(received), f"it holds {name!r}, which leads out of its folder", "do not unpack it")
-        try:
-            archive.extractall(place)
-        except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError) as error:
-            raise UserError(str(received), f"it cannot be unpacked: {words(error)}", ASK) from None
-        yield Path(place)
-
-
 def run_folder(folder: Path) -> Path:
     """The own folder of the one run that a crate holds."""
     found = [path.parent for page in paths.PAGES for path in (folder / paths.ROOT).glob(f"{page}/config.yaml")]
@@ -91,6 +62,9 @@ def received_run(place: Path) -> Iterator[Path]:
     named = Path(paths.PAGE.of(run=f"runs/{place}")).parent if len(place.parts) == 1 and not place.exists() else place
     if (named / Path(paths.CONFIG).name).is_file():
         yield named
+        return
+    if place.is_dir():  # also a whole checkout, with whatever else lies there
+        yield run_folder(place)
         return
     with unpacked(place) as folder:
         yield run_folder(folder)

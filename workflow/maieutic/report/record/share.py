@@ -15,17 +15,22 @@ from maieutic.plan.rules import RulePlan
 from maieutic.report.record.contents import files_of
 from maieutic.report.record.crate import describe
 from maieutic.report.record.opened import REPORT, open_run, plan_of_run, results_of
+from maieutic.report.record.received import MANIFEST
+from maieutic.report.record.signing import program
+from maieutic.report.record.signing import sign as sign_manifest
 
 log = logging.getLogger(__name__)
-MANIFEST = "manifest-sha256.txt"  # as `sha256sum -c` reads it
 BLOCK, OVERLAP = 1 << 24, 1 << 14  # bytes that are read at once, and that two such parts share
 
 
-def share(*, run: Path = REPORT, out: Path, journals: bool = False, author: str | None = None) -> None:
+def share(
+    *, run: Path = REPORT, out: Path, journals: bool = False, author: str | None = None, sign: Path | None = None
+) -> None:
     """Pack a finished run as an RO-Crate (Workflow Run profile): page, configuration, tables, items, replies, grades.
 
     run: the run's own folder; out: a folder that is not there yet, or a file that ends with .zip; journals: with every
-    request and answer; author: who ran it, a person's name. Raises UserError where the run is not whole, and where a
+    request and answer; author: who ran it, a person's name; sign: a private key of OpenSSH, by which the list of
+    checksums is signed. Raises UserError where the run is not whole, and where a
     file holds a key that this environment knows.
     """
     packed = out.suffix == ".zip"
@@ -35,6 +40,8 @@ def share(*, run: Path = REPORT, out: Path, journals: bool = False, author: str 
     for place in {out, folder}:
         if place.exists():
             raise UserError(str(place), "it is there already", "name another one, or delete it")
+    if sign:
+        program()
     files = files_of(plan_of_run(run), results_of(run), journals)
     opened = open_run(run)
     refuse_keys(opened.plan, files)
@@ -50,6 +57,8 @@ def share(*, run: Path = REPORT, out: Path, journals: bool = False, author: str 
         names = {path: str(path.relative_to(folder)) for path in listed}
         lines = [f"{digests.get(name) or sha256_of(path)}  {name}\n" for path, name in names.items()]
         write_text(folder / MANIFEST, "".join(lines))
+        if sign:
+            sign_manifest(folder, sign)
         if packed:
             shutil.make_archive(str(folder), "zip", folder)
     except BaseException:

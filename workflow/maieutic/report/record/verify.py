@@ -2,167 +2,193 @@
 
 from __future__ import annotations
 
-import json
+import itertools
 import logging
-import math
+import shlex
 import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import pandas as pd
+from typing import NamedTuple
 
 from maieutic.core import paths
 from maieutic.core.errors import UserError
-from maieutic.core.files import sha256_of
+from maieutic.plan.provenance import Code, Provenance, code_state, read_provenance
 from maieutic.plan.rules import RulePlan
-from maieutic.report.contrasts import contrasts, difference_table
-from maieutic.report.record.contents import Step, Wildcards, inputs, own_name, steps, where
-from maieutic.report.record.opened import ASK, open_run, plan_of_run, run_folder, unpacked, words
-from maieutic.report.record.share import MANIFEST
+from maieutic.report import write_report
+from maieutic.report.record.altered import altered, difference_of
+from maieutic.report.record.contents import Step, Wildcards, flat, inputs, own_name, steps, validation_steps, where
+from maieutic.report.record.opened import own_file, plan_of_run, results_of, run_folder
+from maieutic.report.record.received import (
+    ASK,
+    MOST_FAULTS,
+    MOST_MB,
+    check_files,
+    check_records,
+    unpacked,
+    words,
+)
+from maieutic.report.record.signing import check_signature
 
 log = logging.getLogger(__name__)
-SAME = 1e-9  # numbers of another machine's library may differ in their last digits
-MOST = 10  # faults of one kind that are named
-UNREADABLE = (OSError, ValueError, KeyError, AttributeError, TypeError, UserError)  # of a file that is no such file
+# What a file that is no such file raises.
+UNREADABLE = (OSError, ValueError, KeyError, AttributeError, TypeError, IndexError, RecursionError, UserError)
 
 
-def verify(received: Path, /) -> None:
-    """Check a run that somebody shared: checksums, its scores from its grades, its grades from its replies.
+class Again(NamedTuple):
+    """What was computed again. names: of the files, from the crate's folder; faults: a line for each that differs."""
 
-    Its tables are held against these scores. What was measured of graders, breakdowns by tag and the page are not
-    computed again: of them the checksums alone speak. received: the folder or the .zip that `maieutic share` wrote. No
-    server and no key is needed. Raises UserError naming everything that does not hold.
+    names: list[str]
+    faults: list[str]
+
+
+def verify(received: Path, /, *, signed_by: Path | None = None, most_mb: float = MOST_MB) -> None:
+    """Check a run that somebody shared: its checksums, its numbers from its replies, its page from its numbers.
+
+    Grades, scores, differences and scores by tag are computed again, then every table, picture and page of the report,
+    and compared in every column. What is only checked by its checksum is listed. No server and no key is needed.
+
+    received: the folder or the .zip that `maieutic share` wrote; signed_by: a file with the public key, or keys, of
+    which one must have signed the manifest; most_mb: the most that all files may have together, in MB. Raises UserError
+    with a line for each fault.
     """
-    with unpacked(received) as folder:
-        check_files(folder)
-        told = other_cards(folder)
+    with unpacked(received, most_mb) as folder:
+        listed = check_files(folder)
+        signature = check_signature(received, folder, signed_by)
+        check_records(folder, listed)
         try:
             run = run_folder(folder)
-            done, faults = recomputed(plan_of_run(run), folder)
-            faults += [] if faults else other_tables(run)
+            made_of = read_provenance(own_file(run, paths.PROVENANCE))
+            again = computed_again(plan_of_run(run), run, folder, made_of)
+            other = other_code(made_of, folder)
         except UNREADABLE as error:
             raise UserError(str(received), f"it cannot be computed again: {words(error)}", ASK) from None
-    for line in told:
-        log.warning("%s", line)
-    if faults:
-        cards = " (cards of this checkout differ from the run's: check with the commit that it names)" if told else ""
-        more = [f"and {len(faults) - MOST} more like these"] if len(faults) > MOST else []
-        raise UserError.of([UserError(str(received), fault + cards, ASK) for fault in [*faults[:MOST], *more]])
-    log.info(
-        "%s: every checksum holds; %d files of grades, scores and differences were computed again, and are the same",
-        received, done,
+    if again.faults:
+        raise not_the_same(received, again.faults, other, made_of)
+    for line in other:
+        log.warning("%s; the numbers are the same by this checkout", line)
+    log.info("%s: %d files, every checksum holds%s", received, len(listed), signature)
+    log.info("computed again and the same, in every column: %s", counted(again.names))
+    log.info("checked by their checksums alone: %s", counted(listed.keys() - set(again.names)))
+
+
+def counted(names: Iterable[str]) -> str:
+    """Return how many files lie where, by the folder of a stage."""
+    folders = Counter(
+        "/".join(Path(name).parts[:2] if len(Path(name).parts) > 2 else Path(name).parts[:1]) for name in names
+    )
+    return ", ".join(f"{folder} ({number})" if number > 1 else folder for folder, number in sorted(folders.items()))
+
+
+def not_the_same(received: Path, faults: list[str], other: list[str], made_of: Provenance | None) -> UserError:
+    """Return the error for a run whose files differ. other: how this checkout differs from the run's code and cards."""
+    more = [f"and {len(faults) - MOST_FAULTS} more like these"] if len(faults) > MOST_FAULTS else []
+    shown = [*faults[:MOST_FAULTS], *more]
+    if not other:
+        return UserError.of([UserError(str(received), f"it was altered: {fault}", ASK) for fault in shown])
+    first = UserError(
+        str(received), f"its numbers come out differently here, which proves nothing: {'; '.join(other)}",
+        at_its_own_commit(received, made_of),
     )  # fmt: skip
+    return UserError.of(
+        [first, *(UserError(str(received), fault, "verify it by the run's own code") for fault in shown)]
+    )
 
 
-def other_tables(run: Path) -> list[str]:
-    """How the tables of a run's own folder differ from its scores and differences, once these hold."""
-    faults = []
-    try:
-        opened = open_run(run)
-    except UserError as error:
-        return [error.problem]
-    kept = pd.read_parquet(opened.own(paths.SCORE_PARQUET))
-    if not np.allclose(kept.value, pd.read_csv(opened.own(paths.SCORE_TABLE)).value, equal_nan=True):
-        faults.append("scores.parquet and scores.csv hold other values")
-    now = difference_table(contrasts(opened.plan, opened.results))
-    path = opened.own(paths.DIFFERENCE_TABLE)
-    table = pd.read_csv(path, float_precision="round_trip")
-    if len(table) != len(now) or not np.allclose(table.value.astype(float), now.value.astype(float), equal_nan=True):
-        faults.append(f"{path.name} does not follow from the differences")
-    return faults
+def at_its_own_commit(received: Path, made_of: Provenance | None) -> str:
+    """Return the command that verifies a run by the code that it was made by."""
+    commit = made_of.code.commit if made_of else None
+    if commit is None:
+        return "ask the sender for the code of the run: its commit is not recorded"
+    place = f"../maieutic-{commit[:7]}"
+    edited = " (and ask the sender for the edited files)" if made_of and made_of.code.n_edited else ""
+    return (
+        f"git fetch --all; git worktree add {place} {commit} && make -C {place} driver && "
+        f"(cd {place} && .venv/bin/maieutic verify {shlex.quote(str(received.resolve()))}){edited}"
+    )
 
 
-def check_files(folder: Path) -> None:
-    """Raises UserError naming the files that were altered, are gone, or were added."""
-    manifest = folder / MANIFEST
-    if not manifest.is_file():
-        raise UserError(str(folder), f"it has no {MANIFEST}", "name what maieutic share wrote")
-    listed = {}
-    for line in manifest.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]:
-        digest, _, name = line.partition("  ")
-        listed[name] = digest
-    everything = list(folder.rglob("*"))
-    there = {str(path.relative_to(folder)) for path in everything if path.is_file() and not path.is_symlink()}
-    there -= {MANIFEST}
-    links = [f"{path.relative_to(folder)} is a link" for path in everything if path.is_symlink()]
-    faults = links + [f"{name} is gone" for name in sorted(listed.keys() - there)]
-    faults += [f"{name} was added" for name in sorted(there - listed.keys())]
-    faults += [
-        f"{name} was altered" for name in sorted(there & listed.keys()) if sha256_of(folder / name) != listed[name]
-    ]
-    if faults:
-        more = len(faults) - MOST
-        lines = [*faults[:MOST], *([f"and {more} more"] if more > 0 else [])]
-        raise UserError(str(folder), "; ".join(lines), ASK)
+def other_code(made_of: Provenance | None, folder: Path) -> list[str]:
+    """Return how this checkout differs from what a run was made by: its commit, edited files, cards and rubrics."""
+    here, there = code_state(), made_of.code if made_of else Code(commit=None)
+    found = []
+    if there.commit is None:
+        found.append("the commit of the run's code is not recorded")
+    elif here.commit != there.commit:
+        own = here.commit or "no git checkout"
+        found.append(f"the run was made by commit {there.commit}, and this checkout is {own}")
+    if there.n_edited:
+        found.append(f"the run's code had {there.n_edited} edited files, such as {', '.join(there.edited[:3])}")
+    if here.n_edited:
+        found.append(f"this checkout has {here.n_edited} edited files, such as {', '.join(here.edited[:3])}")
+    return [*found, *other_cards(folder)]
 
 
 def other_cards(folder: Path) -> list[str]:
-    """The run's cards, prompts and rubrics that this checkout has otherwise."""
+    """Return the run's cards, prompts and rubrics that differ in this checkout."""
     faults = []
     for path in sorted((folder / "resources").rglob("*")):
         name = path.relative_to(folder)
         if path.is_file():
             own = paths.HOME / name
             if not own.is_file() or own.read_bytes() != path.read_bytes():
-                faults.append(f"{name} is another one here: numbers are computed by this checkout's")
+                faults.append(f"{name} differs from this checkout's")
     return faults
 
 
-def recomputed(plan: RulePlan, folder: Path) -> tuple[int, list[str]]:
-    """How many files of grades and scores were computed again, and which of them come out otherwise."""
-    faults, done = [], 0
+def computed_again(plan: RulePlan, run: Path, folder: Path, made_of: Provenance | None) -> Again:
+    """Compute everything again that follows from files of a received run, and compare it.
+
+    run: the run's own folder; folder: the crate's.
+    """
+    done = steps_again(plan, folder)
+    if done.faults:  # the report would repeat each of them
+        return done
     with tempfile.TemporaryDirectory() as place:
-        for step in steps(plan):
-            again = Path(place) / Path(step.out).name
+        write_report(plan, made_of, results_of(run), Path(place))
+        own = [path.relative_to(place) for path in Path(place).rglob("*") if path.is_file()]
+        names = [str((run / name).relative_to(folder)) for name in own]
+        return Again([*done.names, *names], altered(run, Path(place)))
+
+
+def steps_again(plan: RulePlan, folder: Path) -> Again:
+    """Compute grades, scores, differences and validation again, as far as what they rest on is in the crate."""
+    names, faults = [], []
+    there = (own for own in validation_steps(plan) if is_there(plan, own, folder))
+    for own in itertools.chain(steps(plan), there):
+        with tempfile.TemporaryDirectory() as place:
+            again = {path: Path(place) / f"{number}{Path(path).suffix}" for number, path in enumerate(flat(own.outs))}
             try:
-                run_step(plan, step, folder, again)
-                fault = difference_of(folder / step.out, again)
+                run_step(plan, own, folder, again)
+                found = {path: difference_of(folder / path, made) for path, made in again.items()}
             except UNREADABLE as error:
-                fault = words(error)
-            if fault:
-                faults.append(f"{step.out} does not follow from what it rests on: {fault}")
-            done += 1
-    return done, faults
+                found = {next(iter(again)): words(error)}
+        faults += [f"{path}: {fault}" for path, fault in found.items() if fault]
+        names += list(again)
+    return Again(names, faults)
 
 
-def run_step(plan: RulePlan, step: Step, folder: Path, out: Path) -> None:
-    """Do one step again, from the files of a received run."""
-
-    def placed(value: str | list[str]) -> Path | list[Path]:
-        if isinstance(value, str):
-            return where(folder, own_name(value) or value)
-        return [where(folder, own_name(path) or path) for path in value]
-
-    files = {name: placed(value) for name, value in inputs(plan, step).items()}
-    items = folder / paths.ITEM_FOLDER.of(benchmark=step.names["benchmark"])
-    job = plan.job_of(step.rule)(Wildcards(step.names))
-    step.run(job, files, items, out)
+def is_there(plan: RulePlan, step: Step, folder: Path) -> bool:
+    """Return whether everything that a step rests on is in a crate or in this checkout."""
+    return all(placed(folder, path).is_file() for path in flat(inputs(plan, step)))
 
 
-def records_in(path: Path) -> list[Any]:
-    """The records of a JSON list (.json) or of JSON lines."""
-    if path.suffix == ".json":
-        found: list[Any] = json.loads(path.read_text(encoding="utf-8"))
-        return found
-    with open(path, encoding="utf-8") as handle:
-        return [json.loads(line) for line in handle]
+def placed(folder: Path, path: str) -> Path:
+    """Return where a rule's file lies for a received run."""
+    return where(folder, own_name(path) or path)
 
 
-def difference_of(kept: Path, again: Path) -> str | None:
-    """How two files of records differ first; None where they are the same but for the last digits of numbers."""
-    first, second = records_in(kept), records_in(again)
-    if len(first) != len(second):
-        return f"{len(first)} records, computed again {len(second)}"
-    for number, (one, other) in enumerate(zip(first, second, strict=True), 1):
-        for name in one.keys() | other.keys():
-            if not same(one.get(name), other.get(name)):
-                return f"record {number}, {name}: {one.get(name)!r}, computed again {other.get(name)!r}"
-    return None
+def run_step(plan: RulePlan, step: Step, folder: Path, again: Mapping[str, Path]) -> None:
+    """Do one step again, from the files of a received run. again: where to write, by the names of its outputs."""
 
+    def files(named: Mapping[str, str | list[str]], place: Callable[[str], Path]) -> dict[str, Path | list[Path]]:
+        return {
+            name: place(value) if isinstance(value, str) else [place(path) for path in value]
+            for name, value in named.items()
+        }
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are equal, numbers within SAME."""
-    if isinstance(one, float) and isinstance(other, float | int):
-        return math.isclose(one, other, rel_tol=SAME, abs_tol=SAME)
-    return bool(one == other)
+    own = plan.job_of(step.rule)(Wildcards(step.names))
+    items = folder / paths.ITEM_FOLDER.of(benchmark=step.names.get("benchmark", ""))
+    given = files(inputs(plan, step), partial(placed, folder))
+    step.run(own, given, items, files(step.outs, again.__getitem__))
