@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import yaml
 from browser import CHROMIUM
 from conftest import absent
 from maieutic.config import settings
+from maieutic.config.models import BaselineModel
 from maieutic.core.ledger import Spent, put_down
 from maieutic.core.records import Item, Prompt, Reply, Turn, read_records, write_records
 from maieutic.datasets.items import MakeItems, make_items
@@ -54,7 +56,7 @@ def configuration(**run: object) -> settings.Config:
 
 def said(config: settings.Config, name: str, item: Item) -> Reply:
     model = config.models[name]
-    if name != "hostile":
+    if isinstance(model, BaselineModel):
         return baseline_reply(name, model.tutor, item, 1)
     turn = Turn(
         messages="sha256:p", text=HOSTILE + CONTROLS, finish="stop", prompt_tokens=3, completion_tokens=4, seconds=0.5
@@ -70,10 +72,16 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def finished(folder: Path, config: settings.Config, commit: str | None = None) -> None:
-    """A finished run of MathTutorBench's tasks in `folder`: one tutor says hostile things, the others are baselines."""
+def finished(
+    folder: Path, config: settings.Config, commit: str | None = None, tags: Mapping[str, str] | None = None
+) -> None:
+    """A finished run of MathTutorBench's tasks in `folder`: hosted tutors say hostile things, others are baselines.
+
+    tags: of every item, beside one of control characters.
+    """
     [(benchmark, loadeds)] = Plan(config).benchmarks.items()
     items_dir = folder / "items" / benchmark
+    tasks = [loaded.card.task for loaded in loadeds]
     for loaded in loadeds:
         card = loaded.card
         dataset = config.datasets[card.dataset]
@@ -82,10 +90,11 @@ def finished(folder: Path, config: settings.Config, commit: str | None = None) -
         out = items_dir / f"{card.task}.jsonl"
         make_items(job=items_job, source=source, pictures=[], out=out)
         tagged = [
-            item.model_copy(update={"tags": {**item.tags, "topic": f"t{CONTROLS}"}}) for item in read_records(out, Item)
+            item.model_copy(update={"tags": {**item.tags, "topic": f"t{CONTROLS}", **(tags or {})}})
+            for item in read_records(out, Item)
         ]
         write_records(out, tagged)
-    items = [item for task in TASKS for item in read_records(items_dir / f"{task}.jsonl", Item)]
+    items = [item for task in tasks for item in read_records(items_dir / f"{task}.jsonl", Item)]
     for name in Plan(config).tutors:
         replies = folder / "replies" / benchmark / f"{name}.jsonl"
         write_records(replies, [said(config, name, item) for item in items])
@@ -93,12 +102,12 @@ def finished(folder: Path, config: settings.Config, commit: str | None = None) -
         write_records(folder / "replies" / benchmark / "prompts" / f"{name}.jsonl", [prompt])
         grades = folder / "grades" / benchmark / "_parsers" / f"{name}.jsonl"
         parse_replies(
-            job=ParseReplies(tutor=name, benchmark=benchmark, tasks=TASKS), items=items_dir, replies=replies, out=grades
+            job=ParseReplies(tutor=name, benchmark=benchmark, tasks=tasks), items=items_dir, replies=replies, out=grades
         )
         job = ScoreReplies(
             benchmark=benchmark,
             tutor=name,
-            tasks=TASKS,
+            tasks=tasks,
             absent=["reward", "judge"],
             resamples=100,
             seed=config.run.seed,
@@ -110,7 +119,7 @@ def finished(folder: Path, config: settings.Config, commit: str | None = None) -
             job=CompareTutors(
                 benchmark=benchmark,
                 tutors=config.run.tutors,
-                tasks=TASKS,
+                tasks=tasks,
                 absent=["reward", "judge"],
                 resamples=100,
                 seed=config.run.seed,

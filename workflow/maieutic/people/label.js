@@ -5,7 +5,8 @@ const place = `maieutic labels ${data.sample} ${data.annotator}`;
 const $ = (id) => document.getElementById(id);
 const IDLE = 120; // seconds without a sign of life after which a unit's clock stands still
 const AT = "\0at"; // no unit has this name
-let answers = {}, undone = [], at = 0, seen = performance.now(), alive = performance.now(), store = null, ready = false;
+// By names of others, `constructor` among them: objects without a prototype hold what was put into them alone.
+let answers = { __proto__: null }, undone = [], at = 0, seen = performance.now(), alive = performance.now(), store = null, ready = false;
 const touched = new Set(); // the units that were answered in this tab: another tab's are not written by it
 
 function made(kind, text, ...classes) {
@@ -15,7 +16,7 @@ function made(kind, text, ...classes) {
   return node;
 }
 function tell(text) { $("told").textContent = text; $("told").hidden = !text; }
-function of(unit) { return (answers[unit.name] ??= { labels: {}, seconds: 0, comment: "", at: 0 }); }
+function of(unit) { return (answers[unit.name] ??= { labels: { __proto__: null }, seconds: 0, comment: "", at: 0 }); }
 function touch(unit) { const one = of(unit); one.at = Date.now(); touched.add(unit.name); return one; }
 function left(unit) { return unit.criteria.filter((one) => !(one.name in of(unit).labels)); }
 function finished() { return data.units.filter((unit) => left(unit).length === 0).length; }
@@ -41,7 +42,7 @@ function keep() {
 function restore() {
   return new Promise((resolve) => {
     if (!store) { resolve(); return; }
-    const kept = {}, request = store.transaction("units").objectStore("units").openCursor();
+    const kept = { __proto__: null }, request = store.transaction("units").objectStore("units").openCursor();
     request.onsuccess = () => {
       const cursor = request.result;
       if (cursor) { kept[cursor.key] = cursor.value; cursor.continue(); return; }
@@ -63,13 +64,13 @@ function take(given) {
 }
 // Of what a file or the browser holds, what this sample asks.
 function known(given) {
-  const kept = {};
+  const kept = { __proto__: null };
   for (const unit of data.units) {
-    const one = given && given[unit.name];
+    const one = given && Object.hasOwn(given, unit.name) && given[unit.name];
     if (!one || typeof one !== "object") continue;
-    const labels = {};
+    const labels = { __proto__: null };
     for (const { name, answers: words } of unit.criteria) {
-      const value = one.labels && one.labels[name];
+      const value = one.labels && Object.hasOwn(one.labels, name) ? one.labels[name] : undefined;
       if (words.some((word) => word.value === value)) labels[name] = value;
     }
     kept[unit.name] = { labels, seconds: Math.max(0, Number(one.seconds) || 0), comment: String(one.comment || "").slice(0, 2000), at: Number(one.at) || 0 };
@@ -91,7 +92,7 @@ function answer(unit, name, value) {
 function undo() {
   const last = undone.pop();
   if (!last) return;
-  if (last[0] === "file") { answers = last[1]; for (const unit of data.units) touch(unit); keep(); go(at); return; }
+  if (last[0] === "file") { answers = known(last[1]); for (const unit of data.units) touch(unit); keep(); go(at); return; }
   const [where, name, before] = last, labels = touch(data.units[where]).labels;
   if (before === undefined) delete labels[name]; else labels[name] = before;
   go(where);

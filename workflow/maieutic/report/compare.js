@@ -39,8 +39,11 @@ function distinct(names, textOf, more) {
   return Object.fromEntries(names.map((name, at) => [name, texts.filter((text) => text === texts[at]).length > 1 ? `${texts[at]} (${more(name)})` : texts[at]]));
 }
 
-const titleOf = distinct(Object.keys(data.titles), (task) => data.titles[task], (task) => data.names[task.split("/")[0]]);
-const labelOf = distinct(Object.keys(data.labels), (name) => data.labels[name], (name) => name);
+// The library keeps values in plain objects, which have some names already: a joiner, which is not seen, tells them apart.
+const neutral = (text) => (text in {} ? text + "\u2060" : text);
+const neutralOf = (names) => Object.setPrototypeOf(Object.fromEntries(Object.entries(names).map(([name, text]) => [name, neutral(text)])), null);
+const titleOf = neutralOf(distinct(Object.keys(data.titles), (task) => data.titles[task], (task) => data.names[task.split("/")[0]]));
+const labelOf = neutralOf(distinct(Object.keys(data.labels), (name) => data.labels[name], (name) => name));
 
 const INK = () => getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
 

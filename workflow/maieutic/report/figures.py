@@ -70,7 +70,7 @@ def to_svg(chart: alt.Chart | alt.LayerChart | alt.FacetChart) -> str:
     # A control character in a label would end the process.
     spec = json.dumps(cleaned(described))
     svg = cached_text("charts", f"{LIBRARY} {fonts()} {spec}", lambda: vl_convert.vegalite_to_svg(spec), CHARTS)
-    return STYLE.sub("", svg).replace("<svg ", '<svg role="img" ', 1)
+    return STYLE.sub("", svg.replace(JOINER, "")).replace("<svg ", '<svg role="img" ', 1)
 
 
 # What the page's script uses of the library. Vega interprets its expressions, since the policy lets nothing make code.
@@ -89,13 +89,25 @@ def chart_library() -> str:
     return f"(() => {{{made}}})();"
 
 
+# What every object of JavaScript has. Vega keeps values in plain objects, and takes these for present in each.
+KNOWN_TO_SCRIPTS = frozenset(
+    {
+        "__defineGetter__", "__defineSetter__", "__lookupGetter__", "__lookupSetter__", "__proto__", "constructor",
+        "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString", "toString", "valueOf",
+    }
+)  # fmt: skip
+JOINER = "\u2060"  # no character that is seen: by it such a name is another one while a chart is drawn
+
+
 def cleaned(content: Any) -> Any:
-    """A chart's description with every text made visible, keys among them."""
+    """Return a chart's description with every text made visible and neutral to scripts, keys among them."""
     if isinstance(content, dict):
-        return {visible(str(key)): cleaned(value) for key, value in content.items()}
+        return {cleaned(str(key)): cleaned(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
         return [cleaned(value) for value in content]
-    return visible(content) if isinstance(content, str) else content
+    if not isinstance(content, str):
+        return content
+    return f"{content}{JOINER}" if content in KNOWN_TO_SCRIPTS else visible(content)
 
 
 def colours_of(names: Sequence[str]) -> alt.Scale:

@@ -1,6 +1,8 @@
 "use strict";
 // Text of models enters the page by textContent only, so that none of it can become markup.
 const data = JSON.parse(document.getElementById("data").textContent);
+// Looked up by names of tutors, groups and tasks: `constructor` and the like must not be found in each.
+for (const names of [data.labels, data.titles, data.names, data.tasks, data.beside]) if (names) Object.setPrototypeOf(names, null);
 
 function make(tag, attributes, ...children) {
   const element = document.createElement(tag);

@@ -1,0 +1,110 @@
+"""Names that programming languages know: of tutors, labels, groups and tags, to the page and its tables."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from browser import Browser, why_not
+from conftest import absent
+from maieutic.config.settings import Config
+from maieutic.plan.checks import check_config
+from maieutic.report import figures
+from maieutic.report.record.export import export
+from maieutic.report.record.opened import open_run
+from test_report import configuration, finished
+
+NAMES = [
+    "constructor", "toString", "valueOf", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString",
+    "prototype", "length", "undefined", "null", "nan", "None", "true", "NA", "inf", "arguments", "class", "1e5", "0",
+]  # fmt: skip
+
+
+def of_known_names() -> Config:
+    """A run of twenty tutors that are called so, in their labels and groups too."""
+    config = configuration(tutors=["hostile"])
+    raw = config.model_dump(mode="json")
+    entry = {**raw["models"]["hostile"], "notice": "", "paper": None}
+    raw["models"] |= {name: {**entry, "model": name, "label": name, "group": name} for name in NAMES}
+    raw["run"] |= {"tutors": NAMES, "tasks": ["mathtutorbench/problem_solving"]}
+    return check_config(raw)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    results = tmp_path_factory.mktemp("names") / "results"
+    finished(results, of_known_names(), tags={name: name for name in NAMES})
+    return results / "report"
+
+
+@pytest.mark.slow
+def test_a_run_of_names_that_languages_know_has_a_whole_page(run: Path) -> None:
+    assert json.loads((run / "problems.json").read_text()) == []
+    with open(run / "scores.csv", encoding="utf-8", newline="") as handle:
+        assert {row["tutor"] for row in csv.DictReader(handle)} >= set(NAMES)
+    assert set(pd.read_parquet(run / "scores.parquet").label) >= set(NAMES)
+    drawn = "".join(path.read_text(encoding="utf-8") for path in (run / "figures").glob("*.svg"))
+    assert all(f">{name}<" in drawn for name in NAMES) and figures.JOINER not in drawn
+    opened = open_run(run)
+    assert {score.tutor for score in opened.headlines("constructor")} == {"constructor"}
+
+
+async def looked_at(page: Path, folder: Path) -> dict[str, Any]:
+    """What a browser shows of the tutors that are named so. folder: for its profile."""
+    seen: dict[str, Any] = {}
+    async with Browser(folder) as browser:
+        await browser.open(page)
+        seen["board"] = await browser.wait("document.querySelector('table.board')?.innerText")
+        seen["groups"] = await browser.run("document.getElementById('board-filters')?.innerText ?? ''")
+        for first, second in (("constructor", "*"), ("toString", "hasOwnProperty")):
+            await browser.run(f"location.hash = '#/compare?first={first}&second={second}'")
+            seen[first] = await browser.wait(
+                f"[document.querySelector('#versus .told')?.textContent].find((text) => text?.startsWith({first!r}))"
+            )
+            picture = "document.querySelector('#versus svg.marks')"
+            await browser.wait(f"{picture}?.getAttribute('aria-label')?.startsWith({first!r})")
+            seen[f"{first} drawn"] = await browser.run(f"{picture}.textContent")
+    return seen
+
+
+@pytest.mark.slow
+def test_the_scripts_of_the_page_take_these_names(run: Path, tmp_path: Path) -> None:
+    if missing := why_not():
+        absent(*missing)
+    seen = asyncio.run(looked_at(run / "index.html", tmp_path))
+    assert seen["constructor"].startswith("constructor against all others: ")
+    assert all(name in seen["constructor drawn"] for name in NAMES if name != "constructor")
+    assert seen["toString"].startswith("toString against hasOwnProperty: ")
+    assert "[native code]" not in str(seen) and all(name in seen["board"] for name in NAMES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["tidy", "markdown", "leaderboard", "lm-eval", "inspect"])
+def test_exports_keep_these_names(name: str, run: Path, tmp_path: Path) -> None:
+    out = tmp_path / ("out.md" if name == "markdown" else "out")
+    export(name, run=run, out=out)
+    written = [out] if out.is_file() else [path for path in out.rglob("*") if path.is_file()]
+    text = b"".join(path.read_bytes() for path in written) + " ".join(map(str, written)).encode()
+    assert b"constructor" in text and b"None" in text
+
+
+@pytest.mark.parametrize("name", sorted({*figures.KNOWN_TO_SCRIPTS, *NAMES}))
+def test_every_chart_draws_a_name(name: str) -> None:
+    row = {"label": name, "scoring": "robust", "value": 0.5, "low": 0.4, "high": 0.6, "floor": 0.1, "ceiling": 0.9}
+    parts = [{"dimension": name, "by": name, "label": name, "place": 0, "share": 1.0}]
+    levels = [{"level": name, "tutor": name, "value": 0.5, "low": 0.4, "high": 0.6, "paper": float("nan")}]
+    charts = [
+        figures.interval_chart(pd.DataFrame([row]), name),
+        figures.outcome_chart(pd.DataFrame([{"label": name, "outcome": "right", "share": 1.0, "rank": 0}])),
+        figures.value_chart({name: [0.1, 0.2]}, name),
+        figures.share_chart(pd.DataFrame(parts)),
+        figures.levels_chart(pd.DataFrame(levels), name, [name]),
+        figures.radar_chart({name: [0.1, 0.2, 0.3]}, [name, "b", "c"]),
+        figures.counts_chart(pd.DataFrame([{"level": name, "part": name, "count": 3}])),
+    ]
+    assert all(f">{name}<" in chart for chart in charts)
