@@ -537,7 +537,7 @@ DEAR = {
     "make-components": {
         "config.curation", "config.models", "config.thinking", "config.prompts", "core.documents", "core.paths", "core.records", "core.thinking",
         "curation.components", "curation.crew", "curation.parsers", "curation.pipeline", "curation.records", "curation.rules",
-        "curation.standards", "curation.texts", "curation.weaving", "graders.answers", "graders.choices", "core.options", "graders.number_words", "graders.numerals", "graders.passages", "graders.reading",
+        "curation.standards", "curation.texts", "curation.weaving", "graders.answers", "graders.choices", "core.objects", "core.options", "graders.number_words", "graders.numerals", "graders.passages", "graders.reading",
         "replies.generate", "serving.answers", "serving.backends", "serving.client", "serving.pictures", "serving.refusals", "serving.responses", "serving.weights",
     },
 }  # fmt: skip

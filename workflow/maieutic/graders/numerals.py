@@ -20,13 +20,14 @@ MOST_DIGITS = 300  # of one numeral: a float ends at 1e308
 CURRENCY = "$€£¥₹₩"
 SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 SCALES |= {"k": 1e3, "m": 1e6, "b": 1e9}
-# Each notation with what separates its thousands and its decimals. A single point is a decimal point: 1.000 is 1.
+# Each notation with what separates its thousands and its decimals. A single point is a decimal point: 1.000 is 1. As
+# many groups as MOST_DIGITS allows: without an end, a list of numbers is read anew from each of its places.
 NOTATIONS = {
-    "comma": (r"\d{1,3}(?:,\d{3})+(?![\d,])(?:\.\d+)?", ",", "."),
-    "indian": (r"\d{1,2}(?:,\d{2})+,\d{3}(?![\d,])(?:\.\d+)?", ",", "."),
-    "apostrophe": (r"\d{1,3}(?:['\u2019\u066c]\d{3})+(?!\d)(?:[.,\u066b]\d+)?", "'\u2019\u066c", ",\u066b"),
-    "points": (r"\d{1,3}(?:\.\d{3}){2,}(?!\d)(?:,\d+)?|\d{1,3}(?:\.\d{3})+,\d+(?!\d)", ".", ","),
-    "blanks": (r"(?<![\d,.])(?<!\d )\d{1,3}(?: \d{3})+(?!\d| \d)(?:[.,]\d+)?", " ", ","),
+    "comma": (r"\d{1,3}(?:,\d{3}){1,100}(?![\d,])(?:\.\d+)?", ",", "."),
+    "indian": (r"\d{1,2}(?:,\d{2}){1,100},\d{3}(?![\d,])(?:\.\d+)?", ",", "."),
+    "apostrophe": (r"\d{1,3}(?:['\u2019\u066c]\d{3}){1,100}(?!\d)(?:[.,\u066b]\d+)?", "'\u2019\u066c", ",\u066b"),
+    "points": (r"\d{1,3}(?:\.\d{3}){2,100}(?!\d)(?:,\d+)?|\d{1,3}(?:\.\d{3}){1,100},\d+(?!\d)", ".", ","),
+    "blanks": (r"(?<![\d,.])(?<!\d )\d{1,3}(?: \d{3}){1,100}(?!\d| \d)(?:[.,]\d+)?", " ", ","),
     "decimal_comma": (r"(?<![\d,])\d+,\d{1,2}(?!\d|,\d)", "", ","),
     "plain": (r"\d+(?:[.\u066b]\d+)?|[.\u066b]\d+", "", "\u066b"),
 }

@@ -6,8 +6,12 @@ import ast
 import json
 import re
 from collections.abc import Iterator
+from functools import partial
 
-STRUCK = re.compile(r"~~.+?~~|<(del|s|strike)>.*?</\1>", re.IGNORECASE | re.DOTALL)
+from maieutic.core.objects import objects_in
+
+STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
+STRUCK_TAG = re.compile(r"<(del|s|strike)>", re.IGNORECASE)
 BOXED = re.compile(r"\\boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 TAG = re.compile(r"<([a-z][a-z_]{2,30})>\s*(.{1,200}?)\s*</\1>", re.IGNORECASE | re.DOTALL)
 BRACKET_TAG = re.compile(r"\[([A-Za-z_]{3,20})\]\s*([^\[\]]{1,200}?)\s*\[/\1\]")
@@ -42,6 +46,11 @@ CSV_RECORD = re.compile(r"^([A-Za-z_]+(?:,[A-Za-z_]+)+)\n([^\n,]+(?:,[^\n,]+)+)$
 LEADERS = re.compile(r" {0,3}(?:\t++|\.{4,}+)[ \t]*+(?=\S)")
 KEY_SCORE = re.compile(r"(?<=[A-Za-z])_(?=[A-Za-z0-9])")
 LONGEST_TEXT = 40_000  # characters of a reply that are read: some 10,000 tokens
+# Of one line, and of signs without a letter or digit between them. Several patterns take time with the square of these,
+# and a model that loops writes megabytes of either.
+LONGEST_LINE, LONGEST_SIGNS = 8_000, 400
+LONG_LINE = re.compile(rf"[^\n]{{{LONGEST_LINE + 1},}}")
+LONG_SIGNS = re.compile(rf"\W{{{LONGEST_SIGNS + 1},}}")
 TOKEN = re.compile(r"<\|[^|<>\n]{1,40}\|>|</s>\s*\Z")  # control tokens of chat templates
 # In "15 -> 18 (corrected)" the first value is replaced.
 CORRECTED = re.compile(
@@ -60,7 +69,8 @@ RUN = re.compile(r"([^\w])\1{20,}")
 LONGEST_SENTENCE = 1_000
 MOST_WITHDRAWN = 5  # withdrawals, from the last one on, after which an answer is looked for
 TAG_DEPTH = 3  # tags within tags that are read
-LONGEST_OBJECT = 5_000  # characters of a JSON object that is read
+LONGEST_OBJECT = 5_000  # characters of a Python dictionary that is read
+DECODER = json.JSONDecoder()
 CITATION = re.compile(
     r"(?<=[\w.!?)\"*])[ \t]*(?:(?:\[\^?\d{1,3}(?:\s*[,-]\s*\d{1,3})*\])+(?!\()|\u3010[^\u3011]{0,40}\u3011)"
 )
@@ -145,15 +155,35 @@ QUESTION = re.compile(r"[?\u061f][\s\"'*_)\]\u201d\u2019]*$")
 
 def shortened(text: str) -> str:
     """Return the beginning and end of an overlong text, with long runs of one character shortened."""
+    text = LONG_SIGNS.sub(partial(ends_of, LONGEST_SIGNS), text)
+    text = LONG_LINE.sub(partial(ends_of, LONGEST_LINE), text)
     if len(text) > LONGEST_TEXT:
         text = text[: LONGEST_TEXT // 5] + "\n" + text[-LONGEST_TEXT * 4 // 5 :]
     text = CORRECTED.sub("", TOKEN.sub(" ", text))
     return RUN.sub(lambda match: match[1] * KEPT_OF_RUN, text)
 
 
+def ends_of(longest: int, passage: re.Match[str]) -> str:
+    """Return the first fifth and the last four fifths of what may be read of an overlong passage."""
+    return f"{passage[0][: longest // 5]} {passage[0][-longest * 4 // 5 :]}"
+
+
 def without_struck(text: str) -> str:
-    """Remove struck-out text."""
-    return STRUCK.sub(" ", text)
+    """Remove struck-out text, by Markdown's tildes or HTML's tags. A tag that is not closed strikes nothing."""
+    text = STRUCK.sub(" ", text)
+    kept: list[str] = []
+    place, unclosed = 0, set[str]()
+    for opened in STRUCK_TAG.finditer(text):
+        name = opened[1].lower()
+        if opened.start() < place or name in unclosed:
+            continue
+        closed = re.compile(f"</{name}>", re.IGNORECASE).search(text, opened.end())
+        if closed is None:
+            unclosed.add(name)
+            continue
+        kept += [text[place : opened.start()], " "]
+        place = closed.end()
+    return "".join([*kept, text[place:]])
 
 
 def without_sources(text: str) -> str:
@@ -167,22 +197,24 @@ def without_sources(text: str) -> str:
 
 def dictionaries_in(text: str) -> Iterator[tuple[int, int, dict[str, object]]]:
     """Yield start, end and content of each JSON object or Python dictionary in a text."""
-    decoder, place = json.JSONDecoder(), text.find("{")
-    while place >= 0:
-        found: object = None
-        end = place
-        try:
-            found, end = decoder.raw_decode(text, place)
-        except ValueError:
-            close = text.find("}", place, place + LONGEST_OBJECT)
+    beyond = 0
+    for start, end, found in objects_in(text, DECODER):
+        if start < beyond:
+            continue
+        value: object = found
+        if found is None:
+            close = text.find("}", start, start + LONGEST_OBJECT)
+            # With a brace between, the innermost one is tried in its turn.
+            if close < 0 or ":" not in text[start:close] or text.find("{", start + 1, close) >= 0:
+                continue
+            end = close + 1
             try:
-                found = ast.literal_eval(text[place : close + 1]) if close > 0 and ":" in text[place:close] else None
-                end = close + 1
+                value = ast.literal_eval(text[start:end])
             except (ValueError, SyntaxError, MemoryError, RecursionError):
-                found = None
-        if isinstance(found, dict) and any(isinstance(key, str) for key in found):
-            yield place, end, {str(key): value for key, value in found.items()}
-        place = text.find("{", max(end, place + 1))
+                continue
+        beyond = end
+        if isinstance(value, dict) and any(isinstance(key, str) for key in value):
+            yield start, end, {str(key): one for key, one in value.items()}
 
 
 def fields_as_lines(text: str) -> str:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
+from maieutic.core import objects
 from maieutic.core.records import Verdict
 from maieutic.judges.rubrics import Criterion, Rubric, values_of
 
@@ -85,20 +87,11 @@ def read_letter(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) ->
 
 def objects_in(text: str) -> list[dict[str, Any]]:
     """Every JSON object that stands in a text, from the first to the last, each with those directly in it."""
-    objects: list[dict[str, Any]] = []
-    place = 0
-    for _ in range(MOST_BRACES):
-        place = text.find("{", place)
-        if place < 0:
-            break
-        try:
-            value, place = DECODER.raw_decode(text, place)
-        except (ValueError, RecursionError):
-            place += 1
-            continue
-        if isinstance(value, dict):
-            objects += [value, *(inner for inner in value.values() if isinstance(inner, dict))]
-    return objects
+    found: list[dict[str, Any]] = []
+    for _, _, value in islice(objects.objects_in(text, DECODER), MOST_BRACES):
+        if value is not None:
+            found += [value, *(inner for inner in value.values() if isinstance(inner, dict))]
+    return found
 
 
 def read_object(rubric: Rubric, criteria: Mapping[str, Criterion], text: str, finish: str | None) -> list[Verdict]:

@@ -22,7 +22,7 @@ Prompt = Literal["extended", "simple", "none"]
 PROMPTS = RESOURCES / "rewards"
 UNKNOWN_SOLUTION = "N/A"  # what the released data print for a dialogue without one
 SPEAKERS = {"assistant": "Teacher", "user": "Student"}
-TURN = re.compile(r"(?:^|\n)\s*(?=(?:Tutor|Teacher|Student):)")
+TURN = re.compile(r"^[^\S\n]*(?=(?:Tutor|Teacher|Student):)", re.MULTILINE)
 
 
 def merged(turns: Iterable[tuple[str, str]]) -> list[Message]:

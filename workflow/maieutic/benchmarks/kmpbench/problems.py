@@ -34,6 +34,8 @@ def solution_of(text: str) -> str:
 def likeness(problem: str, other: str) -> float:
     """The share of the shorter problem's words that stand in the other in their order: 1 for copies."""
     first, second = (WORD.findall(text.casefold())[:MOST_WORDS] for text in (problem, other))
+    if first == second:
+        return float(bool(first))
     common = sum(block.size for block in SequenceMatcher(None, first, second, autojunk=False).get_matching_blocks())
     return common / max(1, min(len(first), len(second)))
 
