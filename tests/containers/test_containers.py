@@ -37,6 +37,8 @@ def recipe(stack: str) -> str:
         ROOT / "containers/install",
         ROOT / "containers/build",
         ROOT / "envs/setup",
+        ROOT / "envs/uv.txt",
+        ROOT / "envs/build.txt",
     ]
     lock = subprocess.run([ROOT / "envs/setup", "--print-lock", stack, "cpu"], capture_output=True, check=True).stdout
     made_of = b"".join(path.read_bytes() for path in files if path.is_file() and path.suffix != ".sif")

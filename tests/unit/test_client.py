@@ -497,6 +497,14 @@ def test_a_key_that_a_server_echoes_is_on_no_disk(key: None, tmp_path: Path) -> 
         assert not [form for form in (KEY, base64.b64encode(KEY.encode()).decode()[:-4]) if form.encode() in content]
 
 
+def test_a_key_that_an_error_echoes_without_its_end_is_on_no_disk(key: None, tmp_path: Path) -> None:
+    said = {"error": {"message": f"Incorrect API key provided: {KEY[:-1]}"}}
+    with serving(scripted(lambda n, body: (401, said, {}))) as address, pytest.raises(UserError) as error:
+        drive(address, tmp_path, 1, endpoint="chat")
+    assert "Incorrect API key provided: [key]" in str(error.value) and KEY[:-1] not in str(error.value)
+    assert not [path for path in tmp_path.iterdir() if KEY[:-1].encode() in path.read_bytes()]
+
+
 @pytest.mark.parametrize("value", ["sk-canary-\n5f0c1d", "sk-canary\x1b5f0c1d", "sk-canary-\u00e9f0c1d"])
 def test_a_key_that_no_header_can_carry_is_one_line(
     value: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 from urllib.parse import quote, quote_plus
 
 import pytest
-from maieutic.core import documents
+from maieutic.core import documents, secrets
 from maieutic.core.documents import content_of, read_yaml
 from maieutic.core.errors import UserError, cut_word
 from maieutic.core.files import safe_cell
 from maieutic.core.logs import WithoutSecrets
-from maieutic.core.secrets import INSTEAD, Redactor, forms_of, is_named_as_secret, redacted
+from maieutic.core.secrets import BEGINS, INSTEAD, Redactor, forms_of, is_named_as_secret, redacted
 from maieutic.core.visible import embedded, visible
 from maieutic.plan.texts import check_texts
 from maieutic.serving.inherited import inherited
@@ -134,6 +134,28 @@ def test_a_key_has_these_forms_and_no_others(key: str) -> None:
     in_addresses = [quote(data), quote(data, safe=""), quote_plus(data)]
     assert forms_of(key) == {key, json.dumps(key).strip('"'), *in_addresses, *bases}
     assert Redactor([key])(f"a {key} b") == f"a {INSTEAD} b"
+
+
+@pytest.mark.parametrize("key", ["sk-proj-Ab1cD2eF3gH4iJ5kL6mN7", "hf_Ab1cD2eF3gH4iJ5kL6", "a-key/of+our own 1234567"])
+def test_a_key_without_its_end_is_replaced_in_words_and_logs(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its spelling; but a text that holds no more than what its service's keys share is left as it is."""
+    known = Redactor()
+    known.add(key, beginnings=True)
+    shared = BEGINS.match(key)
+    fixed = shared.end() if shared else 0
+    for end in range(fixed + 12, len(key)):
+        begins = key[:end]
+        encoded = base64.b64encode(b"user:" + begins.encode()).decode()
+        for text in (f"wrong key {begins}...", f"k={quote(begins, safe='')}&", f"{encoded} is no user"):
+            assert INSTEAD in known(text), (end, text)
+            assert key[fixed : fixed + 4] not in known(text)
+        assert known(f"{begins}\u2026") == f"{INSTEAD}\u2026", "as far as it goes"
+    assert known(key[: fixed + 11]) == key[: fixed + 11]
+    monkeypatch.setattr(secrets, "redacted", Redactor())
+    monkeypatch.setattr(secrets, "keys_in_use", Redactor())
+    secrets.use_key(key)
+    assert secrets.redacted(key[:-1]) == INSTEAD and secrets.keys_in_use(key[:-1]) == key[:-1], "a reply is kept"
+    assert secrets.keys_in_use(key) == INSTEAD
 
 
 @pytest.mark.parametrize("keys", [["abcd1234", "abcd1234-efgh"], ["abcd1234-efgh", "abcd1234"]])

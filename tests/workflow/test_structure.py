@@ -448,7 +448,7 @@ def test_after_activate_both_commands_are_on_the_path(tmp_path: Path) -> None:
     home = tmp_path / "a checkout"
     (home / ".venv").mkdir(parents=True)
     (home / "envs").mkdir()
-    for name in ("setup", "driver.txt"):
+    for name in ("setup", "uv.txt", "build.txt", "driver.txt"):
         shutil.copy(f"envs/{name}", home / "envs" / name)
     (home / "workflow").symlink_to(Path("workflow").resolve())
     store = Path(".venv/driver").resolve().parent
@@ -463,7 +463,8 @@ def test_two_set_ups_at_once_wait_for_each_other_and_a_later_one_writes_nothing(
     """`make demo` beside `make test`, or beside a run that is reading `.venv`."""
     home, store = tmp_path / "checkout", tmp_path / "store"
     (home / "envs").mkdir(parents=True)
-    shutil.copy("envs/setup", home / "envs/setup")
+    for name in ("setup", "uv.txt"):
+        shutil.copy(f"envs/{name}", home / "envs" / name)
     for variant in ("cpu", "cuda"):
         (home / f"envs/toy.{variant}.txt").write_text(f"# nothing for {variant}\n", encoding="utf-8")
     uv = subprocess.run(["envs/setup", "--print-uv"], capture_output=True, text=True, check=True).stdout.strip()
