@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +24,8 @@ from typing import Any
 
 import pytest
 import yaml
-from httpserver import chat, completion, scripted, serving
+from conftest import absent
+from httpserver import Quiet, chat, completion, scripted, serving
 from maieutic.config.budget import Budget
 from maieutic.config.cards import CARDS, read_card
 from maieutic.config.models import HostedModel, Price, VllmModel
@@ -34,6 +36,7 @@ from maieutic.graders.parsing import readings_of
 from maieutic.graders.reading import Reading
 from maieutic.replies.generate import CardItems, Limits, Shard, ask_tutor, request_of, together
 from maieutic.replies.shards import gather_shards
+from maieutic.report.tables import spent_on
 from maieutic.serving import client
 from maieutic.serving.backends import Backend, JobFiles, hosted_backend
 from maieutic.serving.budget import VARIABLE, Allowance, Purse
@@ -505,6 +508,104 @@ def test_a_key_that_an_error_echoes_without_its_end_is_on_no_disk(key: None, tmp
     assert not [path for path in tmp_path.iterdir() if KEY[:-1].encode() in path.read_bytes()]
 
 
+def certificate_for(folder: Path, name: str, *options: str) -> Path:
+    """A certificate that no authority has signed, and its key, in one file. name: subjectAltName."""
+    if not shutil.which("openssl"):
+        absent("openssl", "apt install openssl")
+    made = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-subj",
+        "/CN=test",
+        "-addext",
+        f"subjectAltName={name}",
+    ]
+    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
+    subprocess.run([*made, *files, *options], check=True, capture_output=True)
+    (folder / "both.pem").write_text((folder / "cert.pem").read_text() + (folder / "key.pem").read_text())
+    return folder / "both.pem"
+
+
+@pytest.mark.parametrize(
+    ("why", "name", "trusted", "message"),
+    [
+        ("of no authority", "IP:127.0.0.1", False, r"no encrypted connection: .*self.signed.*Fix: export SSL_CERT_FILE=FILE with the certificate"),
+        ("of another host", "DNS:elsewhere.example", True, "no encrypted connection: .*Fix: write into base_url the host name"),
+    ],
+)  # fmt: skip
+def test_a_certificate_that_fails_ends_the_job_at_once(
+    why: str, name: str, trusted: bool, message: str, key: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No later try makes it another one."""
+    both = certificate_for(tmp_path, name)
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    handler = scripted(lambda n, body: (200, completion("x"), {}))
+    began = time.monotonic()
+    with serving(handler, both) as address, pytest.raises(UserError, match=message) as error:
+        drive(address, tmp_path, 20)
+    assert not handler.requests and time.monotonic() - began < 10 and len(error.value.all) == 1
+
+
+def test_the_fix_of_a_certificate_is_a_fix(key: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = certificate_for(tmp_path, "IP:127.0.0.1")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+
+    class Answering(Quiet):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send(200, json.dumps(completion("x")).encode(), Content_Type="application/json")
+
+    with serving(Answering, both) as address:
+        assert [reply.text for reply in drive(address, tmp_path, 2)] == ["x", "x"]
+
+
+def test_a_server_without_tls_behind_https_is_told(key: None, tmp_path: Path) -> None:
+    with serving(scripted(lambda n, body: (200, completion("x"), {}))) as address, pytest.raises(UserError) as error:
+        drive(address.replace("http:", "https:"), tmp_path, 5)
+    assert "no encrypted connection" in str(error.value) and error.value.mend.startswith("write http:// in base_url")
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (200, b'{"detail": "model is warming up"}', 'MalformedAnswer (no choices): {"detail": "model is warming up"}'),
+        (200, b"<html><body>Sign in to continue</body></html>", "MalformedAnswer (no JSON (JSONDecodeError)): Sign in to continue"),
+        (502, b"<html><head><style>p{}</style></head><h1>502 Bad Gateway</h1>nginx</html>", "502 502 Bad Gateway nginx"),
+        (503, b"upstream connect error", "503 upstream connect error"),
+        (500, b"", "500 at try"),
+    ],
+)  # fmt: skip
+def test_what_a_server_says_is_in_the_line_of_a_request_that_stays_unanswered(
+    status: int, body: bytes, words: str, key: None, tmp_path: Path
+) -> None:
+    with serving(scripted(lambda n, asked: (status, body, {}))) as address, pytest.raises(UserError) as error:
+        drive(address, tmp_path, 1, endpoint="chat", attempts=2)
+    assert words in str(error.value), str(error.value)
+
+
+def test_a_count_of_thousands_of_digits_costs_no_answer(key: None, tmp_path: Path) -> None:
+    said = json.dumps(chat({"content": "x"}) | {"usage": {"prompt_tokens": 0, "completion_tokens": 3}})
+    body = said.replace('"prompt_tokens": 0', f'"prompt_tokens": {"9" * 5000}').encode()
+    with serving(scripted(lambda n, asked: (200, body, {}))) as address:
+        [reply] = drive(address, tmp_path, 1, endpoint="chat")
+    assert reply.text == "x" and reply.turns[0].prompt_tokens is None and reply.turns[0].completion_tokens == 3
+
+
+def test_the_words_of_a_refusal_beside_null_are_kept(key: None, tmp_path: Path) -> None:
+    """The released client meets null and fails; so does its reading."""
+    said = chat({"content": None, "refusal": "I cannot help with that."})
+    with serving(scripted(lambda n, asked: (200, said, {}))) as address:
+        [reply] = drive(address, tmp_path, 1, endpoint="chat")
+    turn = reply.turns[0]
+    assert (reply.text, turn.finish, turn.no_text, reply.error) == ("I cannot help with that.", "refusal", True, None)
+    assert spent_on(tmp_path / "out.jsonl", hosted("http://x"))["declined"] == 1
+
+
 @pytest.mark.parametrize("value", ["sk-canary-\n5f0c1d", "sk-canary\x1b5f0c1d", "sk-canary-\u00e9f0c1d"])
 def test_a_key_that_no_header_can_carry_is_one_line(
     value: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -555,6 +656,7 @@ from pathlib import Path
 sys.path[:0] = ["tests", "tests/unit"]
 from maieutic.cli import end_of
 from maieutic.core.logs import log_to
+import shutil
 import signal
 from maieutic.cli import interrupt
 from test_client import drive

@@ -22,6 +22,7 @@ from maieutic.plan.plan import Plan
 from maieutic.plan.provenance import Provenance, differences
 from maieutic.scores.printed import PAPERS, Circumstances, difference_note, paper_name, printed_of, printed_values
 from maieutic.scores.score import all_metrics
+from maieutic.serving.answers import REFUSAL
 
 DIGITS = 6
 OF_TUTORS = {"benchmark", "headline", "version"}  # which a number of a grader has not
@@ -290,7 +291,7 @@ def runtime_table(plan: Plan, results: Path) -> pd.DataFrame:
                 continue
             rows.append({"benchmark": benchmark, "tutor": model, **spent_on(path, plan.models[model])})
     columns = ["benchmark", "tutor", "requests", "prompt_tokens", "completion_tokens", "request_seconds"]
-    return pd.DataFrame(rows, columns=[*columns, "usd", "cut_by_max_tokens"])
+    return pd.DataFrame(rows, columns=[*columns, "usd", "cut_by_max_tokens", "declined"])
 
 
 def spent_on(replies: Path, model: Model) -> dict[str, Any]:
@@ -305,6 +306,7 @@ def spent_on(replies: Path, model: Model) -> dict[str, Any]:
             counts["cached_tokens"] += turn.cached_tokens or 0
             seconds += turn.seconds or 0.0
             counts["cut"] += turn.finish == "length"
+            counts["declined"] += turn.finish == REFUSAL
     prompt, completion = counts["prompt_tokens"], counts["completion_tokens"]
     return {
         "requests": counts["requests"],
@@ -313,6 +315,7 @@ def spent_on(replies: Path, model: Model) -> dict[str, Any]:
         "request_seconds": round(seconds, 1),
         "usd": cost(model, prompt, completion, counts["cached_tokens"]),
         "cut_by_max_tokens": counts["cut"],
+        "declined": counts["declined"],
     }
 
 

@@ -6,14 +6,20 @@ A body may be of any shape. Metadata that cannot be read are None; a body withou
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from maieutic.core.secrets import keys_in_use
+from maieutic.core.secrets import keys_in_use, redacted
 from maieutic.core.thinking import cut_at_stop, split_thinking
 
 LARGEST_COUNT = 2**53  # of tokens: what any JSON reader holds exactly
-LONGEST_WORD = 100  # characters of a finish reason
+LONGEST_WORD = 100  # characters of a finish reason, and of what a message shows of a body
+LONGEST_BODY = 4096  # bytes of a body in which these are looked for
+MOST_DIGITS = 20  # of a whole number
+TAGS = re.compile(r"<(?:style|script)[^>]{0,200}>[^<]{0,2000}</(?:style|script)>|<[^<>]{0,200}>")
+# The finish of an answer whose words stand in OpenAI's `refusal`, beside a content that is null.
+REFUSAL = "refusal"
 
 
 @dataclass(frozen=True)
@@ -38,7 +44,11 @@ class Answer:
 
 
 class MalformedAnswer(Exception):
-    """The server said 200 and sent something that is no answer."""
+    """The server said 200 and sent something that is no answer. words: what it sent, as far as a line shows it."""
+
+    def __init__(self, problem: str, words: str = "") -> None:
+        super().__init__(problem)
+        self.words = words
 
 
 def clean(text: str) -> str:
@@ -49,9 +59,20 @@ def clean(text: str) -> str:
 def json_of(body: bytes) -> Any:
     """A body's JSON; NaN and infinities are None. Raises MalformedAnswer for what is none, or is nested too deeply."""
     try:
-        return json.loads(body, parse_constant=lambda _: None)
+        return json.loads(body, parse_constant=lambda _: None, parse_int=whole_number)
     except (ValueError, RecursionError) as error:
-        raise MalformedAnswer(f"no JSON ({type(error).__name__})") from None
+        raise MalformedAnswer(f"no JSON ({type(error).__name__})", words_of(body)) from None
+
+
+def whole_number(digits: str) -> int | None:
+    """A whole number of JSON; None for one that no field of an answer holds, and that Python may refuse to read."""
+    return int(digits) if len(digits) <= MOST_DIGITS else None
+
+
+def words_of(body: bytes) -> str:
+    """What a body says, in one line; of a page of HTML the text."""
+    text = TAGS.sub(" ", body[:LONGEST_BODY].decode("utf-8", "replace"))
+    return redacted(" ".join(text.split()))[:LONGEST_WORD]
 
 
 def count_of(value: Any) -> int | None:
@@ -90,19 +111,21 @@ def read_answer(reply: Any, chat: bool, stops: list[str], seconds: float, attemp
     choices = reply.get("choices") if isinstance(reply, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict):
-        raise MalformedAnswer("no choices")
+        raise MalformedAnswer("no choices", words_of(json.dumps(reply, ensure_ascii=False).encode("utf-8", "replace")))
     if chat:
         message = choice.get("message")
         if not isinstance(message, dict):
             raise MalformedAnswer("no message")
         content = text_of(message.get("content"))
+        refusal = message.get("refusal")
         reasoning = message.get("reasoning_content") or message.get("reasoning")
     else:
-        content, reasoning = choice.get("text"), None
+        content, reasoning, refusal = choice.get("text"), None, None
         if not isinstance(content, str):
             raise MalformedAnswer("no text")
         content = clean(content)
-    sent = content or ""
+    refused = content is None and isinstance(refusal, str) and bool(refusal)
+    sent = clean(str(refusal)) if refused else content or ""
     text, thought = split_thinking(sent)
     thoughts = [clean(reasoning)] if isinstance(reasoning, str) and reasoning else []
     if thoughts:
@@ -119,7 +142,7 @@ def read_answer(reply: Any, chat: bool, stops: list[str], seconds: float, attemp
         raw=None if raw == cut else raw,
         no_text=content is None,
         reasoning="\n".join(thoughts) or None,
-        finish=word_of(choice.get("finish_reason")),
+        finish=REFUSAL if refused else word_of(choice.get("finish_reason")),
         prompt_tokens=count_of(counts.get("prompt_tokens")),
         completion_tokens=count_of(counts.get("completion_tokens")),
         cached_tokens=count_of(details.get("cached_tokens")) if isinstance(details, dict) else None,

@@ -41,6 +41,7 @@ from maieutic.serving.unheeded import Watcher
 log = logging.getLogger(__name__)
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
+LONGEST_TLS = 200  # characters of why no encrypted connection can be made
 LONGEST_LAST = 120  # characters of a server's words that stand in for why a request stayed unanswered
 FIRST = 8  # requests in flight at somebody else's endpoint until it has answered one
 ENOUGH = 3  # refusals in a row after which a probe is sent although others were answered; doubled each time
@@ -222,6 +223,9 @@ class Client:
 
         Raises UserError where every request would be refused.
         """
+        if isinstance(error, aiohttp.ClientSSLError):
+            self.fault = self.fault or self._untrusted(error)
+            raise self.fault from None
         if not isinstance(error, Failed):
             return None
         refusal = error.refusal
@@ -237,6 +241,21 @@ class Client:
             if self.fault is None:
                 self.fault = await self._fault_of(refusal, request)
         raise self.fault from None
+
+    def _untrusted(self, error: aiohttp.ClientSSLError) -> UserError:
+        """Return the line that ends the job where no encrypted connection can be made: no later try makes one."""
+        place = f"models.{self.server.name}" if self.server.name else self.server.base_url
+        said = " ".join(str(error.os_error if isinstance(error, aiohttp.ClientConnectorSSLError) else error).split())
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            said = " ".join(str(error.certificate_error).split())
+            fix = "export SSL_CERT_FILE=FILE with the certificate of the authority that signed the server's"
+            if "hostname" in said.lower() or "doesn't match" in said.lower() or "not valid for" in said.lower():
+                fix = "write into base_url the host name that the server's certificate has"
+            elif "expired" in said.lower():
+                fix = "have the server's certificate renewed, or set this machine's clock"
+        else:
+            fix = "write http:// in base_url where the server speaks no TLS"
+        return UserError(place, f"{self.server.base_url}: no encrypted connection: {redacted(said)[:LONGEST_TLS]}", fix)
 
     async def _refused_alone(self, request: dict[str, Any]) -> bool:
         """Return whether others with the same parameters are answered: lately, or a short probe now.
@@ -340,21 +359,23 @@ class Client:
 
     def _note(self, error: Exception, attempt: int) -> float:
         """Count a passing failure; return the seconds before the next attempt. Raises what is not passing."""
-        asked = None
+        asked, words = None, ""
         if isinstance(error, Failed):
             status, _, message = error.refusal
             kind = f"{status}" if message == f"HTTP {status}" else f"{status} {message[:LONGEST_LAST]}"
             asked = retry_after(error.headers, self.server.patience)
         elif isinstance(error, MalformedAnswer | TooLong):
             kind = f"{type(error).__name__} ({error})"
+            words = getattr(error, "words", "")
         elif isinstance(error, aiohttp.ClientError | TimeoutError | ConnectionError):
             kind = type(error).__name__
         else:
             raise error
-        kind = self.last = redacted(kind)
+        kind = redacted(kind)
+        self.last = f"{kind}: {words}" if words else kind
         self.retries[kind] = self.retries.get(kind, 0) + 1
         if self.retries[kind] in {1, 10, 100, 1000}:
-            log.warning("%s: %s, try %d (%d so far)", self.server.base_url, kind, attempt, self.retries[kind])
+            log.warning("%s: %s, try %d (%d so far)", self.server.base_url, self.last, attempt, self.retries[kind])
         # The server's word, for everybody; our own wait only where it is longer.
         if asked is not None and self.gate.close_for(asked):
             until = time.strftime("%H:%M:%S", time.localtime(time.time() + asked))

@@ -18,6 +18,7 @@ import yaml
 from maieutic.core.secrets import redacted
 from maieutic.serving.answers import MalformedAnswer, json_of
 
+SERVER_FAILED = 500  # and above: statuses of a failure behind the endpoint
 LONGEST_MESSAGE = 300
 PASSING_STATUS = frozenset({408, 409, 425, 429})
 KEY_REFUSED, NO_MONEY, TOO_LARGE = 401, 402, 413
@@ -113,8 +114,9 @@ def read_refusal(status: int, body: bytes) -> Refusal:
     """Read a refusal's body, in whatever form the endpoint wraps it."""
     try:
         content = json_of(body)
-    except MalformedAnswer:
-        content = None
+    except MalformedAnswer as error:
+        # A proxy's page: its words say what has failed. Of other statuses words decide what is done, and a page's do not.
+        content = error.words if status >= SERVER_FAILED else None
     return refusal_in(status, content)
 
 

@@ -19,7 +19,7 @@ from maieutic.report.record.opened import OpenRun
 from maieutic.report.record.samples import Sample, hub_name, read_samples, settings_of
 from maieutic.report.tables import leads
 
-FINISH = {"length": "max_tokens", "content_filter": "content_filter", None: "unknown"}
+FINISH = {"length": "max_tokens", "content_filter": "content_filter", "refusal": "content_filter", None: "unknown"}
 
 
 def digest(*words: str) -> str:
