@@ -69,7 +69,17 @@ async def looked_at(page: Path, folder: Path) -> dict[str, Any]:
             picture = "document.querySelector('#versus svg.marks')"
             await browser.wait(f"{picture}?.getAttribute('aria-label')?.startsWith({first!r})")
             seen[f"{first} drawn"] = await browser.run(f"{picture}.textContent")
+        seen["latex"] = await browser.run(LATEX)
     return seen
+
+
+# A table whose rows begin with what LaTeX takes for an option or a form of the line's end before.
+LATEX = """(() => {
+  const table = document.createElement("table");
+  table.innerHTML = "<thead><tr><th>a</th><th>[b]</th></tr></thead><tbody><tr><td>[x] y</td><td>1</td></tr><tr><td>*b</td><td>2</td></tr></tbody>";
+  document.body.append(table);
+  return latexOf(table);
+})()"""
 
 
 @pytest.mark.slow
@@ -80,6 +90,7 @@ def test_the_scripts_of_the_page_take_these_names(run: Path, tmp_path: Path) -> 
     assert seen["constructor"].startswith("constructor against all others: ")
     assert all(name in seen["constructor drawn"] for name in NAMES if name != "constructor")
     assert seen["toString"].startswith("toString against hasOwnProperty: ")
+    assert "{[}x] y & 1" in seen["latex"] and "{*}b & 2" in seen["latex"] and "a & [b]" in seen["latex"]
     assert "[native code]" not in str(seen) and all(name in seen["board"] for name in NAMES)
 
 

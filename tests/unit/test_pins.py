@@ -419,3 +419,11 @@ def test_a_lock_reads_as_it_is_written(tmp_path: Path) -> None:
     write_lock(tmp_path / "lock.yaml", Pins(datasets={"a": longer}, models={}))
     line = (tmp_path / "lock.yaml").read_text(encoding="utf-8").splitlines()[3]
     assert line.endswith("wörter") and len(line) == 121, "broken behind the word that comes to the 120th character"
+
+
+@pytest.mark.parametrize(("text", "found"), [("- a\n", "a list"), ("word", "a str"), ("3", "a int")])
+def test_a_run_file_without_keys_is_one_line(text: str, found: str, tmp_path: Path) -> None:
+    """`doctor` and `estimate` read it themselves; Snakemake says the same of its own."""
+    (tmp_path / "run.yaml").write_text(text)
+    with pytest.raises(UserError, match=rf"run\.yaml: expected keys at the top, found {found}\. Fix: write `run:`"):
+        pinning.configuration([tmp_path / "run.yaml"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import hashlib
 import json
 import os
@@ -20,8 +21,10 @@ from maieutic.core.errors import UserError
 from maieutic.core.files import safe_name, write_lines
 from maieutic.core.machine import computes_in_bfloat16, this_machine
 from maieutic.core.records import Grade, read_records
+from maieutic.core.visible import DIRECTIONS
 from maieutic.plan.provenance import Code, read_provenance
 from maieutic.report import write_report
+from maieutic.report.record import export as exporting
 from maieutic.report.record import summary
 from maieutic.report.record import verify as verifying
 from maieutic.report.record.altered import same
@@ -112,6 +115,41 @@ def test_the_documents_queries_run(run: Path, tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "maieutic.duckdb"), read_only=True) as connection:
         answers = [connection.execute(query).fetchall() for query in queries]
     assert len(queries) == 6 and all(answers[:4]) and answers[5] and not answers[4], "nobody judges here"
+
+
+@pytest.mark.parametrize("name", ["tidy", "inspect", "every-eval-ever", "lm-eval", "leaderboard", "markdown"])
+def test_an_export_that_a_full_disk_ends_leaves_nothing(
+    name: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a disk of its own, which holds a file of an earlier export."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    full = OSError(errno.ENOSPC, "No space left on device", "inside")
+    written: list[Path] = []
+
+    def write(format: str, opened: object, out: Path) -> list[Path]:
+        written.append(out)
+        (out if name == "markdown" else out / "half").parent.mkdir(parents=True, exist_ok=True)
+        (out if name == "markdown" else out / "half").write_text("half")
+        raise full
+
+    (place / "earlier").write_text("kept")
+    monkeypatch.setattr(exporting, "write", write)
+    with pytest.raises(UserError, match=rf"{place}: cannot be written to: .*No space left on device.*make room there"):
+        export(name, run=run, out=place / "out")
+    assert written and [path.name for path in place.iterdir()] == ["earlier"]
+
+
+def test_exports_hold_no_control_of_direction(run: Path, tmp_path: Path) -> None:
+    """The hostile tutor writes one; a terminal would show the row in another order."""
+    export("tidy", run=run, out=tmp_path / "tidy")
+    export("markdown", run=run, out=tmp_path / "x.md")
+    replies = (run.parent / "replies/mathtutorbench/hostile.jsonl").read_text(encoding="utf-8")
+    assert "\\u202e" in replies or "\u202e" in replies
+    with duckdb.connect(str(tmp_path / "tidy/maieutic.duckdb"), read_only=True) as connection:
+        cells = " ".join(map(str, connection.execute("SELECT * FROM grades").fetchall()))
+    assert "hostile" in cells
+    assert not set(map(chr, DIRECTIONS)) & set(cells + (tmp_path / "x.md").read_text(encoding="utf-8"))
 
 
 def test_a_row_of_the_papers_table_is_read_as_released(run: Path, tmp_path: Path) -> None:

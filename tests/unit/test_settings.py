@@ -93,6 +93,7 @@ BAD = [
     ("password of a data set", "datasets/gsm8k/published/url", "https://u:hunter2@x.org/a", r"^datasets\.gsm8k\.published\.url: .*no user, password or key"),
     ("file as an address", "datasets/gsm8k/published/url", "file:///etc/passwd", r"^datasets\.gsm8k\.published\.url: .*begins with https"),
     ("port", "models/m", {**HOSTED, "base_url": "http://x:99999/v1"}, r"^models\.m\.base_url: .*the address cannot be read: Port out of range"),
+    ("NUL in an address", "models/m", {**HOSTED, "base_url": "http://a\0b/v1"}, r"^models\.m\.base_url: .*the address holds a control character"),
     ("port of zero", "models/m", {**HOSTED, "base_url": "http://x:0/v1"}, r"^models\.m\.base_url: .*a port from 1 to 65535"),
     ("negative seed", "run/seed", -1, r"^run\.seed: input should be greater than or equal to 0"),
     ("seed that no generator takes", "run/seed", 2**32, r"^run\.seed: input should be less than 4294967296"),

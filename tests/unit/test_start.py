@@ -522,3 +522,43 @@ def test_an_endpoint_is_asked_once_for_its_models(
     model = HostedModel.model_validate({"engine": "hosted", "base_url": base_url, "model": "m", "key_env": "FAR_KEY"})
     preflight.check_endpoint("far", model)
     assert seen == [(asked, {"headers": headers, "timeout": preflight.SECONDS, "allow_redirects": False})]
+
+
+HOLDING = """
+import sys
+from pathlib import Path
+from maieutic.plan.start import hold_results
+hold_results(Path("results/.run.lock"))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_run_of_another_checkout_on_the_same_results_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two checkouts share their results by a link: Snakemake's own lock lies in each of them."""
+    own, other, shared = (tmp_path / name for name in ("own", "other", "shared"))
+    for folder in (own, other, shared):
+        folder.mkdir()
+    for folder in (own, other):
+        (folder / "results").symlink_to(shared)
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "workflow")}
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDING], cwd=other, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout and holder.stdout.readline() == "held\n"
+        monkeypatch.chdir(own)
+        with pytest.raises(
+            UserError,
+            match=rf"{shared}: a run of another checkout works there \(host .* pid {holder.pid}, in {other}\)",
+        ):
+            start.hold_results()
+        monkeypatch.chdir(other)
+        start.hold_results()  # of one checkout Snakemake's lock decides
+        holder.kill()
+        holder.wait()
+        monkeypatch.chdir(own)
+        start.hold_results()
+    assert f" in {own}" in (shared / ".run.lock").read_text() and start.HELD
+    start.HELD.pop().close()

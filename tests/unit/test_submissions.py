@@ -30,3 +30,13 @@ def test_the_submission_form_is_read(tmp_path: Path) -> None:
 )
 def test_a_label_is_known_in_any_case(written: str | None, label: str | None) -> None:
     assert spelt(written, ("Yes", "To some extent", "No")) == label
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000 + "]" * 100_000, '{"a":' * 100_000 + "1" + "}" * 100_000], ids=["submission", "lines"]
+)
+def test_predictions_that_are_nested_without_end_are_one_line(text: str, tmp_path: Path) -> None:
+    (tmp_path / "deep.json").write_text(text)
+    with pytest.raises(UserError, match="nested more deeply than can be read") as error:
+        numbered_rows(tmp_path / "deep.json")
+    assert len(error.value.line) < 500

@@ -395,6 +395,8 @@ def can_be_an_endpoint(address: str) -> str:
         raise ValueError(
             "an endpoint has no query or fragment: the path of a request comes behind it, a key in key_env"
         )
+    if not address.isprintable():
+        raise ValueError("the address holds a control character")
     try:
         parts = urlsplit(address)
         port = parts.port

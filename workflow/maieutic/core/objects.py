@@ -1,4 +1,4 @@
-"""The JSON objects within a text that may hold anything else, found in linear time."""
+"""JSON of others: a whole text of it, and the objects within a text that may hold anything else, in linear time."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ from typing import Any
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}"]', re.DOTALL)
 DEEP = 500  # braces that are skipped where an object is nested deeper than Python reads
+
+
+def parsed(text: str | bytes, **options: Any) -> Any:
+    """Return what a text of JSON holds. Raises ValueError for what is no JSON, and for what is nested too deeply.
+
+    options: of `json.loads`.
+    """
+    try:
+        return json.loads(text, **options)
+    except RecursionError:
+        raise ValueError("nested more deeply than can be read") from None
 
 
 def objects_in(text: str, decoder: json.JSONDecoder) -> Iterator[tuple[int, int, dict[str, Any] | None]]:

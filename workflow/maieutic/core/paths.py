@@ -153,4 +153,5 @@ PARTIAL_REPORT = Pattern("results/{run}/partial")
 PAGES = ("report", "runs/*")  # every run's folder
 RUN_CONFIG = Pattern("results/.run.yaml")  # of the run that is going on, for the report of one that fails
 RUN_PROVENANCE = Pattern("results/.provenance.json")
+RUN_LOCK = Pattern("results/.run.lock")  # held while a run is going on, whatever checkout it was started in
 PURSE = Pattern("results/journal/.purse.jsonl")  # what the run that is going on has spent of its budget

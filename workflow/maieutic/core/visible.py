@@ -24,6 +24,15 @@ def visible(text: str) -> str:
     return text if text.isprintable() else type(text)(str(text).translate(SIGNS))
 
 
+# Unicode's controls of direction: in a terminal or a pull request they show a text in another order than it has.
+DIRECTIONS = dict.fromkeys((*range(0x202A, 0x202F), *range(0x2066, 0x206A)), LOST)
+
+
+def in_one_direction(text: str) -> str:
+    """Return the visible text with a sign in the place of each control of direction. Letters keep their own."""
+    return visible(text).translate(DIRECTIONS)
+
+
 def embedded(data: Any) -> str:
     """JSON that may stand inside a script element: no reply can close it."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))

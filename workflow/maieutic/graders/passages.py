@@ -153,13 +153,18 @@ CLOSING = re.compile(
 QUESTION = re.compile(r"[?\u061f][\s\"'*_)\]\u201d\u2019]*$")
 
 
-def shortened(text: str) -> str:
-    """Return the beginning and end of an overlong text, with long runs of one character shortened."""
+def read_part(text: str) -> str:
+    """Return what is read of a text: the beginning and end of overlong runs of signs, of lines, and of all of it."""
     text = LONG_SIGNS.sub(partial(ends_of, LONGEST_SIGNS), text)
     text = LONG_LINE.sub(partial(ends_of, LONGEST_LINE), text)
     if len(text) > LONGEST_TEXT:
         text = text[: LONGEST_TEXT // 5] + "\n" + text[-LONGEST_TEXT * 4 // 5 :]
-    text = CORRECTED.sub("", TOKEN.sub(" ", text))
+    return text
+
+
+def shortened(text: str) -> str:
+    """Return the beginning and end of an overlong text, with long runs of one character shortened."""
+    text = CORRECTED.sub("", TOKEN.sub(" ", read_part(text)))
     return RUN.sub(lambda match: match[1] * KEPT_OF_RUN, text)
 
 

@@ -109,7 +109,7 @@ def datasets(config: Config, names: list[str]) -> Iterator[Part]:
 
 def as_json(parts: list[Part]) -> str:
     """A bill of materials, CycloneDX 1.6. Each part names its environment or source as a property."""
-    from cyclonedx.factory.license import LicenseFactory
+    from cyclonedx.contrib.license.factories import LicenseFactory
     from cyclonedx.model import HashAlgorithm, HashType, Property
     from cyclonedx.model.bom import Bom
     from cyclonedx.model.component import Component, ComponentType

@@ -104,7 +104,11 @@ def configuration(files: Sequence[Path]) -> dict[str, Any]:
 
     raw: dict[str, Any] = {}
     for path in (*REGISTRIES, *files):
-        update_config(raw, read_yaml(path, "mend the path or the file") or {})
+        content = read_yaml(path, "mend the path or the file")
+        if not isinstance(content, dict | None):
+            found = f"a {'list' if isinstance(content, list) else type(content).__name__}"
+            raise UserError(str(path), f"expected keys at the top, found {found}", "write `run:` and its keys")
+        update_config(raw, content or {})
     return raw
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import logging
+import os
 import shlex
+import socket
 import sys
 import time
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from maieutic.config.models import HostedModel, JudgeModel
 from maieutic.core import paths
+from maieutic.core.errors import UserError
 from maieutic.core.ledger import now
 from maieutic.core.progress import clock
 from maieutic.core.run_files import VARIABLE as run_files_of_jobs
@@ -24,6 +28,8 @@ from maieutic.plan.saving import save_config
 from maieutic.serving.budget import VARIABLE, Allowance
 from maieutic.serving.handover import RUN, Run
 
+log = logging.getLogger(__name__)
+HELD: list[IO[str]] = []  # what this process holds until it ends
 BEGAN, BEGAN_SECONDS = now(), time.time()
 Job = Any  # of Snakemake
 Workflow = Any
@@ -131,6 +137,7 @@ def gpu_total(workflow: Workflow) -> int | None:
 
 def start_run(plan: RulePlan, workflow: Workflow) -> None:
     """Before the first job: check that all that it needs is there, and save what this run is. Raises UserError."""
+    hold_results()
     jobs = list(workflow.dag.needrun_jobs())
     models, serve = asked_models(plan, jobs), interpreter(plan, workflow, "serve")
     if in_containers(workflow):
@@ -148,6 +155,34 @@ def start_run(plan: RulePlan, workflow: Workflow) -> None:
     if other := other_run(Path(plan.own(paths.CONFIG)), job.config["run"]):
         print(other, file=sys.stderr)
     save_config(job=job, out=Path(paths.RUN_CONFIG), provenance=Path(paths.RUN_PROVENANCE))
+
+
+def hold_results(lock: Path = Path(paths.RUN_LOCK)) -> None:
+    """Hold the results for this run, until its process ends. Raises UserError where another checkout's run has them.
+
+    Snakemake's own lock lies in a checkout: two of them may share their results by a link.
+    """
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    handle = open(lock, "a+", encoding="utf-8")  # noqa: SIM115 - as long as the process lives
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        handle.seek(0)
+        owner, _, folder = handle.read().strip().partition(" in ")
+        handle.close()
+        if folder != str(Path.cwd()):  # in this one Snakemake's lock decides, or --nolock
+            raise UserError(
+                str(lock.resolve().parent), f"a run of another checkout works there ({owner}, in {folder})",
+                "wait for its end, or give this checkout results of its own",
+            ) from None  # fmt: skip
+        return
+    except OSError as error:  # a file system without locks
+        log.warning("%s cannot be locked (%s): start no other run on these results", lock, error.strerror)
+        return
+    handle.truncate(0)
+    handle.write(f"host {socket.gethostname()} pid {os.getpid()} in {Path.cwd()}\n")
+    handle.flush()
+    HELD.append(handle)
 
 
 def show_time_left(workflow: Workflow) -> None:

@@ -54,7 +54,8 @@ const LATEX = { "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\te
 
 function latexOf(table) {
   const escaped = (text) => text.replace(/[\\~^–≤]|[&%$#_{}]/g, (sign) => LATEX[sign] ?? "\\" + sign);
-  const rows = cellsOf(table).map((row) => row.map(escaped));
+  // Behind a line's end \\ a bracket would be its option, and an asterisk a form of it.
+  const rows = cellsOf(table).map((row) => row.map(escaped)).map(([first, ...rest]) => [first.replace(/^[[*]/, "{$&}"), ...rest]);
   const width = Math.max(...rows.map((row) => row.length));
   const heads = table.tHead.rows.length;
   const lines = rows.map((row) => [...row, ...Array(width - row.length).fill("")].join(" & ") + " \\\\");

@@ -115,7 +115,7 @@ def read_refusal(status: int, body: bytes) -> Refusal:
     try:
         content = json_of(body)
     except MalformedAnswer as error:
-        # A proxy's page: its words say what has failed. Of other statuses words decide what is done, and a page's do not.
+        # A proxy's page says what has failed. Under other statuses words decide what is done: a page's must not.
         content = error.words if status >= SERVER_FAILED else None
     return refusal_in(status, content)
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from maieutic.core.records import Item, Scoring
 from maieutic.graders.numerals import numerals, values_in
+from maieutic.graders.passages import read_part
 from maieutic.graders.reading import Reading, plain, unread
 
 QUESTION_WORDS = frozenset(
@@ -95,4 +96,4 @@ def reveals(item: Item, text: str) -> Reading:
     final = solution[-1].value
     if any(final in values_in(variable) for variable in item.vars.values()):
         return Reading(None, None, "", "the answer already stands in the dialogue", "reveals_answer")
-    return Reading(final in values_in(text), None, "", criterion="reveals_answer")
+    return Reading(final in values_in(read_part(text)), None, "", criterion="reveals_answer")

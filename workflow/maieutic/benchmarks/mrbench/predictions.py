@@ -5,7 +5,6 @@ For predictions that were made elsewhere: a judge of a run is measured by the sa
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from maieutic.config.registry import unknown
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
+from maieutic.core.objects import parsed
 from maieutic.core.records import Record
 from maieutic.core.stats import Sampling
 from maieutic.core.tables import decoded, known_word
@@ -121,7 +121,7 @@ def numbered_rows(path: Path) -> list[tuple[int, Row]]:
         if not line.strip():
             continue
         try:
-            record: Any = json.loads(line, object_pairs_hook=named_once)
+            record: Any = parsed(line, object_pairs_hook=named_once)
             rows.append(
                 (number, Row.model_validate({name: record[name] for name in Row.model_fields if name in record}))
             )
@@ -144,7 +144,7 @@ def submitted_rows(path: Path, text: str) -> list[tuple[int, Row]]:
     """
     rows = []
     try:
-        for number, dialogue in enumerate(json.loads(text), 1):
+        for number, dialogue in enumerate(parsed(text), 1):
             for tutor, said in dialogue["tutor_responses"].items():
                 pred = said.get("annotation")
                 rows.append((number, Row(conversation_id=dialogue["conversation_id"], tutor=tutor, pred=pred)))

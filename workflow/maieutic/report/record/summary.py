@@ -9,7 +9,7 @@ from maieutic.config.cards import Card
 from maieutic.config.models import BaselineModel
 from maieutic.core.files import safe_cell, whole_file
 from maieutic.core.records import ReportedScore
-from maieutic.core.visible import visible
+from maieutic.core.visible import in_one_direction
 from maieutic.report.contrasts import contrasts
 from maieutic.report.overview import claim_of
 from maieutic.report.record.opened import OpenRun
@@ -21,7 +21,7 @@ from maieutic.scores.printed import paper_title, printed_values
 
 def plain(text: object) -> str:
     """A text in a cell of a Markdown table."""
-    return " ".join(visible(str(text)).replace("|", "\\|").replace("<", "&lt;").split())
+    return " ".join(in_one_direction(str(text)).replace("|", "\\|").replace("<", "&lt;").split())
 
 
 COLOURS = {"green": "🟢", "amber": "🟡", "red": "🔴", "grey": "⚪", "none": "⚪"}

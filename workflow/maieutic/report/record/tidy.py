@@ -10,6 +10,7 @@ from typing import Any
 from maieutic.core import paths
 from maieutic.core.files import whole_path
 from maieutic.core.records import Grade, each_record
+from maieutic.core.visible import in_one_direction
 from maieutic.report.record.opened import OpenRun
 from maieutic.report.record.samples import items_by_id
 
@@ -34,12 +35,13 @@ def row_of(grade: Grade, benchmark: str, tutor: str, problem: str | None) -> tup
     """A grade as a row of COLUMNS. Values and gold are texts, and `number` the value where it is one."""
 
     def text(value: object) -> str | None:
-        return None if value is None else str(value)
+        return None if value is None else in_one_direction(str(value))
 
     number = float(grade.value) if isinstance(grade.value, int | float) else None
     return (
         benchmark, grade.task, grade.id, problem, tutor, grade.kind, grade.by, grade.scoring, grade.criterion,
-        text(grade.value), number, grade.correct, text(grade.gold), grade.raw, grade.why_none, grade.reason,
+        text(grade.value), number, grade.correct, text(grade.gold), text(grade.raw), text(grade.why_none),
+        text(grade.reason),
     )  # fmt: skip
 
 
