@@ -38,13 +38,15 @@ import sys
 from pathlib import Path
 from maieutic.core.documents import read_yaml
 from maieutic.plan.rules import plan_of
-from maieutic.report.record.contents import inputs, steps
+from maieutic.report.record.contents import flat, steps
 from maieutic.report.record.verify import run_step
 plan = plan_of(read_yaml(Path(sys.argv[1])))
 for step in steps(plan):
     if step.rule == "compare_tutors":
-        Path(step.out).parent.mkdir(parents=True, exist_ok=True)
-        run_step(plan, step, Path.cwd(), Path(step.out))
+        written = {path: Path(path) for path in flat(step.outs)}
+        for path in written.values():
+            path.parent.mkdir(parents=True, exist_ok=True)
+        run_step(plan, step, Path.cwd(), written)
 """
 
 

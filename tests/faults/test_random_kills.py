@@ -1,6 +1,6 @@
 """SIGKILL at random moments of everything that a run does, again and again: the same tables, nothing asked twice.
 
-The short form kills a few times, the full one (MAIEUTIC_DRILLS=full, `make drills FULL=1`) three hundred times.
+The short form kills a few times, the full one (MAIEUTIC_DRILLS=full, `make drills FULL=1`) four hundred times.
 """
 
 from __future__ import annotations
@@ -27,11 +27,19 @@ from httpserver import chat, completion, scripted, serving
 from maieutic.serving.recover import recover
 from running import environment, overlay, run, start
 from small import children
+from test_parts_of_work import asked as journalled
+from test_parts_of_work import configured
 
 FULL = os.environ.get("MAIEUTIC_DRILLS") == "full"
 # By pipeline: kills of the short and of the full form, the longest wait before one in seconds.
 KILLS = {"generation and judging": (5, 140, 5.0), "report": (2, 60, 3.0)}
-IN_FULL = {"rewards and training": (0, 50, 14.0), "curation": (0, 60, 4.0)}
+IN_FULL = {
+    "rewards and training": (0, 50, 14.0),
+    "curation": (0, 60, 4.0),
+    "packed jobs": (0, 50, 9.0),
+    "conversations": (0, 40, 5.0),
+}
+WATCHED = {"generation and judging", "report", "conversations"}  # whose endpoint counts what it is asked
 PAUSE = 0.04  # seconds that the server takes for an answer
 CONCURRENCY = 4
 JOBS = 2  # at once
@@ -102,6 +110,20 @@ def report(folder: Path, address: str) -> Pipeline:
     """A finished run whose page and tables are made again and again."""
     made = asking(folder, address)
     return made._replace(more=("--forcerun", "build_report", "score_replies", "grade_verdicts"))
+
+
+def packed(folder: Path) -> Pipeline:
+    """A model that answers three benchmarks in one job and judges two of them in another one."""
+    names = ["scores.csv", "trust.csv"]
+    return Pipeline(configured(folder, pack=True, pace=0.03), [f"results/report/{name}" for name in names])
+
+
+def conversing(folder: Path, address: str) -> Pipeline:
+    """Conversations of two and three turns."""
+    hosted = {"engine": "hosted", "base_url": f"{address}/v1", "model": "m", "concurrency": CONCURRENCY, "attempts": 3}
+    run_keys = {"tutors": ["a"], "tasks": ["kmpbench/fqa", "kmpbench/ec", "kmpbench/gen_similar"]}
+    config = overlay(folder, {"models": {"a": {**hosted, "endpoint": "chat"}}, "run": run_keys})
+    return Pipeline(config, ["results/report/scores.csv", "results/replies/kmpbench/prompts/a.jsonl"])
 
 
 def rewards(folder: Path, tiny: Path) -> Pipeline:
@@ -235,19 +257,24 @@ def test_kills_at_random_moments(
         def make(place: Path) -> Pipeline:
             if name == "rewards and training":
                 return rewards(place, request.getfixturevalue("tiny"))
-            return {"curation": curating, "report": report}.get(name, asking)(place, address)
+            if name == "packed jobs":
+                return packed(place)
+            makers = {"curation": curating, "report": report, "conversations": conversing}
+            return makers.get(name, asking)(place, address)
 
         undisturbed = run(calm, make(calm).config, OMP_NUM_THREADS="1")
         assert undisturbed.returncode == 0, undisturbed.stdout[-3000:]
         once = len(endpoint.asked), sum(script.requests.values())
         endpoint.asked.clear()
         script.requests.clear()
-        watched = endpoint if name != "rewards and training" and name != "curation" else None
+        watched = endpoint if name in WATCHED else None
         killed = kill_again_and_again(
             folder, lambda: make(folder), kills, longest, watched, "kept" if name == "report" else None
         )
         assert tables(folder, make(folder)) == tables(calm, make(calm)), "as if nothing had happened"
     assert killed.by_victim.total() == kills
+    if name == "packed jobs":
+        assert sorted(journalled(folder)) == sorted(journalled(calm)), "each request is on file once"
     assert endpoint.again == [], "no finished request was asked twice"
     more = sum(endpoint.asked.values()) - once[0] if watched else 0
     if watched:

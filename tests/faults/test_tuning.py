@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -218,6 +220,42 @@ def test_a_killed_training_of_two_processes_leaves_none_and_goes_on(
     assert done.returncode == 0, done.stdout
     assert "t goes on from checkpoint-" in done.stdout
     assert sha256_of(out / "model.safetensors") == sha256_of(shared / "model.safetensors")
+
+
+if os.environ.get("MAIEUTIC_DRILLS") == "full":  # minutes
+
+    def test_a_training_of_two_processes_is_killed_again_and_again(
+        tiny: Path, examples: Path, shared: Path, tmp_path: Path, record_property: Callable[[str, str], None]
+    ) -> None:
+        """The command, its launcher, one of the two processes or all of them, at random moments: the same weights."""
+        dice, kills, wanted = random.Random(40), 0, 20
+        mark, out = {"MAIEUTIC_TEST": str(tmp_path)}, tmp_path / "t"
+        line = command(tiny, examples, out, processes=2, checkpoint_seconds=0.2)
+        while kills < wanted:
+            with open(tmp_path / "log", "a", encoding="utf-8") as log:
+                process = subprocess.Popen(line, stdout=log, stderr=log, env=environment() | mark)
+            try:
+                process.wait(dice.uniform(1.0, 16.0))
+            except subprocess.TimeoutExpired:
+                below = marked(mark)
+                for victim in below if dice.random() < 0.3 else [dice.choice([str(process.pid), *below])]:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(int(victim), signal.SIGKILL)
+                kills += 1
+                process.wait(60)
+                until = time.monotonic() + 20
+                while marked(mark) and time.monotonic() < until:
+                    time.sleep(0.1)
+                assert not marked(mark), "nothing outlives its command"
+                continue
+            assert process.returncode == 0, (tmp_path / "log").read_text(encoding="utf-8")[-3000:]
+            assert sha256_of(out / "model.safetensors") == sha256_of(shared / "model.safetensors")
+            shutil.rmtree(out)
+            shutil.rmtree(tmp_path / "t.journal", ignore_errors=True)
+        done = tune(tiny, examples, out, processes=2, checkpoint_seconds=0.2)
+        assert done.returncode == 0, done.stdout
+        assert sha256_of(out / "model.safetensors") == sha256_of(shared / "model.safetensors")
+        record_property("figure", f"1: fine-tuning by two processes: {kills} kills, the same weights")
 
 
 def marked(mark: dict[str, str]) -> list[str]:

@@ -47,7 +47,7 @@ TUTORS = ["reference", "always-0", "hostile"]
 @pytest.fixture(autouse=True)
 def of_one_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this checkout the one that the runs name, with nothing edited."""
-    monkeypatch.setattr(verifying, "code_state", lambda: Code(commit=COMMIT))
+    monkeypatch.setattr(verifying, "code_state", lambda _: Code(commit=COMMIT))
 
 
 @pytest.fixture(scope="module")

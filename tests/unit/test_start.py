@@ -453,7 +453,7 @@ def test_git_is_asked_for_a_minute_and_may_be_absent(
 def test_the_state_of_the_code_is_that_of_its_own_checkout(lacking: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, ...]] = []
 
-    def git(*words: str) -> str | None:
+    def git(*words: str, folder: Path = Path()) -> str | None:
         asked.append(words)
         if words[0] == "status":
             return " M workflow/a.py\n?? workflow/b c.py\n"
@@ -468,7 +468,7 @@ def test_the_state_of_the_code_is_that_of_its_own_checkout(lacking: str, monkeyp
         return
     assert state == provenance.Code(commit="c" * 40, edited=["workflow/a.py", "workflow/b c.py"], n_edited=2)
     assert asked[-1] == ("status", "--porcelain", "--", *provenance.DECISIVE)
-    monkeypatch.setattr(provenance, "git", lambda *words: None if words[0] == "status" else git(*words))
+    monkeypatch.setattr(provenance, "git", lambda *words, **_: None if words[0] == "status" else git(*words))
     assert provenance.code_state().edited == [], "git that cannot say it"
 
 

@@ -37,7 +37,7 @@ TABLE = "results/report/scores.csv"
 @pytest.fixture(autouse=True)
 def of_one_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make this checkout the one that the runs name, with nothing edited."""
-    monkeypatch.setattr(verifying, "code_state", lambda: Code(commit=COMMIT))
+    monkeypatch.setattr(verifying, "code_state", lambda _: Code(commit=COMMIT))
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,7 @@ def test_a_run_of_another_commit_is_not_called_altered(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    monkeypatch.setattr(verifying, "code_state", lambda: Code(commit="d" * 40))
+    monkeypatch.setattr(verifying, "code_state", lambda _: Code(commit="d" * 40))
     verify(shared)
     assert (
         f"the run was made by commit {COMMIT}, and this checkout is {'d' * 40}; the numbers are the same" in caplog.text
@@ -198,7 +198,7 @@ def test_a_run_of_another_commit_is_not_called_altered(
 
 
 def test_an_edited_checkout_proves_nothing(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verifying, "code_state", lambda: Code(commit=COMMIT, edited=["workflow/x.py"], n_edited=1))
+    monkeypatch.setattr(verifying, "code_state", lambda _: Code(commit=COMMIT, edited=["workflow/x.py"], n_edited=1))
     folder = tmp_path / "run"
     shutil.copytree(shared, folder)
     rewrite(folder / TABLE, lambda text: text.replace(",1.0,", ",0.9,", 1))

@@ -12,6 +12,11 @@ RESOURCES = HOME / "resources"
 DEMO_DATA = RESOURCES / "demo"
 
 
+def shipped_name(path: Path) -> str:
+    """Return the name of a card, prompt or rubric from the folder that holds `resources`, wherever a command runs."""
+    return str(path.relative_to(HOME)) if path.is_relative_to(HOME) else str(path)
+
+
 class Pattern(str):
     """A path with names in braces, which are the wildcards of the rule that writes it."""
 

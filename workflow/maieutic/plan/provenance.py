@@ -21,7 +21,7 @@ from maieutic.config.models import JudgeModel, RewardModel
 from maieutic.core.documents import read_yaml
 from maieutic.core.files import sha256_of, write_json
 from maieutic.core.machine import Machine
-from maieutic.core.paths import RESOURCES
+from maieutic.core.paths import RESOURCES, shipped_name
 from maieutic.graders.registry import GRADERS
 from maieutic.judges import rubrics
 from maieutic.judges.assignments import rubric_of
@@ -76,22 +76,23 @@ class Provenance(BaseModel):
     machine: Machine | None = None
 
 
-def git(*arguments: str) -> str | None:
-    """What git says, None where there is no git or no checkout."""
+def git(*arguments: str, folder: Path = Path()) -> str | None:
+    """What git says in a folder, None where there is no git or no checkout."""
+    where = ["-C", str(folder)] if folder != Path() else []
     try:
-        done = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(["git", *where, *arguments], capture_output=True, text=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout if done.returncode == 0 else None
 
 
-def code_state() -> Code:
-    """The commit of the checkout that this process stands in, and what was edited since."""
-    top, commit = git("rev-parse", "--show-toplevel"), git("rev-parse", "HEAD")
+def code_state(folder: Path = Path()) -> Code:
+    """The commit of the checkout that a folder is, and what was edited since. folder: by default the working one."""
+    top, commit = git("rev-parse", "--show-toplevel", folder=folder), git("rev-parse", "HEAD", folder=folder)
     # A folder below somebody else's checkout is none of this code's.
-    if top is None or commit is None or Path(top.strip()).resolve() != Path.cwd().resolve():
+    if top is None or commit is None or Path(top.strip()).resolve() != folder.resolve():
         return Code(commit=None)
-    edited = [line[3:] for line in (git("status", "--porcelain", "--", *DECISIVE) or "").splitlines()]
+    edited = [line[3:] for line in (git("status", "--porcelain", "--", *DECISIVE, folder=folder) or "").splitlines()]
     return Code(commit=commit.strip(), edited=edited[:MOST_EDITED], n_edited=len(edited))
 
 
@@ -111,7 +112,7 @@ def shipped_now(datasets: Mapping[str, Dataset]) -> dict[str, dict[str, str]]:
         for edition, copy in (("demo", dataset.demo), ("published", dataset.published))
         if (pin := identity_of(copy))
     }
-    return {"files": {str(path): sha256_of(path) for path in paths}, "data": pins}
+    return {"files": {shipped_name(path): sha256_of(path) for path in paths}, "data": pins}
 
 
 def export_shipped(datasets: Path, out: Path) -> None:
@@ -171,7 +172,7 @@ def rubrics_used(plan: Plan) -> list[str]:
 
 def record(plan: Plan, code: Code) -> Provenance:
     """What a run is made of. plan: of a configuration that is cut down to what it uses."""
-    files = {str(path): sha256_of(path) for path in all_paths(plan)}
+    files = {shipped_name(path): sha256_of(path) for path in all_paths(plan)}
     data = {
         name: pin for name, dataset in plan.datasets.items() if (pin := identity_of(copy_of(dataset, plan.edition)))
     }
@@ -198,9 +199,9 @@ def readers_of(plan: Plan) -> dict[str, int]:
 
 def versions_of(plan: Plan) -> dict[str, int]:
     """The versions of a run's cards and rubrics, by their files: raised whenever results change their meaning."""
-    versions = {str(path): loaded.card.version for path, loaded in plan.cards.items()}
+    versions = {shipped_name(path): loaded.card.version for path, loaded in plan.cards.items()}
     read = {name: rubrics.read_rubric(name).rubric for name in rubrics_used(plan)}
-    return versions | {str(rubrics.rubric_path(name)): rubric.version for name, rubric in read.items()}
+    return versions | {shipped_name(rubrics.rubric_path(name)): rubric.version for name, rubric in read.items()}
 
 
 def copy_of(dataset: Dataset, edition: Edition) -> Copy | None:
@@ -212,7 +213,7 @@ def differences(provenance: Provenance | None, plan: Plan, card: Card, grader: s
     """What a task's numbers by one grader rest on that is not as shipped, as `file (edited)`."""
     if provenance is None:
         return []
-    names = [str(path) for path in (*card_paths(plan, card), *grader_paths(plan, card, grader))]
+    names = [shipped_name(path) for path in (*card_paths(plan, card), *grader_paths(plan, card, grader))]
     names.append(data_name(card.dataset, plan.edition))
     return told(provenance, names)
 

@@ -341,7 +341,7 @@ def not_as_shipped(run: Run, benchmark: str | None = None) -> list[str]:
     cards = [loaded.card for loadeds in run.plan.benchmarks.values() for loaded in loadeds]
     graders = [None, *run.plan.run.judges, *run.plan.run.reward_models]
     own_cards = [card for card in cards if card.benchmark == benchmark]
-    asked = told(run.provenance, (str(path) for card in cards for path in card_paths(run.plan, card)))
+    asked = told(run.provenance, (paths.shipped_name(path) for card in cards for path in card_paths(run.plan, card)))
     if benchmark is None:
         return [difference for difference in told(run.provenance, run.provenance.differs) if difference not in asked]
     return unique(

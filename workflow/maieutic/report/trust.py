@@ -585,7 +585,7 @@ def rubric_rows(plan: Plan) -> list[dict[str, Any]]:
                     "answers": answers_of(plan.judge_entry(name)),
                     "title": card.title,
                     "source": card.source,
-                    "file": str(rubric_path(rubric)),
+                    "file": paths.shipped_name(rubric_path(rubric)),
                     "prompt": marked(read_rubric(rubric)),
                 }
             )

@@ -111,7 +111,7 @@ def at_its_own_commit(received: Path, made_of: Provenance | None) -> str:
 
 def other_code(made_of: Provenance | None, folder: Path) -> list[str]:
     """Return how this checkout differs from what a run was made by: its commit, edited files, cards and rubrics."""
-    here, there = code_state(), made_of.code if made_of else Code(commit=None)
+    here, there = code_state(paths.HOME), made_of.code if made_of else Code(commit=None)
     found = []
     if there.commit is None:
         found.append("the commit of the run's code is not recorded")
