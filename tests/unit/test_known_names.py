@@ -12,17 +12,13 @@ import pandas as pd
 import pytest
 from browser import Browser, why_not
 from conftest import absent
+from known_names import NAMES
 from maieutic.config.settings import Config
 from maieutic.plan.checks import check_config
 from maieutic.report import figures
 from maieutic.report.record.export import export
 from maieutic.report.record.opened import open_run
 from test_report import configuration, finished
-
-NAMES = [
-    "constructor", "toString", "valueOf", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString",
-    "prototype", "length", "undefined", "null", "nan", "None", "true", "NA", "inf", "arguments", "class", "1e5", "0",
-]  # fmt: skip
 
 
 def of_known_names() -> Config:
