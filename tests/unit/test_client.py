@@ -22,6 +22,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpserver
 import pytest
 import yaml
 from conftest import absent
@@ -508,6 +509,14 @@ def test_a_key_that_an_error_echoes_without_its_end_is_on_no_disk(key: None, tmp
     assert not [path for path in tmp_path.iterdir() if KEY[:-1].encode() in path.read_bytes()]
 
 
+class Answering(Quiet):
+    """A server that answers every request, and looks at no connection's state: TLS hides it."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send(200, json.dumps(completion("x")).encode(), Content_Type="application/json")
+
+
 def certificate_for(folder: Path, name: str, *options: str) -> Path:
     """A certificate that no authority has signed, and its key, in one file. name: subjectAltName."""
     if not shutil.which("openssl"):
@@ -555,13 +564,28 @@ def test_the_fix_of_a_certificate_is_a_fix(key: None, tmp_path: Path, monkeypatc
     both = certificate_for(tmp_path, "IP:127.0.0.1")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
 
-    class Answering(Quiet):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send(200, json.dumps(completion("x")).encode(), Content_Type="application/json")
-
     with serving(Answering, both) as address:
         assert [reply.text for reply in drive(address, tmp_path, 2)] == ["x", "x"]
+
+
+def test_a_handshake_that_breaks_off_is_tried_again(key: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy that restarts: the connection is closed before the server's hello."""
+    both = certificate_for(tmp_path, "IP:127.0.0.1")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+    accept, broken = httpserver.Server.get_request, []
+
+    def breaking(server: httpserver.Server) -> Any:
+        connection, address = accept(server)
+        if len(broken) < 2:
+            broken.append(os.read(connection.fileno(), 4096))
+            connection.close()
+            raise ConnectionAbortedError
+        return connection, address
+
+    monkeypatch.setattr(httpserver.Server, "get_request", breaking)
+    with serving(Answering, both) as address:
+        assert [reply.text for reply in drive(address, tmp_path, 1, attempts=4)] == ["x"]
+    assert len(broken) == 2 and all(broken)
 
 
 def test_a_server_without_tls_behind_https_is_told(key: None, tmp_path: Path) -> None:

@@ -42,6 +42,12 @@ log = logging.getLogger(__name__)
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
 LONGEST_TLS = 200  # characters of why no encrypted connection can be made
+NO_TLS = {
+    "WRONG_VERSION_NUMBER",
+    "RECORD_LAYER_FAILURE",
+    "HTTP_REQUEST",
+}  # OpenSSL's reasons for an answer in plain HTTP
+OTHER_HOST = re.compile(r"hostname|doesn't match|not valid for", re.IGNORECASE)
 LONGEST_LAST = 120  # characters of a server's words that stand in for why a request stayed unanswered
 FIRST = 8  # requests in flight at somebody else's endpoint until it has answered one
 ENOUGH = 3  # refusals in a row after which a probe is sent although others were answered; doubled each time
@@ -223,7 +229,7 @@ class Client:
 
         Raises UserError where every request would be refused.
         """
-        if isinstance(error, aiohttp.ClientSSLError):
+        if never_encrypted(error):
             self.fault = self.fault or self._untrusted(error)
             raise self.fault from None
         if not isinstance(error, Failed):
@@ -242,20 +248,20 @@ class Client:
                 self.fault = await self._fault_of(refusal, request)
         raise self.fault from None
 
-    def _untrusted(self, error: aiohttp.ClientSSLError) -> UserError:
-        """Return the line that ends the job where no encrypted connection can be made: no later try makes one."""
+    def _untrusted(self, error: Exception) -> UserError:
+        """Return the line that ends the job, for an error of which `never_encrypted` is true."""
         place = f"models.{self.server.name}" if self.server.name else self.server.base_url
-        said = " ".join(str(error.os_error if isinstance(error, aiohttp.ClientConnectorSSLError) else error).split())
-        if isinstance(error, aiohttp.ClientConnectorCertificateError):
-            said = " ".join(str(error.certificate_error).split())
-            fix = "export SSL_CERT_FILE=FILE with the certificate of the authority that signed the server's"
-            if "hostname" in said.lower() or "doesn't match" in said.lower() or "not valid for" in said.lower():
-                fix = "write into base_url the host name that the server's certificate has"
-            elif "expired" in said.lower():
-                fix = "have the server's certificate renewed, or set this machine's clock"
-        else:
+        cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
+        words = redacted(" ".join(str(cause).split()))[:LONGEST_TLS]
+        if not isinstance(error, aiohttp.ClientConnectorCertificateError):
             fix = "write http:// in base_url where the server speaks no TLS"
-        return UserError(place, f"{self.server.base_url}: no encrypted connection: {redacted(said)[:LONGEST_TLS]}", fix)
+        elif OTHER_HOST.search(words):
+            fix = "write into base_url the host name that the server's certificate has"
+        elif "expired" in words:
+            fix = "have the server's certificate renewed, or set this machine's clock"
+        else:
+            fix = "export SSL_CERT_FILE=FILE with the certificate of the authority that signed the server's"
+        return UserError(place, f"{self.server.base_url}: no encrypted connection: {words}", fix)
 
     async def _refused_alone(self, request: dict[str, Any]) -> bool:
         """Return whether others with the same parameters are answered: lately, or a short probe now.
@@ -382,6 +388,16 @@ class Client:
             log.warning("%s asks to wait: nothing is asked until %s (patience)", self.server.base_url, until)
         wait = float(min(FIRST_WAIT * 2 ** (attempt - 1), LONGEST_WAIT) * random.uniform(0.5, 1.0))
         return wait if asked is None or asked < wait else 0.0
+
+
+def never_encrypted(error: Exception) -> bool:
+    """Return whether no later try makes an encrypted connection: a certificate fails, or the server speaks no TLS.
+
+    A handshake that breaks off fails in passing.
+    """
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return True
+    return isinstance(error, aiohttp.ClientConnectorSSLError) and getattr(error.os_error, "reason", None) in NO_TLS
 
 
 def body_of(server: Server, request: dict[str, Any]) -> dict[str, Any]:
