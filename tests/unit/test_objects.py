@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from maieutic.core.objects import objects_in
+from maieutic.core.objects import json_objects
 
 DECODER = json.JSONDecoder()
 PARTS = ["{", "}", '"a"', ":", "1", ",", "[", "]", " ", "x", '"', "\\", '{"a":', '{"b":2}', '"{"', "\n", "'", "NaN"]
@@ -31,7 +31,7 @@ def test_objects_are_those_that_a_decoder_finds_from_each_brace() -> None:
     draw, read = random.Random(3), 0
     for _ in range(40_000):
         text = "".join(draw.choice(PARTS) for _ in range(draw.randint(1, 24)))
-        found = [one for one in objects_in(text, DECODER) if one[2] is not None]
+        found = [one for one in json_objects(text, DECODER) if one[2] is not None]
         assert str(found) == str(one_by_one(text)), text
         read += bool(found)
     assert read > 5000
@@ -54,11 +54,11 @@ def test_each_brace_is_decoded_once_at_most(unit: str) -> None:
             return value, end
 
     text = unit * 180  # nested less deeply than Python reads
-    list(objects_in(text, Counting()))
+    list(json_objects(text, Counting()))
     assert Counting.read < 4 * len(text)
 
 
 def test_what_is_nested_deeper_than_python_reads_is_passed_over() -> None:
     deep = '{"a":' * 100_000
-    found = [one[2] for one in objects_in(f'{deep} {{"b": 1}}', DECODER) if one[2] is not None]
-    assert found in ([{"b": 1}], []) and sum(1 for _ in objects_in(deep, DECODER)) < 2000
+    found = [one[2] for one in json_objects(f'{deep} {{"b": 1}}', DECODER) if one[2] is not None]
+    assert found in ([{"b": 1}], []) and sum(1 for _ in json_objects(deep, DECODER)) < 2000

@@ -11,7 +11,7 @@ TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}"]', re.DOTALL)
 DEEP = 500  # braces that are skipped where an object is nested deeper than Python reads
 
 
-def parsed(text: str | bytes, **options: Any) -> Any:
+def json_value(text: str | bytes, **options: Any) -> Any:
     """Return what a text of JSON holds. Raises ValueError for what is no JSON, and for what is nested too deeply.
 
     options: of `json.loads`.
@@ -22,7 +22,7 @@ def parsed(text: str | bytes, **options: Any) -> Any:
         raise ValueError("nested more deeply than can be read") from None
 
 
-def objects_in(text: str, decoder: json.JSONDecoder) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
+def json_objects(text: str, decoder: json.JSONDecoder) -> Iterator[tuple[int, int, dict[str, Any] | None]]:
     """Yield start, end and content of each object, from the first to the last; None, and no end, where a brace opens
     none.
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from maieutic.core.objects import objects_in
+from maieutic.core.objects import json_objects
 
 STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
 STRUCK_TAG = re.compile(r"<(del|s|strike)>", re.IGNORECASE)
@@ -203,13 +203,13 @@ def without_sources(text: str) -> str:
 def dictionaries_in(text: str) -> Iterator[tuple[int, int, dict[str, object]]]:
     """Yield start, end and content of each JSON object or Python dictionary in a text."""
     beyond = 0
-    for start, end, found in objects_in(text, DECODER):
+    for start, end, found in json_objects(text, DECODER):
         if start < beyond:
             continue
         value: object = found
         if found is None:
             close = text.find("}", start, start + LONGEST_OBJECT)
-            # With a brace between, the innermost one is tried in its turn.
+            # A dictionary that holds another one: only the inner one is whole here, and its own brace is tried later.
             if close < 0 or ":" not in text[start:close] or text.find("{", start + 1, close) >= 0:
                 continue
             end = close + 1

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from maieutic.core import objects
+from maieutic.core.objects import json_objects
 from maieutic.core.records import Verdict
 from maieutic.judges.rubrics import Criterion, Rubric, values_of
 
@@ -88,7 +88,7 @@ def read_letter(rubric: Rubric, criteria: Mapping[str, Criterion], text: str) ->
 def objects_in(text: str) -> list[dict[str, Any]]:
     """Every JSON object that stands in a text, from the first to the last, each with those directly in it."""
     found: list[dict[str, Any]] = []
-    for _, _, value in islice(objects.objects_in(text, DECODER), MOST_BRACES):
+    for _, _, value in islice(json_objects(text, DECODER), MOST_BRACES):
         if value is not None:
             found += [value, *(inner for inner in value.values() if isinstance(inner, dict))]
     return found

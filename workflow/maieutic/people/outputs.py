@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_csv, write_json, write_lines, write_text
-from maieutic.core.objects import parsed
+from maieutic.core.objects import json_value
 from maieutic.core.visible import embedded, policy_source
 from maieutic.judges.rubrics import Rubric
 from maieutic.people.sample import Asked, Unit, asked, replies_shown, sections_of
@@ -201,7 +201,7 @@ def write_all(folder: Path, sheets: Mapping[str, Sequence[Unit]], units: Sequenc
 def read_shown(folder: Path) -> Words:
     """All that pages of a sample show, as it was drawn. Raises UserError for a folder that lacks it."""
     try:
-        content: Words = parsed((folder / SHOWN).read_text(encoding="utf-8"))
+        content: Words = json_value((folder / SHOWN).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         problem = " ".join(str(error).split())[:200]
         raise UserError(str(folder / SHOWN), f"cannot be read: {problem}", "name the folder that label wrote") from None

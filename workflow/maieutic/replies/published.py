@@ -15,7 +15,7 @@ from typing import Any
 
 from maieutic.core.errors import UserError
 from maieutic.core.files import MB
-from maieutic.core.objects import parsed
+from maieutic.core.objects import json_value
 from maieutic.datasets.sources import read_source
 
 Record = dict[str, Any]
@@ -54,7 +54,7 @@ def inspect_log(path: Path) -> list[Record] | None:
         if not handle.read(64).lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"{"):
             return None
     try:
-        content = parsed(path.read_text(encoding="utf-8-sig"))
+        content = json_value(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         raise UserError(str(path), f"expected JSON, found {error}", "export the file anew") from None
     samples = content.get("samples")
@@ -75,7 +75,7 @@ def samples_of(path: Path) -> Iterator[Record]:
             if not members:
                 raise UserError(str(path), "an archive without samples/", mend)
             for member in sorted(members, key=lambda one: one.filename):
-                yield parsed(archive.read(member))
+                yield json_value(archive.read(member))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
         raise UserError(str(path), f"no archive of Inspect that can be read here: {error}", mend) from None
 
@@ -147,7 +147,7 @@ def first_argument(arguments: Any) -> Any:
         arguments = arguments[0] if isinstance(arguments, list) else next(iter(arguments.values()))
     if isinstance(arguments, str) and arguments.lstrip().startswith('[{"role"'):
         try:
-            return parsed(arguments)
+            return json_value(arguments)
         except ValueError:
             return arguments
     return arguments

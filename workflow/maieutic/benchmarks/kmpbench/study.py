@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from maieutic.config.cards import RELEASED, card_path, read_card
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_csv, write_json
-from maieutic.core.objects import parsed
+from maieutic.core.objects import json_value
 from maieutic.core.paths import ITEMS, REPLIES, ROOT
 from maieutic.core.records import Item, Reply, read_records
 from maieutic.core.tables import read_table
@@ -195,7 +195,7 @@ def read_study(*, study: Path, out: Path, resolver: str | None = None) -> None:
 def read_key(study: Path) -> tuple[dict[str, Any], list[str]]:
     """Whose response stood where, and who was asked."""
     try:
-        key = parsed((study / KEY).read_text(encoding="utf-8"))
+        key = json_value((study / KEY).read_text(encoding="utf-8"))
         return key["instances"], key["annotators"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(str(study / KEY), f"cannot be read: {error}", "name the folder that draw-study wrote") from None

@@ -16,7 +16,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from maieutic.config.registry import unknown
 from maieutic.core.errors import UserError
 from maieutic.core.files import write_json
-from maieutic.core.objects import parsed
+from maieutic.core.objects import json_value
 from maieutic.core.records import Record
 from maieutic.core.stats import Sampling
 from maieutic.core.tables import decoded, known_word
@@ -121,7 +121,7 @@ def numbered_rows(path: Path) -> list[tuple[int, Row]]:
         if not line.strip():
             continue
         try:
-            record: Any = parsed(line, object_pairs_hook=named_once)
+            record: Any = json_value(line, object_pairs_hook=named_once)
             rows.append(
                 (number, Row.model_validate({name: record[name] for name in Row.model_fields if name in record}))
             )
@@ -144,7 +144,7 @@ def submitted_rows(path: Path, text: str) -> list[tuple[int, Row]]:
     """
     rows = []
     try:
-        for number, dialogue in enumerate(parsed(text), 1):
+        for number, dialogue in enumerate(json_value(text), 1):
             for tutor, said in dialogue["tutor_responses"].items():
                 pred = said.get("annotation")
                 rows.append((number, Row(conversation_id=dialogue["conversation_id"], tutor=tutor, pred=pred)))

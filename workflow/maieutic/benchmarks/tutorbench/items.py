@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from maieutic.config.datasets import Source
-from maieutic.core.objects import parsed
+from maieutic.core.objects import json_value
 from maieutic.core.records import Item
 from maieutic.datasets.text import cluster_of
 from maieutic.graders.rubric import prohibits, unclear
@@ -200,7 +200,7 @@ def criteria_in(record: Source, number: int) -> list[dict[str, Any]]:
     """The rubric of a sample: `text`, `severity` and the other attributes. Raises ValueError naming what is wrong."""
     place = f"{place_of(record, number)}: RUBRICS"
     try:
-        rubric = parsed(record["RUBRICS"]) if isinstance(record["RUBRICS"], str) else record["RUBRICS"]
+        rubric = json_value(record["RUBRICS"]) if isinstance(record["RUBRICS"], str) else record["RUBRICS"]
     except ValueError as error:
         raise ValueError(f"{place} is no JSON: {error}") from None
     if not isinstance(rubric, list) or not rubric:
