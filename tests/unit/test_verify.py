@@ -28,31 +28,11 @@ from maieutic.report.record.altered import altered, difference_of
 from maieutic.report.record.received import MANIFEST, SIGNATURE, unpacked
 from maieutic.report.record.share import share
 from maieutic.report.record.verify import verify
-from test_record import COMMIT, SCORES, TUTORS, rewrite, signed_again
-from test_report import configuration, finished
+from test_record import COMMIT, SCORES, of_one_commit, rewrite, run, shared, signed_again
 
+# Fixtures of the exports' tests: a finished run, the same as it is sent, a checkout of the run's commit.
+__all__ = ["of_one_commit", "run", "shared"]
 TABLE = "results/report/scores.csv"
-
-
-@pytest.fixture(autouse=True)
-def of_one_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make this checkout the one that the runs name, with nothing edited."""
-    monkeypatch.setattr(verifying, "code_state", lambda _: Code(commit=COMMIT))
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The own folder of a small run of two tutors and a baseline."""
-    results = tmp_path_factory.mktemp("verified") / "results"
-    finished(results, configuration(tutors=TUTORS), COMMIT)
-    return results / "report"
-
-
-@pytest.fixture(scope="module")
-def shared(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("sent") / "run"
-    share(run=run, out=out)
-    return out
 
 
 # every cell -----------------------------------------------------------------------------------------------------------

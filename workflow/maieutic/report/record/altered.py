@@ -14,17 +14,18 @@ from typing import Any
 from maieutic.core import paths
 from maieutic.core.files import MB
 
-NEAR = 1e-9  # numbers of another machine's library may differ in their last digits
-RELATIVE = 1e-12  # the same for large numbers
+# The largest difference of two numbers that count as equal: machines round the last digits differently.
+NEAR = 1e-9
+RELATIVE = 1e-12  # the same, relative to the larger number
 NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
-# Columns that say what a row is of, in every table that has them; tables of the page have none and go by position.
+# Columns that identify a row, in the tables that have them. Rows of the page's tables are matched by position.
 KEYS = (
     "file", "benchmark", "task", "tutor", "first", "second", "grader", "metric", "criterion", "subset", "release", "by",
     "scoring",
 )  # fmt: skip
 FOLDERS = tuple(Path(pattern).name for pattern in (paths.TABLES, paths.FIGURES, paths.ITEM_DATA))
-LARGER = 2  # a file of more than so many times the size of its like, and ALLOWED bytes, is not read
-ALLOWED = 64 << 10
+# A file is read only up to LARGER times the size of the file that was made again, and ALLOWED bytes.
+LARGER, ALLOWED = 2, 64 << 10
 AROUND = 40  # characters on each side of a difference in a text
 Rows = Sequence[Sequence[Any]]
 

@@ -45,7 +45,10 @@ class Step(NamedTuple):
     outs: dict[str, str | list[str]]
 
     def run(self, job: str, files: Mapping[str, Any], items: Path, outs: Mapping[str, Any]) -> None:
-        """Do the step. job: as JSON; files: the rule's inputs; items: the folder of items; outs: where to write."""
+        """Run the command of the step.
+
+        job: its job as JSON; files: input paths by name; items: the folder of items; outs: output paths by parameter.
+        """
         parameters = get_type_hints(self.function)
         given = {name: value for name, value in {**files, "items": items}.items() if name in parameters}
         self.function(job=parameters["job"].model_validate_json(job), **given, **outs)
@@ -95,10 +98,7 @@ def validation_steps(plan: RulePlan) -> Iterator[Step]:
     What they rest on may be too large for a crate: a step is done again where all of it is there.
     """
     shown = set(flat(plan.inputs_of("build_report")(Wildcards())))
-    for found in all_validation_steps(plan):
-        outs = {name: [own for own in flat({name: out}) if own in shown] for name, out in found.outs.items()}
-        if outs["out"]:
-            yield found
+    yield from (step for step in all_validation_steps(plan) if step.outs["out"] in shown)
 
 
 def all_validation_steps(plan: RulePlan) -> Iterator[Step]:

@@ -14,7 +14,7 @@ from maieutic.core.errors import CLOSED_DISK, UserError
 from maieutic.core.files import write_text
 from maieutic.report.record.opened import REPORT, OpenRun, open_run
 
-NO_ROOM = "No space left on device"  # as every library has it from the system
+NO_ROOM = "No space left on device"  # the system's words, which every library repeats
 log = logging.getLogger(__name__)
 Format = Literal["tidy", "inspect", "every-eval-ever", "lm-eval", "leaderboard", "markdown"]
 
@@ -37,9 +37,9 @@ def export(format: Format, *, run: Path = REPORT, out: Path) -> None:
 
 @contextmanager
 def staged(out: Path) -> Iterator[Path]:
-    """Give a place beside `out`, whose files are put there once all of them are whole; those of an earlier export go.
+    """Give a place beside `out`; its files move to `out` once all of them are whole, and replace those of their names.
 
-    Raises UserError naming the folder where a full or closed disk ends it; nothing of the export is left then.
+    Raises UserError naming the folder where a full or closed disk ends the export, of which nothing is left then.
     """
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:

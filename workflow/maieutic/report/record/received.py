@@ -28,7 +28,8 @@ MOST_MB = 4096  # of all files of a run
 
 # A run of the four papers with twenty tutors has some 3,000 files.
 MOST_FILES = 100_000
-LONGEST_NAME, DEEPEST = 1000, 32  # characters and folders of a name
+LONGEST_NAME = 1000  # characters in the path of a file
+DEEPEST = 32  # folders in it
 LONGEST_INDEX = 32 * MB  # bytes of an archive's own list of its files
 # One record or document of JSON. An answer of a whole context window has some 4 MB. Values are counted before the
 # text is parsed, since Python takes up to 70 times as much memory for small ones as their text.
@@ -62,7 +63,9 @@ def unpacked(received: Path, most_mb: float = MOST_MB) -> Iterator[Path]:
     files together, in MB (2^20 bytes). Raises UserError with one line for each fault.
     """
     if received.is_dir():
-        check_entries(received, entries_of_folder(received), None, most_mb)
+        entries = entries_of_folder(received)
+        has_manifest = MANIFEST in entries and entries[MANIFEST].fault is None
+        check_entries(received, entries, manifest_at(received) if has_manifest else None, most_mb)
         yield received
         return
     if not received.is_file() or not zipfile.is_zipfile(received):
@@ -199,19 +202,21 @@ def some(faults: list[str]) -> str:
     return "; ".join([*faults[:MOST_FAULTS], *([f"and {more} more"] if more > 0 else [])])
 
 
+def manifest_at(folder: Path) -> dict[str, str]:
+    """Return the checksums by name that a folder's manifest lists."""
+    with open(folder / MANIFEST, "rb") as handle:
+        return manifest_of(handle.read(LONGEST_INDEX + 1), folder)
+
+
 def check_files(folder: Path) -> dict[str, str]:
-    """Return the checksums by name. Raises UserError naming files that were altered, are gone or were added."""
-    manifest = folder / MANIFEST
-    if not manifest.is_file():
+    """Return the checksums by name, of a folder that `unpacked` gave. Raises UserError naming the altered files."""
+    if not (folder / MANIFEST).is_file():
         raise UserError(str(folder), f"it has no {MANIFEST}", "name what maieutic share wrote")
-    with open(manifest, "rb") as handle:
-        listed = manifest_of(handle.read(LONGEST_INDEX + 1), folder)
-    entries = entries_of_folder(folder)
-    faults = other_names(entries, listed)
-    faults += [
+    listed = manifest_at(folder)
+    faults = [
         f"{name} was altered: its checksum is another"
-        for name in sorted(entries.keys() & listed.keys())
-        if sha256_of(folder / name) != listed[name]
+        for name, digest in sorted(listed.items())
+        if sha256_of(folder / name) != digest
     ]
     if faults:
         raise UserError(str(folder), some(faults), ASK)
