@@ -160,7 +160,7 @@ def item_for(grader: str) -> Item:
 
 
 def read_by(grader: str, item: Item, text: str) -> object:
-    """What a grader reads in a reply, under both scorings."""
+    """Read a reply by a grader, under both scorings."""
     own = GRADERS[grader]
     if own.read is not None:
         return [own.read(item, text, scoring) for scoring in SCORINGS]
@@ -174,7 +174,7 @@ MOST = {"most": 5.0, "least": 1.0}
 
 
 def parsed_by(parser: str, text: str) -> object:
-    """What a parser of curation reads."""
+    """Read an answer by a parser of curation; return what it reads, or its refusal."""
     try:
         return PARSERS[parser](text, ABOUT, MOST)
     except Unread as error:
@@ -182,7 +182,7 @@ def parsed_by(parser: str, text: str) -> object:
 
 
 def judged_by(rubric: str, text: str) -> object:
-    """What is read of a judge's answer, finished or cut."""
+    """Read a judge's answer by a rubric: once as a finished answer, once as one cut by max_tokens."""
     loaded = read_rubric(rubric)
     criteria = dict(list(loaded.rubric.criteria.items())[: 1 if loaded.rubric.answer == "result" else None])
     return [read_answer(loaded.rubric, criteria, text, finish) for finish in ("stop", "length")]

@@ -1,4 +1,4 @@
-"""Names that programming languages know, of which a script or a reader of tables may make something else."""
+"""Words that are names or values in programming languages and data formats: `constructor`, `null`, `nan`."""
 
 NAMES = [
     "constructor", "toString", "valueOf", "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString",

@@ -39,7 +39,7 @@ IN_FULL = {
     "packed jobs": (0, 50, 9.0),
     "conversations": (0, 40, 5.0),
 }
-WATCHED = {"generation and judging", "report", "conversations"}  # whose endpoint counts what it is asked
+WATCHED = {"generation and judging", "report", "conversations"}  # pipelines whose endpoint counts its requests
 PAUSE = 0.04  # seconds that the server takes for an answer
 CONCURRENCY = 4
 JOBS = 2  # at once

@@ -240,6 +240,14 @@ def test_a_job_crosses_as_it_was(tmp_path: Path) -> None:
     assert yaml.safe_load(out.read_text(encoding="utf-8")) == given["config"]
 
 
+def printed_by(code: str) -> str:
+    """Run Python code in a process of its own, and return its standard output."""
+    env = {**os.environ, "PYTHONPATH": "workflow"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.stdout, done.stderr
+    return done.stdout
+
+
 def test_no_command_leaves_a_core_dump() -> None:
     """A key would stand in it; children inherit the limit."""
     code = (
@@ -248,9 +256,7 @@ def test_no_command_leaves_a_core_dump() -> None:
         "run('doctor', lambda: subprocess.run([sys.executable, '-c', ask]), None)\n"
         "print(resource.getrlimit(resource.RLIMIT_CORE)[0])"
     )
-    env = {**os.environ, "PYTHONPATH": "workflow"}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
-    assert done.stdout.split() == ["0", "0"], done.stderr
+    assert printed_by(code).split() == ["0", "0"]
 
 
 def test_cycles_are_looked_for_seldom_and_at_the_end_not_at_all() -> None:
@@ -262,9 +268,7 @@ def test_cycles_are_looked_for_seldom_and_at_the_end_not_at_all() -> None:
         "from maieutic.cli import run\n"
         "run('label', lambda: None, None)\n"
     )
-    env = {**os.environ, "PYTHONPATH": "workflow"}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
-    assert done.stdout == "(100000, 50, 1000) True True\n", done.stderr
+    assert printed_by(code) == "(100000, 50, 1000) True True\n"
 
 
 def test_help_has_a_line_for_each_command_of_people_and_loads_nothing_heavy() -> None:

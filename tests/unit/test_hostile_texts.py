@@ -17,7 +17,7 @@ READERS = readers()
 
 
 def tried() -> list[tuple[str, str]]:
-    """The shapes of this test: the units that everybody knows, with heads, and a sample of the patterns' own."""
+    """Return the shapes of this test: common units, units behind a head, and a sample of the patterns' own units."""
     own = [shape for shape in shapes() if shape[1] not in UNITS]
     heads = [(head, unit) for head in HEADS for unit in ("a", "}", "1 ")]
     if ALL:
@@ -28,7 +28,7 @@ def tried() -> list[tuple[str, str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_takes_linear_time(name: str) -> None:
-    """CPU time, the least of three tries; a reading of less than 50 ms is none of anybody's minutes."""
+    """Compare CPU times, the least of three readings each. The ratio of readings under 50 ms is noise."""
     slow = []
     for shape in tried():
         half, whole = (seconds(READERS[name], text_of(shape, size), 1) for size in SIZES[1:])

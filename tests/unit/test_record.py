@@ -121,7 +121,7 @@ def test_the_documents_queries_run(run: Path, tmp_path: Path) -> None:
 def test_an_export_that_a_full_disk_ends_leaves_nothing(
     name: str, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a disk of its own, which holds a file of an earlier export."""
+    """The disk fills while the export is written; a file of an earlier export lies beside it."""
     place = tmp_path / "disk"
     place.mkdir()
     full = OSError(errno.ENOSPC, "No space left on device", "inside")
