@@ -569,7 +569,7 @@ def test_the_fix_of_a_certificate_is_a_fix(key: None, tmp_path: Path, monkeypatc
 
 
 def test_a_handshake_that_breaks_off_is_tried_again(key: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A proxy that restarts: the connection is closed before the server's hello."""
+    """An overloaded proxy answers the client's hello with an alert (RFC 8446, section 6): fatal, internal error."""
     both = certificate_for(tmp_path, "IP:127.0.0.1")
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
     accept, broken = httpserver.Server.get_request, []
@@ -578,6 +578,7 @@ def test_a_handshake_that_breaks_off_is_tried_again(key: None, tmp_path: Path, m
         connection, address = accept(server)
         if len(broken) < 2:
             broken.append(os.read(connection.fileno(), 4096))
+            os.write(connection.fileno(), bytes.fromhex("15030300020250"))
             connection.close()
             raise ConnectionAbortedError
         return connection, address
