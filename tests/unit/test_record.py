@@ -354,6 +354,17 @@ def test_an_archive_is_checked_as_a_folder_is(run: Path, tmp_path: Path) -> None
         share(run=run, out=tmp_path / "run.zip")
 
 
+@pytest.mark.slow
+def test_an_archive_lies_beside_a_folder_of_its_name(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/mine").write_text("kept")
+    share(run=run, out=tmp_path / "run.zip")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run.zip"], "nothing else is left"
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["mine"]
+    with pytest.raises(UserError, match=r"none\.zip: it is not there\. Fix: name what maieutic share wrote"):
+        verify(tmp_path / "none.zip")
+
+
 def rewrite(path: Path, change: Callable[[str], str]) -> None:
     path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
 

@@ -68,6 +68,8 @@ def unpacked(received: Path, most_mb: float = MOST_MB) -> Iterator[Path]:
         check_entries(received, entries, manifest_at(received) if has_manifest else None, most_mb)
         yield received
         return
+    if not received.exists():
+        raise UserError(str(received), "it is not there", "name what maieutic share wrote")
     if not received.is_file() or not zipfile.is_zipfile(received):
         raise UserError(str(received), "expected a folder or a .zip file", "name what maieutic share wrote")
     check_index(received)

@@ -18,6 +18,7 @@ from maieutic.report.record.opened import REPORT, open_run, plan_of_run, results
 from maieutic.report.record.received import MANIFEST
 from maieutic.report.record.signing import program
 from maieutic.report.record.signing import sign as sign_manifest
+from maieutic.report.record.staging import staged
 
 log = logging.getLogger(__name__)
 BLOCK, OVERLAP = 1 << 24, 1 << 14  # bytes that are read at once, and that two such parts share
@@ -36,21 +37,20 @@ def share(
     packed = out.suffix == ".zip"
     if out.suffix in {".gz", ".tgz", ".tar", ".xz", ".bz2", ".7z"}:
         raise UserError(str(out), "an archive is a .zip", f"--out {out.with_suffix('').with_suffix('.zip')}")
-    folder = out.with_suffix("") if packed else out
-    for place in {out, folder}:
-        if place.exists():
-            raise UserError(str(place), "it is there already", "name another one, or delete it")
+    if out.exists():
+        raise UserError(str(out), "it is there already", "name another one, or delete it")
     if sign:
         program()
     files = files_of(plan_of_run(run), results_of(run), journals)
     opened = open_run(run)
     refuse_keys(opened.plan, files)
-    try:
+    with staged(out) as place:
+        folder = place.with_suffix("") if packed else place
         digests = {}
-        for name, place in files.items():
+        for name, file in files.items():
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(place, target)
+            shutil.copyfile(file, target)
             digests[name] = sha256_of(target)
         describe(opened, folder, digests, author)
         listed = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -61,12 +61,6 @@ def share(
             sign_manifest(folder, sign)
         if packed:
             shutil.make_archive(str(folder), "zip", folder)
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        out.unlink(missing_ok=True) if packed else None
-        raise
-    if packed:
-        shutil.rmtree(folder)
     log.info("%s: %d files; check it by: maieutic verify %s", out, len(lines) + 1, out)
 
 
